@@ -1,0 +1,47 @@
+"""The milestones of a run, `milestones.jsonl`: how far it came, and when.
+
+A run that died stops in the middle of them, which is how the pipeline knows that there is no final
+snapshot. In order: `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every
+partition has a leader and a full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends
+before the stop), `stopped`, `collected`.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Milestone:
+    """A point that a run reached.
+
+    Attributes:
+        name: One of those of the module's docstring.
+        at_ns: Nanoseconds since the run's start.
+        detail: What is worth knowing of it: `stopped` has for each node `clean` or `killed`;
+            `healed` and `recovered` have `failed` and a sentence if it did not come to that.
+    """
+
+    name: str
+    at_ns: int
+    detail: dict[str, str] = field(default_factory=dict)
+
+
+def append_milestone(path: Path, milestone: Milestone) -> None:
+    """Add a line to the run's milestones."""
+    row = {"name": milestone.name, "at_ns": milestone.at_ns, "detail": milestone.detail}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def load_milestones(path: Path) -> list[Milestone]:
+    """Read the milestones of a run; a last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    milestones = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            milestones.append(Milestone(**json.loads(line)))
+        except (json.JSONDecodeError, TypeError):
+            break
+    return milestones

@@ -1,0 +1,198 @@
+"""The plan of a run: everything that decides it, with the defaults written out.
+
+A plan comes from a TOML file, from the command line, or from both; it is validated here, and stored
+whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from results.record.terms import Judge
+
+PLAN_VERSION = 1
+NEMESIS_KINDS = ("partition", "kill", "stop", "pause")
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run, in one sentence with the remedy."""
+
+
+class Part(BaseModel):
+    """Strict base of the plan's parts: an unknown key is an error, not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Budgets(Part):
+    """Limits of recovery in seconds, counted from the last heal."""
+
+    unavailable_s: float = Field(default=30, gt=0)
+    election_s: float = Field(default=15, gt=0)
+    isr_s: float = Field(default=60, gt=0)
+
+
+class Minimums(Part):
+    """What must have happened for a run to be worth a verdict."""
+
+    ok_sends: int = Field(default=100, ge=1)
+    ok_polls: int = Field(default=100, ge=1)
+    confirmed_faults: int | None = Field(default=None, ge=0)
+    """None: half of those scheduled."""
+
+
+class PlannedFault(Part):
+    """One fault written by hand: when, what, to whom, for how long."""
+
+    at_s: float = Field(ge=0)
+    """Seconds from the start of the main phase."""
+    kind: str
+    """A name in `nemesis`'s registry: kill, stop, pause, isolate, halves, one-way-in, ..."""
+    target: str = "one"
+    """A role expression: n2, one, leader(log-0,1), follower(log-0,1), last-isr(log-0,1), ..."""
+    hold_s: float = Field(default=5, gt=0)
+
+
+class Plan(Part):
+    """A run, before it is run."""
+
+    schema_version: Literal[1] = PLAN_VERSION
+    name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
+    system: str = Field(default="kafka:4.3.1", pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+$")
+    hosts: Literal["auto", "namespace", "process"] = "auto"
+    nodes: int = Field(default=3, ge=1, le=9)
+    replication: int = Field(default=3, ge=1, le=9)
+    topics: int = Field(default=2, ge=1, le=64)
+    partitions: int = Field(default=4, ge=1, le=256)
+    """Of each topic."""
+    workload: Literal["log"] = "log"
+    nemesis: tuple[str, ...] = ("partition", "kill", "pause")
+    nemesis_interval_s: float = Field(default=6, gt=0)
+    warmup_s: float = Field(default=5, ge=0)
+    time_limit_s: float = Field(default=60, gt=0)
+    rate: float = Field(default=500, ge=0)
+    """Operations a second offered, all processes together; 0: as fast as they can."""
+    concurrency: int = Field(default=16, ge=1, le=4096)
+    """Logical processes."""
+    workers: int = Field(default=2, ge=1, le=64)
+    """Operating system processes that the logical ones are spread over."""
+    acks: Literal["0", "1", "all"] = "all"
+    idempotence: bool | None = None
+    """None: on with acks=all (as Kafka's own clients), off otherwise."""
+    retries: int | None = Field(default=None, ge=0)
+    """None: the client's default (without limit, until the delivery timeout)."""
+    linger_ms: float = Field(default=5, ge=0)
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
+    """mixed: another one for each worker."""
+    sends_per_op: int = Field(default=1, ge=1, le=100_000)
+    payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
+    delivery_timeout_s: float = Field(default=30, gt=0)
+    min_insync: int = Field(default=2, ge=1, le=9)
+    judge: Judge = Judge.CONTRACT
+    seed: int = Field(default=0, ge=0)
+    broker: dict[str, str] = Field(default_factory=dict)
+    """Broker settings of the user: `--set KEY=VALUE`."""
+    client: dict[str, str] = Field(default_factory=dict)
+    """librdkafka settings of the user: `--client KEY=VALUE`."""
+    budgets: Budgets = Budgets()
+    minimums: Minimums = Minimums()
+    faults: tuple[PlannedFault, ...] | None = None
+    """Written by hand; None: dealt from the seed."""
+
+    @field_validator("nemesis", mode="before")
+    @classmethod
+    def _split_nemesis(cls, value: object) -> object:
+        return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Plan":
+        unknown = [kind for kind in self.nemesis if kind not in NEMESIS_KINDS]
+        if unknown:
+            raise ValueError(f"nemesis: {unknown[0]!r} is none of {', '.join(NEMESIS_KINDS)}")
+        if self.replication > self.nodes:
+            raise ValueError(
+                f"replication: {self.replication} replicas do not fit on {self.nodes} nodes"
+            )
+        if self.min_insync > self.replication:
+            raise ValueError(
+                f"min_insync: {self.min_insync} is more than the {self.replication} replicas"
+            )
+        if self.idempotence and self.acks != "all":
+            raise ValueError(f'idempotence: needs acks = "all", not {self.acks!r}')
+        longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
+        if longest_s >= self.delivery_timeout_s:
+            raise ValueError(
+                f"delivery_timeout_s: {self.delivery_timeout_s:g} is not longer than the longest"
+                f" fault ({longest_s:g} s); every send under it would end unknown"
+            )
+        return self
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The topics of the run, in order: `log-0`, `log-1`, ..."""
+        return [f"log-{number}" for number in range(self.topics)]
+
+    @property
+    def topic_partitions(self) -> list[tuple[str, int]]:
+        """All (topic, partition) in order; the n of a value counts them from 1."""
+        return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether producers are idempotent, the default resolved."""
+        return self.acks == "all" if self.idempotence is None else self.idempotence
+
+    @property
+    def kafka_version(self) -> str:
+        """`4.3.1` of `kafka:4.3.1`."""
+        return self.system.partition(":")[2]
+
+    @property
+    def unclean_elections(self) -> bool:
+        """Whether the brokers were told to elect leaders from outside of the ISR."""
+        return self.broker.get("unclean.leader.election.enable", "false").lower() == "true"
+
+
+def plan_from(values: dict[str, object]) -> Plan:
+    """Validate a plan.
+
+    Raises:
+        PlanError: One sentence that names the key, the value and what would do.
+    """
+    try:
+        return Plan.model_validate(values)
+    except ValidationError as invalid:
+        raise PlanError(_sentence(invalid)) from invalid
+
+
+def load_plan(path: Path) -> dict[str, object]:
+    """Read a plan file as plain values; validate them with `plan_from`.
+
+    Raises:
+        PlanError: The file cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise PlanError(f"the plan {path} cannot be read: {unreadable}") from unreadable
+    except tomllib.TOMLDecodeError as malformed:
+        raise PlanError(f"the plan {path} is not TOML: {malformed}") from malformed
+
+
+def dump_plan(plan: Plan) -> str:
+    """Return the plan as TOML, defaults and seed included."""
+    return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
+
+
+def _sentence(invalid: ValidationError) -> str:
+    first = invalid.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        return f"the plan has a key {key!r} that Logquake does not know"
+    if not key:
+        return f"the plan cannot be run: {message}"
+    return f"the plan's {key} cannot be {first['input']!r}: {message}"

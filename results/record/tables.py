@@ -1,0 +1,133 @@
+"""The columns of a record: one definition for writers, Parquet files, Spark and kernels.
+
+`TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams that are written while a run
+is under way, `record/live/<table>.<writer>.arrows`: an op's invocation and its completion are rows
+of their own there, so that a crash of the harness leaves an op open rather than unrecorded.
+Compaction joins them, adds `run_id`, and closes what stayed open with `info`.
+"""
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+_OP_COPIES = [("process", pa.int64()), ("phase", pa.string())]
+_PARTITION = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
+_INT_LIST = pa.list_(pa.int32())
+EPOCHS = pa.list_(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())]))
+
+_ASSIGNMENTS = [
+    ("op_id", pa.int64()), ("process", pa.int64()), ("kind", pa.string()),
+    ("time_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
+]  # fmt: skip
+_TRANSACTIONS = [
+    ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
+    ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
+    ("outcome", pa.string()),
+]  # fmt: skip
+_FINAL_READS = [
+    *_PARTITION, ("isolation", pa.string()), ("target_end", pa.int64()), ("reached", pa.int64()),
+    ("complete", pa.bool_()),
+]  # fmt: skip
+_RESERVATIONS = [("worker", pa.int32()), ("value_from", pa.int64()), ("value_to", pa.int64())]
+_FAULTS = [
+    ("fault_id", pa.int64()), ("kind", pa.string()), ("spec", pa.string()),
+    ("targets", pa.list_(pa.string())), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64()),
+    ("healed_ns", pa.int64()), ("effect", pa.string()), ("heal_effect", pa.string()),
+]  # fmt: skip
+_LEADERSHIP = [
+    *_PARTITION, ("asked_ns", pa.int64()), ("observed_ns", pa.int64()), ("source", pa.string()),
+    ("observer", pa.string()), ("incarnation", pa.int32()), ("leader", pa.int32()),
+    ("leader_epoch", pa.int32()), ("isr", _INT_LIST), ("high_watermark", pa.int64()),
+]  # fmt: skip
+_REPLICA_RECORDS = [
+    *_PARTITION, ("snapshot", pa.string()), ("node", pa.string()), ("offset", pa.int64()),
+    ("leader_epoch", pa.int32()), ("value", pa.int64()), ("record_hash", pa.int64()),
+    ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("sequence", pa.int32()),
+    ("control", pa.bool_()),
+]  # fmt: skip
+_REPLICA_STATES = [
+    *_PARTITION, ("observed_ns", pa.int64()), ("snapshot", pa.string()), ("node", pa.string()),
+    ("incarnation", pa.int32()), ("log_start_offset", pa.int64()), ("log_end_offset", pa.int64()),
+    ("high_watermark", pa.int64()), ("high_watermark_source", pa.string()),
+    ("high_watermark_ns", pa.int64()), ("last_stable_offset", pa.int64()), ("epochs", EPOCHS),
+]  # fmt: skip
+_TRUNCATIONS = [
+    *_PARTITION, ("observed_ns", pa.int64()), ("node", pa.string()), ("incarnation", pa.int32()),
+    ("from_offset", pa.int64()), ("to_offset", pa.int64()), ("reason", pa.string()),
+    ("source", pa.string()),
+]  # fmt: skip
+_QUORUM_STATES = [
+    ("observed_ns", pa.int64()), ("node", pa.string()), ("incarnation", pa.int32()),
+    ("role", pa.string()), ("epoch", pa.int32()), ("leader", pa.int32()), ("voted_for", pa.int32()),
+    ("voted_directory", pa.string()), ("high_watermark", pa.int64()),
+    ("log_end_offset", pa.int64()),
+]  # fmt: skip
+_AVAILABILITY = [
+    *_PARTITION, ("window_ns", pa.int64()), ("attempted", pa.int64()), ("ok", pa.int64()),
+]  # fmt: skip
+_SEND_INTENT = [
+    ("op_id", pa.int64()), ("mop", pa.int32()), *_PARTITION, ("value", pa.int64()),
+    ("acks", pa.string()), ("transactional_id", pa.string()), ("txn_id", pa.int64()),
+]  # fmt: skip
+_SEND_RESULT = [
+    ("op_id", pa.int64()), ("mop", pa.int32()), ("offset", pa.int64()), ("outcome", pa.string()),
+    ("acked", pa.bool_()), ("error", pa.string()),
+]  # fmt: skip
+_POLLED = [
+    ("op_id", pa.int64()), ("mop", pa.int32()), ("pos", pa.int32()), *_PARTITION,
+    ("offset", pa.int64()), ("value", pa.int64()), ("leader_epoch", pa.int32()),
+    ("isolation", pa.string()),
+]  # fmt: skip
+
+_WHOLE = {
+    "assignments": _ASSIGNMENTS, "transactions": _TRANSACTIONS, "final_reads": _FINAL_READS,
+    "reservations": _RESERVATIONS, "faults": _FAULTS, "leadership": _LEADERSHIP,
+    "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
+    "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES,
+}  # fmt: skip
+"""Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are written
+again at each step of their lives, keeps the last row of each `fault_id`)."""
+
+LIVE: dict[str, pa.Schema] = {
+    "op_invocations": pa.schema([
+        ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()), ("f", pa.string()),
+        ("phase", pa.string()), ("invoke_ns", pa.int64()),
+    ]),
+    "op_completions": pa.schema([
+        ("op_id", pa.int64()), ("complete_ns", pa.int64()), ("outcome", pa.string()),
+        ("error", pa.string()),
+    ]),
+    "send_invocations": pa.schema(_SEND_INTENT),
+    "send_completions": pa.schema(_SEND_RESULT),
+    "polled": pa.schema(_POLLED),
+    "arrivals": pa.schema([
+        ("worker", pa.int32()), ("window_ns", pa.int64()), ("phase", pa.string()),
+        ("offered", pa.int64()), ("missed", pa.int64()),
+    ]),
+    **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
+}  # fmt: skip
+"""Live streams. `arrivals` counts, per 100 ms window, what the plan's rate offered and what of it found
+no free process."""
+
+_RUN = [("run_id", pa.string())]
+TABLES: dict[str, pa.Schema] = {
+    "ops": pa.schema([
+        *_RUN, ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()),
+        ("f", pa.string()), ("phase", pa.string()), ("invoke_ns", pa.int64()),
+        ("complete_ns", pa.int64()), ("outcome", pa.string()), ("error", pa.string()),
+    ]),
+    "sends": pa.schema([
+        *_RUN, ("op_id", pa.int64()), ("mop", pa.int32()), *_PARTITION, ("value", pa.int64()),
+        ("offset", pa.int64()), ("outcome", pa.string()), ("acked", pa.bool_()),
+        ("acks", pa.string()), ("error", pa.string()), ("transactional_id", pa.string()),
+        ("txn_id", pa.int64()), *_OP_COPIES, ("invoke_ns", pa.int64()), ("complete_ns", pa.int64()),
+    ]),
+    "polls": pa.schema([
+        *_RUN, *_POLLED, *_OP_COPIES, ("invoke_ns", pa.int64()), ("complete_ns", pa.int64()),
+        ("outcome", pa.string()),
+    ]),
+    "arrivals": pa.schema([*_RUN, *LIVE["arrivals"]]),
+    "availability": pa.schema([*_RUN, *_AVAILABILITY]),
+    **{name: pa.schema([*_RUN, *columns]) for name, columns in _WHOLE.items()},
+}  # fmt: skip
+"""The tables of `record/*.parquet`, one file a table, by name."""

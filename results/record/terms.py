@@ -1,0 +1,62 @@
+"""The closed sets of the record: every word that a column may hold."""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How an op ended: `fail` certainly had no effect, of `info` nothing is known."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class F(StrEnum):
+    """What an op does."""
+
+    SEND = "send"
+    POLL = "poll"
+    TXN = "txn"
+    ASSIGN = "assign"
+    SUBSCRIBE = "subscribe"
+    CRASH = "crash"
+
+
+class Phase(StrEnum):
+    """The part of a run in which an op was invoked."""
+
+    WARMUP = "warmup"
+    MAIN = "main"
+    RECOVERY = "recovery"
+    FINAL = "final"
+
+
+class Judge(StrEnum):
+    """Who judges: what was asked of the system, nothing excused, or as Jepsen does."""
+
+    CONTRACT = "contract"
+    STRICT = "strict"
+    JEPSEN = "jepsen"
+
+
+class Validity(StrEnum):
+    """The three values of a verdict."""
+
+    VALID = "valid"
+    UNKNOWN = "unknown"
+    INVALID = "invalid"
+
+
+class AnomalyClass(StrEnum):
+    """What kind of promise an anomaly breaks; a harness anomaly is our own failing."""
+
+    SAFETY = "safety"
+    LIVENESS = "liveness"
+    HARNESS = "harness"
+
+
+OUTCOME_RANK = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2}
+"""An op's outcome is the worst of its parts: ok < fail < info."""
+
+VALIDITY_RANK = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
+"""Verdicts are merged by the worst: valid < unknown < invalid."""

@@ -1,0 +1,37 @@
+"""The topics of a run as they were created: names, ids, partitions."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """A topic of the run.
+
+    Attributes:
+        topic: Its name.
+        topic_id: The id that the cluster gave it, as a UUID's 36 characters; a topic that is created
+            again gets another one.
+        partitions: How many.
+    """
+
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+def dump_topics(topics: list[CreatedTopic], path: Path) -> None:
+    """Write `topics.json` of a run."""
+    rows = [
+        {"topic": each.topic, "topic_id": each.topic_id, "partitions": each.partitions}
+        for each in topics
+    ]
+    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def load_topics(path: Path) -> list[CreatedTopic]:
+    """Read `topics.json` of a run; none if the run died before it made any."""
+    if not path.exists():
+        return []
+    return [CreatedTopic(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

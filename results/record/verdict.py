@@ -1,0 +1,94 @@
+"""Anomalies and the verdict that they add up to.
+
+A checker yields `Anomaly` objects; the engine decides which of them are allowed by the judge and
+trusted by their premises, and sums them up as a `Verdict`, which is `verdict.json`.
+"""
+
+from dataclasses import dataclass, field
+
+from results.record.terms import AnomalyClass, Validity
+
+Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
+"""What an anomaly rests on: op ids, nodes, offsets, epochs, times. Flat, and JSON as it stands."""
+
+MAX_EXAMPLES = 10
+"""So many examples of an anomaly are kept in `verdict.json`, the first by place and offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomaly:
+    """One thing that is wrong at one place.
+
+    Attributes:
+        name: As in the catalogue: `lost-write`.
+        sentence: For people: what, where, who saw it.
+        evidence: For machines, and for those who do not believe the sentence.
+        run_id, topic, topic_id, partition: Where; empty and -1 for a whole run.
+        offset: Orders examples; -1 where there is none.
+        excuses: Names of the rows of the contract's table that would allow it (`acks-0-1`,
+            `unclean-election`, `retries-without-idempotence`, `always`).
+        broken_premises: Premises of the checker that did not hold here; any makes it untrusted.
+    """
+
+    name: str
+    sentence: str
+    evidence: Evidence
+    run_id: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = -1
+    offset: int = -1
+    excuses: tuple[str, ...] = ()
+    broken_premises: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """An anomaly as `verdict.json` shows it, with what the judge made of it."""
+
+    sentence: str
+    evidence: Evidence
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    allowed: bool
+    trusted: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalySummary:
+    """All anomalies of one name: how many, how many of them allowed, how many trusted."""
+
+    anomaly_class: AnomalyClass
+    count: int
+    allowed: int
+    trusted: int
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What `verdict.json` holds.
+
+    Attributes:
+        run_id: Whose.
+        valid: The verdict.
+        judge, engine: Who judged, and with which engine.
+        anomalies: By name.
+        unknown_because: Whole sentences: why the verdict cannot be `valid`.
+        guarantees: What the plan's configuration promises, in sentences.
+        checked: For each check the rows that it looked at, or None where it is not applicable.
+        stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
+    """
+
+    run_id: str
+    valid: Validity
+    judge: str
+    engine: str
+    anomalies: dict[str, AnomalySummary]
+    unknown_because: tuple[str, ...] = ()
+    guarantees: tuple[str, ...] = ()
+    checked: dict[str, int | None] = field(default_factory=dict)
+    stats: dict[str, object] = field(default_factory=dict)
