@@ -1,0 +1,73 @@
+"""`logquake check` and `logquake report`: judge and show what is stored."""
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from harness.cli.finding import find_runs
+from harness.exit_codes import BY_VALIDITY, UNKNOWN
+from harness.judgement import choose_engine, judge_stored
+from results.record.paths import RunPaths
+from results.record.terms import VALIDITY_RANK, Judge
+from results.report import write_report
+from results.show import print_verdict
+from results.verdict_json import verdict_to_json
+
+STORE = click.option(
+    "--store", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
+)
+
+
+@click.command()
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@STORE
+@click.option("--judge", type=click.Choice([judge.value for judge in Judge]), default=None)
+@click.option("--engine", type=click.Choice(["spark", "local"]), default=None)
+@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
+def check(  # noqa: PLR0913 - one parameter an option
+    *,
+    names: tuple[str, ...],
+    store: Path,
+    judge: str | None,
+    engine: str | None,
+    spark_master: str | None,
+    as_json: bool,
+) -> int:
+    """Judge stored runs again: folders, globs, ids, latest, sample:NAME.
+
+    With --judge another one than the run's own judges, and the stored verdict stays as it is.
+    """
+    runs = find_runs(names, store)
+    chosen = choose_engine(engine, spark_master)
+    console = Console(stderr=as_json, soft_wrap=True)
+    if chosen.why:
+        console.print(chosen.why, markup=False)
+    verdicts = judge_stored(
+        [run.root for run in runs],
+        judge=Judge(judge) if judge else None,
+        engine=chosen,
+        store=judge is None and not any(name.startswith("sample:") for name in names),
+    )
+    if as_json:
+        click.echo(json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True))
+    else:
+        for verdict in verdicts:
+            print_verdict(verdict, console)
+    worst = max((each.valid for each in verdicts), key=VALIDITY_RANK.__getitem__, default=None)
+    return UNKNOWN if worst is None else BY_VALIDITY[worst]
+
+
+@click.command()
+@click.argument("name", metavar="RUN", default="latest")
+@STORE
+@click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
+def report(*, name: str, store: Path, output: Path | None) -> int:
+    """Write the HTML page of a run again, from its record: no broker, no Java."""
+    run = find_runs((name,), store)[0]
+    if output is None and name.startswith("sample:"):
+        output = Path(f"{name.partition(':')[2]}.html")
+    click.echo(write_report(run, output=output))
+    return 0

@@ -1,0 +1,156 @@
+"""`logquake run` and `logquake init`: from a plan to a verdict."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from harness.dry_run import describe
+from harness.exit_codes import BY_VALIDITY
+from harness.plans import COMMENTED_PLAN, assemble_plan
+from harness.session import Session
+from results.record.terms import Judge
+from results.verdict_json import verdict_to_json
+
+SETTING = "KEY=VALUE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    """An option of `run` that sets one key of the plan."""
+
+    flag: str
+    key: str
+    kind: Any
+    help: str
+
+
+_OPTIONS = (
+    _Option(flag="--system", key="system", kind=str, help="kafka:VERSION."),
+    _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),
+    _Option(flag="--replication", key="replication", kind=int, help="Replicas a partition."),
+    _Option(flag="--topics", key="topics", kind=int, help="Topics."),
+    _Option(flag="--partitions", key="partitions", kind=int, help="Partitions a topic."),
+    _Option(
+        flag="--hosts",
+        key="hosts",
+        kind=click.Choice(["auto", "namespace", "process"]),
+        help="Where brokers run; auto takes the best that works here.",
+    ),
+    _Option(flag="--workload", key="workload", kind=click.Choice(["log"]), help="What clients do."),
+    _Option(
+        flag="--nemesis",
+        key="nemesis",
+        kind=str,
+        help="Kinds of faults, with commas: partition,kill,stop,pause; empty for none.",
+    ),
+    _Option(
+        flag="--nemesis-interval",
+        key="nemesis_interval_s",
+        kind=float,
+        help="Seconds from one fault to the next, on average.",
+    ),
+    _Option(flag="--warmup", key="warmup_s", kind=float, help="Seconds without faults before."),
+    _Option(flag="--time-limit", key="time_limit_s", kind=float, help="Seconds with faults."),
+    _Option(
+        flag="--rate", key="rate", kind=float, help="Operations a second; 0: as many as can be."
+    ),
+    _Option(flag="--concurrency", key="concurrency", kind=int, help="Logical clients."),
+    _Option(flag="--workers", key="workers", kind=int, help="Processes that clients live in."),
+    _Option(
+        flag="--acks", key="acks", kind=click.Choice(["0", "1", "all"]), help="Producers' acks."
+    ),
+    _Option(flag="--min-insync", key="min_insync", kind=int, help="min.insync.replicas."),
+    _Option(flag="--retries", key="retries", kind=int, help="Retries of producers."),
+    _Option(flag="--linger-ms", key="linger_ms", kind=float, help="Producers' linger."),
+    _Option(
+        flag="--compression",
+        key="compression",
+        kind=click.Choice(["none", "gzip", "snappy", "lz4", "zstd", "mixed"]),
+        help="Producers' compression.",
+    ),
+    _Option(flag="--sends-per-op", key="sends_per_op", kind=int, help="Messages an operation."),
+    _Option(
+        flag="--judge",
+        key="judge",
+        kind=click.Choice([judge.value for judge in Judge]),
+        help="contract: what was asked for; strict: nothing is excused; jepsen: as Jepsen does.",
+    ),
+    _Option(flag="--seed", key="seed", kind=int, help="Decides every choice; default: a new one."),
+    _Option(flag="--name", key="name", kind=str, help="The run's folder in the store."),
+)
+
+
+def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = click.option(
+            option.flag, option.key, type=option.kind, default=None, help=option.help
+        )(command)
+    return command
+
+
+@click.command()
+@click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
+@_plan_options
+@click.option("--idempotence/--no-idempotence", "idempotence", default=None, help="Of producers.")
+@click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
+@click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
+@click.option("--store", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option("--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+def run(  # noqa: PLR0913 - one parameter an option
+    *,
+    plan_file: Path | None,
+    broker: tuple[str, ...],
+    client: tuple[str, ...],
+    store: Path,
+    engine: str | None,
+    spark_master: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **options: object,
+) -> int:
+    """One run: launch a cluster, shake it, and judge what it did.
+
+    Without a plan: three nodes of Kafka, partitions, kills and pauses for 60 seconds.
+    """
+    console = Console(stderr=as_json, soft_wrap=True)
+    plan = assemble_plan(
+        plan_file, options, broker=_settings("--set", broker), client=_settings("--client", client)
+    )
+    asked_for = options.get("nemesis") is not None or plan_file is not None
+    if dry_run:
+        describe(plan, console)
+        return 0
+    session = Session(plan, store, console, nemesis_was_asked_for=asked_for)
+    verdict = session.run(engine=engine, spark_master=spark_master)
+    if as_json:
+        click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
+    return BY_VALIDITY[verdict.valid]
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), default=Path("plan.toml"))
+def init(path: Path) -> int:
+    """Write a commented plan to start from."""
+    if path.exists():
+        raise click.UsageError(f"{path} exists already; name another file: logquake init my-plan.toml")
+    path.write_text(COMMENTED_PLAN, encoding="utf-8")
+    click.echo(f"wrote {path}; run it with: logquake run {path}")
+    return 0
+
+
+def _settings(flag: str, pairs: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{flag} takes {SETTING}, not {pair!r}")
+        settings[key.strip()] = value.strip()
+    return settings

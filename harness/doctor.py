@@ -1,0 +1,86 @@
+"""`logquake doctor`: what works on this machine, and what to do about the rest."""
+
+import os
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cluster.hosts.choose import Finding, choose_hosts, examine
+from cluster.kafka.fetch import cached_versions
+from cluster.kafka.java import find_java
+from cluster.protocol import UserError
+
+ENOUGH_DISK_BYTES = 2 << 30
+
+
+def examine_machine(store: Path) -> list[Finding]:
+    """Try what a run needs: hosts, faults, Java, Spark, the cache of versions, disk."""
+    return [*examine(), _hosts(), _java(), _spark(), _cache(), _disk(store)]
+
+
+def print_findings(findings: list[Finding], console: Console) -> None:
+    """Print a line a finding, and for what does not work what to type."""
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        mark = Text("works", "green") if finding.works else Text("no", "yellow")
+        table.add_row(mark, Text(finding.what), Text(finding.detail, style="dim"))
+        if not finding.works and finding.remedy:
+            table.add_row("", "", Text(f"remedy: {finding.remedy}"))
+    console.print(table)
+
+
+def _hosts() -> Finding:
+    choice = choose_hosts("auto")
+    return Finding(
+        what="--hosts auto",
+        works=choice.kind == "namespace",
+        detail=f"takes {choice.kind}: {choice.why}",
+        remedy="" if choice.kind == "namespace" else "without namespaces there are no partitions",
+    )
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+    except UserError as missing:
+        return Finding(what="Java for brokers", works=False, detail="", remedy=str(missing))
+    detail = f"Java {java.major} at {java.path}"
+    return Finding(what="Java for brokers", works=True, detail=detail, remedy="")
+
+
+def _spark() -> Finding:
+    has_java = _java().works
+    return Finding(
+        what="Spark",
+        works=has_java,
+        detail=f"pyspark {version('pyspark')}" + ("" if has_java else ", which needs Java"),
+        remedy="" if has_java else "install Java, or judge with: logquake check --engine local",
+    )
+
+
+def _cache() -> Finding:
+    versions = cached_versions()
+    return Finding(
+        what="Kafka at hand",
+        works=bool(versions),
+        detail=", ".join(versions) or "none yet",
+        remedy="" if versions else "the first run fetches it from Maven Central",
+    )
+
+
+def _disk(store: Path) -> Finding:
+    folder = store.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    writable = os.access(folder, os.W_OK)
+    return Finding(
+        what=f"store {store}",
+        works=free > ENOUGH_DISK_BYTES and writable,
+        detail=f"{free >> 30} GiB free at {folder}" + ("" if writable else ", not writable"),
+        remedy="name a folder with room that you may write to: --store DIR",
+    )

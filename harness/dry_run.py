@@ -1,0 +1,28 @@
+"""`logquake run --dry-run`: what would happen, without anything happening."""
+
+from rich.console import Console
+from rich.table import Table
+
+from checkers.judge import guarantees
+from cluster.hosts.choose import choose_hosts
+from nemesis.schedule import deal_schedule
+from results.record.plan import Plan, dump_plan
+
+
+def describe(plan: Plan, console: Console) -> None:
+    """Print the plan, its schedule of faults and what its configuration guarantees."""
+    choice = choose_hosts(plan.hosts)
+    schedule = deal_schedule(plan, can_partition=choice.kind == "namespace")
+    console.print(dump_plan(plan), markup=False, highlight=False)
+    console.print(f"hosts: {choice.kind} ({choice.why})", markup=False)
+    table = Table(title=f"faults in the main phase, seed {plan.seed}", title_justify="left")
+    for column in ("at", "kind", "target", "held"):
+        table.add_column(column)
+    for fault in schedule.faults:
+        table.add_row(f"{fault.at_s:.1f} s", fault.kind, fault.target, f"{fault.hold_s:.1f} s")
+    console.print(table)
+    for sentence in schedule.dropped:
+        console.print(sentence, markup=False)
+    console.print("what the configuration guarantees:")
+    for sentence in guarantees(plan):
+        console.print(f"  - {sentence}", markup=False)

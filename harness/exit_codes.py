@@ -1,0 +1,11 @@
+"""Exit codes, as Jepsen's."""
+
+from results.record.terms import Validity
+
+VALID = 0
+INVALID = 1
+UNKNOWN = 2
+BAD_ARGUMENTS = 254
+INTERNAL_ERROR = 255
+
+BY_VALIDITY = {Validity.VALID: VALID, Validity.UNKNOWN: UNKNOWN, Validity.INVALID: INVALID}

@@ -1,0 +1,94 @@
+"""Plans from a file, from options, and one to start from."""
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from nemesis.registry import check_faults
+from results.record.plan import Plan, load_plan, plan_from
+
+COMMENTED_PLAN = '''\
+# A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
+# Options of the command line win over this file; the whole plan is stored with the run.
+
+name = "log"                 # The run's folder in the store.
+system = "kafka:4.3.1"       # Any version of Apache Kafka 4 on Maven Central.
+hosts = "auto"               # namespace (each broker a machine of its own), process, or the best here.
+nodes = 3
+replication = 3
+min_insync = 2               # min.insync.replicas
+topics = 2
+partitions = 4               # Of each topic.
+
+# Clients.
+workload = "log"
+rate = 500                   # Operations a second, all clients together; 0: as many as can be.
+concurrency = 16             # Logical clients, each one operation at a time.
+workers = 2                  # Processes that they live in.
+acks = "all"                 # 0, 1 or all
+# idempotence = true         # Default: with acks = "all".
+# retries = 0                # Default: the client's own.
+linger_ms = 5
+compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
+sends_per_op = 1
+payload_bytes = 100
+delivery_timeout_s = 30      # Longer than the longest fault.
+
+# Faults: dealt from the seed ...
+nemesis = ["partition", "kill", "pause"]   # and "stop"
+nemesis_interval_s = 6
+warmup_s = 5
+time_limit_s = 60
+# seed = 7                   # Default: a new one.
+
+# ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all, leader,
+# follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.
+# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause.
+# [[faults]]
+# at_s = 10
+# kind = "isolate"
+# target = "leader(log-0,0)"
+# hold_s = 6
+
+judge = "contract"           # contract, strict, jepsen
+
+# [broker]                   # Settings of the brokers, as `--set KEY=VALUE`.
+# "replica.lag.time.max.ms" = "10000"
+
+# [client]                   # Settings of the clients (librdkafka), as `--client KEY=VALUE`.
+# "socket.keepalive.enable" = "true"
+
+[budgets]                    # Seconds from the last heal.
+unavailable_s = 30
+election_s = 15
+isr_s = 60
+
+[minimums]                   # Below these, nothing was tested and the verdict is unknown.
+ok_sends = 100
+ok_polls = 100
+# confirmed_faults = 5       # Default: half of those scheduled.
+'''
+
+
+def assemble_plan(
+    plan_file: Path | None,
+    options: Mapping[str, object],
+    *,
+    broker: Mapping[str, str],
+    client: Mapping[str, str],
+) -> Plan:
+    """Put a plan together: defaults, then the file, then the options; a new seed if none is given.
+
+    Raises:
+        PlanError: One sentence with the key, the value and the remedy.
+    """
+    values = load_plan(plan_file) if plan_file is not None else {}
+    values |= {key: value for key, value in options.items() if value is not None}
+    for table, settings in (("broker", broker), ("client", client)):
+        if settings:
+            stored = values.get(table, {})
+            values[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
+    values.setdefault("seed", secrets.randbelow(1_000_000))
+    plan = plan_from(values)
+    check_faults(plan)
+    return plan

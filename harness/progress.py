@@ -1,0 +1,120 @@
+"""What a run shows while it is under way: phase, rates by outcome, faults in force, leaders, time left.
+
+On a terminal it is one live panel; elsewhere (a log of a nightly job) a line a milestone and one each
+few seconds, without control characters.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from results.record.clock import pause_until, stopwatch_s
+
+LINE_INTERVAL_S = 10.0
+REFRESH_INTERVAL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What there is to show at one moment.
+
+    Attributes:
+        rates: Operations of the last second, by outcome.
+        total: Operations that ended so far.
+        missed: Arrivals that found no free process so far.
+        faults: Sentences about the faults in force.
+        leaders: For each partition `log-0-1: n2 (epoch 3)`.
+    """
+
+    rates: dict[str, int] = field(default_factory=dict)
+    total: int = 0
+    missed: int = 0
+    faults: tuple[str, ...] = ()
+    leaders: tuple[str, ...] = ()
+
+
+class Progress:
+    """The display of one run.
+
+    Args:
+        console: Where to.
+        look: Returns what there is to show; called a few times a second from the display's thread.
+    """
+
+    def __init__(self, console: Console, look: Callable[[], Snapshot]) -> None:
+        self._console = console
+        self._look = look
+        self._phase = "preparing"
+        self._ends_s: float | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+
+    def __enter__(self) -> "Progress":
+        """Start to draw."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop to draw."""
+        self._stop.set()
+        self._thread.join()
+
+    def phase(self, name: str, *, lasts_s: float | None = None) -> None:
+        """Say that a phase begins, and how long it lasts where that is known."""
+        self._phase = name
+        self._ends_s = None if lasts_s is None else stopwatch_s() + lasts_s
+        limit = "" if lasts_s is None else f" ({lasts_s:g} s)"
+        self.say(f"{name}{limit}")
+
+    def say(self, sentence: str) -> None:
+        """Print a line that stays."""
+        self._console.print(Text(f"  {sentence}"), highlight=False)
+
+    def _draw(self) -> None:
+        if not self._console.is_terminal:
+            self._print_lines()
+            return
+        with Live(console=self._console, transient=True, auto_refresh=False) as live:
+            while not pause_until(stopwatch_s() + REFRESH_INTERVAL_S, self._stop):
+                live.update(self._panel(self._look()), refresh=True)
+
+    def _print_lines(self) -> None:
+        while not pause_until(stopwatch_s() + LINE_INTERVAL_S, self._stop):
+            shown = self._look()
+            if shown.total:
+                self.say(f"  {self._left()}{_rates(shown)}{_faults(shown)}")
+
+    def _left(self) -> str:
+        if self._ends_s is None:
+            return ""
+        return f"{max(0.0, self._ends_s - stopwatch_s()):.0f} s left, "
+
+    def _panel(self, shown: Snapshot) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text("  phase", style="dim"), Text(f"{self._phase}  {self._left()}"))
+        grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))
+        for sentence in shown.faults or ("none",):
+            grid.add_row(Text("  fault", style="dim"), Text(sentence, style="yellow"))
+        for leader in shown.leaders:
+            grid.add_row(Text("  leads", style="dim"), Text(leader))
+        return grid
+
+
+def _rates(shown: Snapshot) -> str:
+    parts = [f"{outcome} {count}/s" for outcome, count in sorted(shown.rates.items())]
+    return f"{', '.join(parts) or 'idle'}; {shown.total} ops, {shown.missed} arrivals missed"
+
+
+def _faults(shown: Snapshot) -> str:
+    return f"; in force: {'; '.join(shown.faults)}" if shown.faults else ""
