@@ -38,8 +38,8 @@ _LEADERSHIP = [
     *_PARTITION, ("asked_ns", pa.int64()), ("observed_ns", pa.int64()), ("source", pa.string()),
     ("observer", pa.string()), ("incarnation", pa.int32()), ("leader", pa.int32()),
     ("leader_epoch", pa.int32()), ("isr", _INT_LIST), ("high_watermark", pa.int64()),
-    # Of `metadata-log` only, null elsewhere: the row's place in that log, which is its order (it has
-    # no usable times), and whether this election took a leader from outside of ISR and ELR (KIP-966).
+    # Of `metadata-log` only: the row's place in that log, which is its order (it has no usable
+    # times), and whether its leader was elected from outside of the ISR and the ELR (KIP-966).
     ("log_offset", pa.int64()), ("unclean", pa.bool_()),
 ]  # fmt: skip
 _REPLICA_RECORDS = [
