@@ -1,0 +1,153 @@
+"""A run as its user sees it: prepared, played inside of its network, judged, shown.
+
+Everything that needs the outer world (Maven Central, the choice of hosts, Spark) happens here;
+everything that needs the brokers' network happens in `harness.stage`, a child process that lives and
+dies with this one.
+"""
+
+import json
+import os
+import signal
+import subprocess  # noqa: S404 - the stage is a process of its own, in namespaces of its own
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from cluster.hosts.choose import choose_hosts
+from cluster.hosts.namespace import enter_prefix
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import Java, find_java
+from cluster.protocol import UserError
+from harness.judgement import choose_engine, judge_stored
+from harness.stage import Ending, StageResult
+from nemesis.ledger import heal_dead_run
+from nemesis.schedule import deal_schedule, unsupported
+from results.environment import collect_environment
+from results.record.clock import RunClock
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan
+from results.record.verdict import Verdict
+from results.report import write_report
+from results.show import print_verdict
+from results.store import Store
+from workloads.clients.settings import check_client_settings
+
+
+class InternalError(RuntimeError):
+    """A bug of ours ended the run; its verdict was written all the same."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One `logquake run`.
+
+    Attributes:
+        plan: As asked for; `hosts` may still be `auto`.
+        store: The folder of runs.
+        console: Where to talk.
+        nemesis_was_asked_for: Whether a nemesis that the hosts cannot do is an error (it was asked
+            for) or left out with a word (it was the default).
+    """
+
+    plan: Plan
+    store: Path
+    console: Console
+    nemesis_was_asked_for: bool
+
+    def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
+        """Play the run and judge it.
+
+        Raises:
+            UserError, PlanError, StoreError: Something that the user can mend; nothing is running.
+            InternalError: A bug of ours; the record was judged for what there is.
+        """
+        chosen = choose_engine(engine, spark_master)
+        plan, java = self._prepare()
+        with Store(self.store).create(plan.name, plan.seed) as paths:
+            clock = RunClock.starting_now()
+            paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+            collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
+            self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
+            result = self._play(plan, paths, clock)
+            self._clean_up(paths)
+            if result.ending is Ending.USER:
+                raise UserError(result.sentence)
+            if chosen.why:
+                self._say(chosen.why)
+            self._say(f"judging ({chosen.name})")
+            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+            page = write_report(paths)
+            print_verdict(verdict, self.console)
+            self._say(f"the page: {page}")
+        if result.ending is Ending.INTERNAL:
+            raise InternalError(f"the run ended by a bug of Logquake: {result.sentence}")
+        return verdict
+
+    def _prepare(self) -> tuple[Plan, Java]:
+        check_client_settings(self.plan)
+        java = find_java()
+        choice = choose_hosts(self.plan.hosts)
+        can_partition = choice.kind == "namespace"
+        self._say(f"hosts: {choice.kind} ({choice.why})")
+        missing = unsupported(self.plan, can_partition=can_partition)
+        if missing and self.nemesis_was_asked_for:
+            raise UserError(f"{missing[0]}; see: logquake doctor")
+        for sentence in deal_schedule(self.plan, can_partition=can_partition).dropped:
+            self._say(sentence)
+        fetch_kafka(self.plan.kafka_version, progress=self._say)
+        return self.plan.model_copy(update={"hosts": choice.kind}), java
+
+    def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
+        prefix = enter_prefix() if plan.hosts == "namespace" else []
+        read_fd, write_fd = os.pipe()
+        argv = [sys.executable, "-m", "harness.stage", str(paths.root), str(write_fd)]
+        environment = os.environ | {"LOGQUAKE_STDERR": "1" if self.console.stderr else "0"}
+        # A session of its own: Ctrl-C of the terminal reaches the stage once, through `_forward`.
+        stage = subprocess.Popen(  # noqa: S603 - our own program
+            [*prefix, *argv, str(clock.start_ns)],
+            stdin=subprocess.PIPE,
+            pass_fds=(write_fd,),
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(write_fd)
+        with _Forwarding(stage), os.fdopen(read_fd, encoding="utf-8") as pipe:
+            text = pipe.read()
+            stage.wait()
+        if stage.stdin is not None:
+            stage.stdin.close()
+        if not text:
+            sentence = f"the stage of the run ended by itself (exit status {stage.returncode})"
+            return StageResult(ending=Ending.CLUSTER, sentence=sentence)
+        values = json.loads(text)
+        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+
+    def _clean_up(self, paths: RunPaths) -> None:
+        for sentence in heal_dead_run(paths):
+            self._say(sentence)
+
+    def _say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False)
+
+
+class _Forwarding:
+    """Hands signals on to the stage while it plays, and waits on."""
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self, stage: "subprocess.Popen[bytes]") -> None:
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.signal(number, self._forward) for number in self._SIGNALS}
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
+        if self._stage.poll() is None:
+            self._stage.send_signal(signal.SIGINT)
