@@ -1,0 +1,88 @@
+"""What a run started, written down before and after, so that a dead run can be cleaned up."""
+
+import json
+import os
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cluster.protocol import ProcessId
+
+RUN_MARK = "LOGQUAKE_PROCESSES"
+"""Environment variable of all that a run starts on its hosts: the path of the run's ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the ledger.
+
+    Attributes:
+        what: What it is: "agent", or the program's name.
+        node: On which node.
+        pid: None in the line that announces the start; a number in the one that confirms it.
+        start_ticks: As in `ProcessId`.
+        boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+    """
+
+    what: str
+    node: str
+    pid: int | None
+    start_ticks: int
+    boot: str
+
+    @property
+    def process(self) -> ProcessId | None:
+        """The process, if the line has one."""
+        if self.pid is None:
+            return None
+        return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
+
+
+class ProcessLedger:
+    """Appends to `RunPaths.processes`; safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._boot = boot_id()
+
+    def intend(self, what: str, node: str) -> None:
+        """Write that a process is about to be started."""
+        self._append(Entry(what=what, node=node, pid=None, start_ticks=0, boot=self._boot))
+
+    def started(self, what: str, node: str, process: ProcessId) -> None:
+        """Write which process it became."""
+        self._append(
+            Entry(
+                what=what,
+                node=node,
+                pid=process.pid,
+                start_ticks=process.start_ticks,
+                boot=self._boot,
+            )
+        )
+
+    def _append(self, entry: Entry) -> None:
+        line = json.dumps(asdict(entry)) + "\n"
+        with self._lock, self.path.open("a") as file:
+            file.write(line)
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """Return the lines of a ledger; none if there is no file. A torn last line is left out."""
+    if not path.exists():
+        return []
+    whole = path.read_text().split("\n")[:-1]
+    return [Entry(**json.loads(line)) for line in whole]
+
+
+def boot_id() -> str:
+    """Return what tells this boot of the machine from others; empty where it is not known."""
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.exists() else ""
+
+
+def mark(path: Path) -> dict[str, str]:
+    """Return the environment that marks processes as a run's."""
+    return {RUN_MARK: os.fspath(path.absolute())}

@@ -1,0 +1,135 @@
+"""The harness's end of the line to an agent."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.hosts.agent import command_line
+from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.protocol import ClusterError, Command, ProcessId
+
+START_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 30.0
+RUN_TIMEOUT_S = 20.0
+END_TIMEOUT_S = 10.0
+"""Generous limits: with several JVMs starting on two cores an agent may wait seconds for its turn."""
+
+
+class Machine:
+    """One agent, and what it can be asked. Safe to use from several threads.
+
+    Args:
+        node: The node, for messages and for the ledger.
+        ledger: Where the agent and all that it starts are written down.
+        prefix: What the agent is started through: `unshare --net ... --`, or nothing.
+    """
+
+    def __init__(self, node: str, ledger: ProcessLedger, *, prefix: Sequence[str] = ()) -> None:
+        self.node = node
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._buffer = b""
+        self._errors = ledger.path.with_name("agents.log")
+        ledger.intend("agent", node)
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        with theirs, self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own agent
+                [*prefix, *command_line(os.getpid())],
+                stdin=theirs,
+                stdout=theirs,
+                stderr=errors,
+                env={**os.environ, **mark(ledger.path)},
+                start_new_session=True,  # Ctrl-C in a terminal is for the harness alone.
+            )
+
+    def wait_ready(self) -> None:
+        """Wait until the agent answers, and write down its process."""
+        answer = self._ask({"do": "ping"}, timeout_s=START_TIMEOUT_S)
+        self.process = ProcessId(pid=answer["pid"], start_ticks=answer["start_ticks"])
+        self.probe_port: int = answer["port"]
+        self._ledger.started("agent", self.node, self.process)
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a process; `node` is the one it is written down for."""
+        what = Path(command.argv[0]).name
+        self._ledger.intend(what, node)
+        answer = self._ask(
+            {
+                "do": "spawn",
+                "argv": list(command.argv),
+                "env": dict(command.env),
+                "cwd": os.fspath(command.cwd.absolute()),
+                "log": os.fspath(command.log.absolute()),
+            }
+        )
+        process = ProcessId(pid=answer["pid"], start_ticks=answer["start_ticks"])
+        self._ledger.started(what, node, process)
+        return process
+
+    def run(self, argv: Sequence[str], *, stdin: str = "") -> str:
+        """Run a short command on the machine and return its output.
+
+        Raises:
+            ClusterError: It failed; the message has what it wrote.
+        """
+        request = {"do": "run", "argv": list(argv), "input": stdin, "timeout_s": RUN_TIMEOUT_S}
+        answer = self._ask(request)
+        if answer["code"]:
+            errors = answer["errors"].strip() or f"exit code {answer['code']}"
+            raise ClusterError(f"{' '.join(argv)} failed on {self.node}: {errors}")
+        output: str = answer["output"]
+        return output
+
+    def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
+        """Send datagrams: (address, port, nonce) each."""
+        self._ask({"do": "send", "datagrams": list(datagrams)})
+
+    def seen(self) -> frozenset[str]:
+        """Return the nonces that arrived since this was asked last."""
+        return frozenset(self._ask({"do": "seen"})["nonces"])
+
+    def close(self) -> None:
+        """Tell the agent to kill all that it started, and to end."""
+        self._socket.close()
+
+    def wait_closed(self) -> None:
+        """Wait until the agent has ended; one that does not is killed, and its children with it."""
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(END_TIMEOUT_S)
+
+    def _ask(self, request: dict[str, Any], *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:  # noqa: ANN401 - JSON
+        with self._lock:
+            try:
+                self._socket.settimeout(timeout_s)
+                self._socket.sendall(json.dumps(request).encode() + b"\n")
+                line = self._read_line()
+            except OSError as error:
+                self._socket.close()  # What comes later would be taken for another answer.
+                raise ClusterError(self._lost(str(error))) from error
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ClusterError(f"{request['do']} failed on {self.node}: {answer['error']}")
+        return answer
+
+    def _read_line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise ConnectionResetError("it has ended")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _lost(self, why: str) -> str:
+        said = self._errors.read_text().strip().splitlines()[-1:] if self._errors.exists() else []
+        return " ".join([f"the agent of {self.node} does not answer ({why}).", *said])

@@ -1,0 +1,270 @@
+"""Hosts with a network namespace each, joined by a bridge: real partitions, without root.
+
+The harness itself lives in the hub, a namespace of its own, with the bridge; it enters it by
+executing itself through `enter_prefix`. A bridge in the machine's own namespace would be at the mercy
+of what else runs there: Docker's FORWARD policy DROP and br_netfilter stop bridged traffic silently.
+
+    hub:  harness, clients, bridge 10.81.0.254 --- veth --- n1: agent, broker, eth0 10.81.0.1
+                                               --- veth --- n2: agent, broker, eth0 10.81.0.2
+
+Namespaces have no names: each lives as long as a process in it. So neither a file in /run nor a
+bridge is left when the harness is killed, and an ordinary user needs nothing but user namespaces.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import uuid
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.machine import END_TIMEOUT_S, Machine
+from cluster.protocol import ClusterError, Command, Link, ProcessId, UserError
+from results.record.clock import pause_until, stopwatch_s, wait_until
+
+OUTSIDE = "LOGQUAKE_OUTSIDE"
+"""Environment variable: the network namespace that the harness left when it entered the hub."""
+NODE_PREFIX = ("unshare", "--net", "--mount", "--")
+BRIDGE = "lqhub"
+TABLE = "logquake"
+NETWORK = "10.81.0"
+HUB_ADDRESS = f"{NETWORK}.254"
+MAX_NODES = 253
+PROBE_INTERVAL_S = 0.1
+
+
+def enter_prefix(*, root: bool | None = None) -> list[str]:
+    """Return the start of a command line that runs its rest inside a new hub.
+
+    Args:
+        root: Whether the user who will run it is root; None: the one who asks.
+    """
+    as_root = os.geteuid() == 0 if root is None else root
+    own_user = [] if as_root else ["--user", "--map-root-user"]
+    inside = ["unshare", *own_user, "--net", "--mount", "--"]
+    return ["env", f"{OUTSIDE}={network_namespace()}", *inside]
+
+
+def network_namespace() -> str:
+    """Return the name of this process's network namespace, `net:[NUMBER]`."""
+    try:
+        return os.readlink("/proc/self/ns/net")
+    except OSError as error:
+        raise UserError("network namespaces need Linux; use --hosts process") from error
+
+
+class NamespaceHosts:
+    """The nodes of a run as network namespaces. `up` works inside a hub only (`enter_prefix`).
+
+    Args:
+        nodes: Their names.
+        processes_file: `RunPaths.processes`.
+    """
+
+    kind = "namespace"
+
+    def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
+        if len(nodes) > MAX_NODES:
+            raise UserError(f"{len(nodes)} nodes asked for, at most {MAX_NODES} are possible")
+        self._numbers = {node: number for number, node in enumerate(nodes, start=1)}
+        self._processes_file = processes_file
+        self._machines: dict[str, Machine] = {}
+        self._cuts: dict[str, frozenset[Link]] = {}
+
+    def up(self) -> None:
+        """Make the bridge, and for each node an agent in a namespace with an address."""
+        if self._machines:
+            return
+        if os.environ.get(OUTSIDE) in {None, network_namespace()}:
+            raise ClusterError("namespace hosts must be made inside a hub (see enter_prefix)")
+        ledger = ProcessLedger(self._processes_file)
+        try:
+            _ip(_hub_commands())
+            for node in self._numbers:
+                self._machines[node] = Machine(node, ledger, prefix=NODE_PREFIX)
+            for machine in self._machines.values():
+                machine.wait_ready()
+            _ip([line for node in self._numbers for line in self._veth_commands(node)])
+            for node, machine in self._machines.items():
+                machine.run(["ip", "-batch", "-"], stdin=_batch(self._node_commands(node)))
+        except BaseException:
+            self.down()
+            raise
+
+    def address(self, node: str) -> str:
+        """Return the address of a node on the bridge."""
+        if node not in self._numbers:
+            raise ClusterError(f"there is no node {node}, only {', '.join(self._numbers)}")
+        return f"{NETWORK}.{self._numbers[node]}"
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a process in the node's namespace; it dies with the hosts, and with the harness."""
+        return self._machine(node).spawn(node, command)
+
+    def down(self) -> None:
+        """End every process and remove the bridge. Idempotent."""
+        machines, self._machines = self._machines, {}
+        for machine in machines.values():
+            machine.close()
+        for machine in machines.values():
+            machine.wait_closed()
+        self._cuts.clear()
+        if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
+            _remove_links()
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Drop what travels over the links, by a chain of this cut's in the receiver's namespace."""
+        directed = frozenset(links)
+        self.join(cut_id)
+        self._cuts[cut_id] = directed
+        for receiver, sources in _sources_by_receiver(directed).items():
+            rules = "\n".join(
+                f"ip saddr {self.address(source)} counter drop comment \"{source}\""
+                for source in sorted(sources)
+            )
+            hook = "type filter hook input priority -10; policy accept;"
+            self._nft(receiver, _in_table(cut_id, f"{hook}\n{rules}"))
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+        for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
+            # Made once more before it is deleted, so that a cut that failed half-way is undone too.
+            delete = f"delete chain ip {TABLE} {_chain(cut_id)}\n"
+            self._nft(receiver, _in_table(cut_id, "") + delete)
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        links = self._cuts.get(cut_id, frozenset())
+        counts: dict[Link, int] = {}
+        for receiver in sorted(_sources_by_receiver(links)):
+            argv = ["nft", "-j", "list", "chain", "ip", TABLE, _chain(cut_id)]
+            for source, packets in _counted(self._machine(receiver).run(argv)):
+                counts[source, receiver] = packets
+        return counts
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
+        """Send datagrams of our own over each directed link; tell for each if one arrived."""
+        nonces = {f"{uuid.uuid4()}": link for link in links}
+        deadline_s = stopwatch_s() + timeout_s
+        arrived: set[Link] = set()
+        while True:
+            last = stopwatch_s() + PROBE_INTERVAL_S >= deadline_s
+            arrived |= self._probe_once({n: at for n, at in nonces.items() if at not in arrived})
+            if last or len(arrived) == len(nonces):
+                return {link: link in arrived for link in nonces.values()}
+            pause_until(stopwatch_s() + PROBE_INTERVAL_S)
+
+    def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
+        """Send one datagram a link; a veth delivers at once, however busy the processors are."""
+        outgoing: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+        for nonce, (source, receiver) in nonces.items():
+            port = self._machine(receiver).probe_port
+            outgoing[source].append((self.address(receiver), port, nonce))
+        for source, datagrams in outgoing.items():
+            self._machine(source).send(datagrams)
+        receivers = {receiver for _, receiver in nonces.values()}
+        seen = {nonce for receiver in receivers for nonce in self._machine(receiver).seen()}
+        return {nonces[nonce] for nonce in seen & nonces.keys()}
+
+    def _nft(self, node: str, script: str) -> None:
+        """Run a script of nft commands on a node: all of it takes effect, or nothing."""
+        self._machine(node).run(["nft", "-f", "-"], stdin=script)
+
+    def _machine(self, node: str) -> Machine:
+        self.address(node)
+        if node not in self._machines:
+            raise ClusterError("the hosts are down")
+        return self._machines[node]
+
+    def _veth_commands(self, node: str) -> list[str]:
+        end = f"lq{self._numbers[node]}"
+        pid = self._machines[node].process.pid
+        return [
+            f"link add {end} type veth peer name eth0 netns {pid}",
+            f"link set {end} master {BRIDGE} up",
+        ]
+
+    def _node_commands(self, node: str) -> list[str]:
+        return [
+            "link set lo up",
+            f"address add {self.address(node)}/24 dev eth0",
+            "link set eth0 up",
+        ]
+
+
+def _hub_commands() -> list[str]:
+    return [
+        "link set lo up",
+        f"link add {BRIDGE} type bridge",
+        f"address add {HUB_ADDRESS}/24 dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+    ]
+
+
+def _batch(commands: Iterable[str]) -> str:
+    return "".join(f"{command}\n" for command in commands)
+
+
+def _ip(commands: Iterable[str]) -> None:
+    """Run `ip` commands in the hub.
+
+    Raises:
+        UserError: There is no `ip`, or it was refused.
+    """
+    argv = ["ip", "-batch", "-"]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words and our own numbers
+            argv, input=_batch(commands), capture_output=True, text=True, check=False, timeout=20
+        )
+    except FileNotFoundError as error:
+        raise UserError("the command ip is missing: apt-get install iproute2") from error
+    if done.returncode:
+        raise UserError(f"cannot make the network of the nodes: {done.stderr.strip()}")
+
+
+def _remove_links() -> None:
+    """Remove the bridge and our ends of the veth pairs, as far as there are any."""
+    # The ends at the nodes take ours along when their namespaces go, maybe just now: hence -force.
+    commands = _batch(f"link delete {name}" for name in _our_links())
+    subprocess.run(
+        ["ip", "-force", "-batch", "-"], input=commands.encode(), capture_output=True, check=False
+    )
+    wait_until(
+        lambda: not _our_links(), timeout_s=END_TIMEOUT_S, what="the end of the bridge and links"
+    )
+
+
+def _our_links() -> list[str]:
+    return [name for _, name in socket.if_nameindex() if name.startswith("lq")]
+
+
+def _chain(cut_id: str) -> str:
+    """Return the name of a cut's chain: its id in letters that nft accepts, and still unique."""
+    return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
+
+
+def _in_table(cut_id: str, content: str) -> str:
+    return f"table ip {TABLE} {{\nchain {_chain(cut_id)} {{\n{content}\n}}\n}}\n"
+
+
+def _sources_by_receiver(links: Iterable[Link]) -> dict[str, set[str]]:
+    by_receiver: dict[str, set[str]] = defaultdict(set)
+    for source, receiver in links:
+        by_receiver[receiver].add(source)
+    return by_receiver
+
+
+def _counted(listing: str) -> list[tuple[str, int]]:
+    """Return (comment, packets) of each rule in a listing of `nft -j`."""
+    rules = [item["rule"] for item in json.loads(listing)["nftables"] if "rule" in item]
+    return [
+        (rule["comment"], part["counter"]["packets"])
+        for rule in rules
+        for part in rule["expr"]
+        if "counter" in part
+    ]

@@ -1,0 +1,110 @@
+"""Hits processes by number, and never a later one that was given the same number."""
+
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from cluster.protocol import ProcessId
+from results.record.clock import wait_until
+
+_STATES = {
+    psutil.STATUS_RUNNING: "R",
+    psutil.STATUS_SLEEPING: "S",
+    psutil.STATUS_DISK_SLEEP: "D",
+    psutil.STATUS_STOPPED: "T",
+    psutil.STATUS_TRACING_STOP: "t",
+    psutil.STATUS_ZOMBIE: "Z",
+    psutil.STATUS_DEAD: "X",
+}
+_GONE = frozenset("ZX")
+"""States of a process that runs no more, though its parent has not taken note yet."""
+
+
+def process_id(pid: int) -> ProcessId:
+    """Return what identifies a process that runs now."""
+    fields = _stat_fields(pid)
+    return ProcessId(pid=pid, start_ticks=int(fields[19]) if fields else 0)
+
+
+def state_of(process: ProcessId) -> str | None:
+    """Return the letter of its state, as in `/proc/PID/stat`.
+
+    Args:
+        process: The process.
+
+    Returns:
+        "R", "S" or "D" if it runs, "T" if it is stopped, "Z" or "X" if it has ended; None if there
+        is no such process any more (also when its number belongs to another one by now).
+    """
+    if not Path("/proc/self/stat").exists():
+        return _state_elsewhere(process.pid)
+    fields = _stat_fields(process.pid)
+    if fields is None or int(fields[19]) != process.start_ticks:
+        return None
+    return fields[0]
+
+
+def is_running(process: ProcessId) -> bool:
+    """Return whether the process exists and has not ended; a stopped one is running."""
+    state = state_of(process)
+    return state is not None and state not in _GONE
+
+
+def is_stopped(process: ProcessId) -> bool:
+    """Return whether the process is stopped by SIGSTOP."""
+    return state_of(process) == "T"
+
+
+def send_signal(process: ProcessId, number: signal.Signals) -> bool:
+    """Send a signal to the process group which the process leads.
+
+    Args:
+        process: The leader of the group; nothing is sent if its number was given to another.
+        number: The signal.
+
+    Returns:
+        False if the process has ended already, so that nothing was sent.
+    """
+    if not is_running(process):
+        return False
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_gone(processes: Iterable[ProcessId], *, timeout_s: float) -> None:
+    """Wait until none of the processes runs any more.
+
+    Raises:
+        WaitTimeoutError: One still runs after `timeout_s` seconds.
+    """
+    remaining = list(processes)
+
+    def none_runs() -> bool:
+        remaining[:] = [process for process in remaining if is_running(process)]
+        return not remaining
+
+    what = f"the end of processes {', '.join(str(process.pid) for process in remaining)}"
+    wait_until(none_runs, timeout_s=timeout_s, what=what, interval_s=0.02)
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """Return the fields of `/proc/PID/stat` from the third (the state) on."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field, the command's name in parentheses, may hold blanks and parentheses.
+    return stat.rpartition(")")[2].split()
+
+
+def _state_elsewhere(pid: int) -> str | None:
+    try:
+        return _STATES.get(psutil.Process(pid).status(), "S")
+    except psutil.NoSuchProcess:
+        return None
