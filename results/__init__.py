@@ -1,0 +1,15 @@
+"""What a run leaves behind, and how people look at it.
+
+- `record/`: the record's tables and types: plan, tables, streams, verdict, clock, paths.
+- `store.py`: run folders, the lock that tells a live run from a dead one, finding a run by its
+  name.
+- `verdict_json.py`, `environment.py`, `tables.py`: the files of a run, written and read.
+- `show.py`: one run, or the list of runs, in a terminal.
+- `report.py`, `page/`, `templates/`, `plots/`: one run as a single HTML page.
+- `samples/`: stored runs that come with the package (`sample:valid` on the command line).
+
+Every other folder may import this one; it imports nothing of ours but itself. Nothing here needs a
+broker, Java or Spark, so a stored run can be read wherever Python runs. Only `plots/` imports
+matplotlib. A new section of the page is a module in `page/`, a block in `templates/report.html` and
+a line in `report.py`.
+"""

@@ -1,0 +1,144 @@
+"""`environment.json`: on what a run ran, so that it can be repeated, or explained.
+
+Nothing in it names the machine's owner: no user, no host name, no address.
+"""
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from results.atomic import StoreError, write_atomically
+from results.record.clock import RunClock, utc_now_text
+
+SCHEMA_VERSION = 1
+LIBRARIES = (
+    "confluent-kafka", "cramjam", "jgo", "kio", "matplotlib", "networkx", "numpy", "pandas",
+    "pyarrow", "pydantic", "pyspark", "rich",
+)  # fmt: skip
+_GIT_TIMEOUT_S = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What `environment.json` holds.
+
+    Attributes:
+        logquake: Its version.
+        git_commit: Of Logquake's own checkout (`-dirty` if changed); None for an installed package.
+        python, platform, kernel: Versions.
+        cores: Logical processors that this process may use.
+        memory_bytes: Of the machine.
+        java: The JVM's version that the brokers run on, None if there is none.
+        kafka: The broker's version, None if it is no Kafka.
+        hosts: The kind of hosts: namespace, process, ...
+        libraries: Versions by distribution; those that are not installed are left out.
+        started_utc: The run's start on the wall clock, `20261121T104500Z`; for people only.
+        clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times of the record.
+        doctor: What was found to work or not on this machine, a sentence a topic.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    logquake: str
+    git_commit: str | None
+    python: str
+    platform: str
+    kernel: str
+    cores: int
+    memory_bytes: int
+    java: str | None
+    kafka: str | None
+    hosts: str
+    libraries: dict[str, str]
+    started_utc: str
+    clock_start_ns: int
+    doctor: dict[str, str]
+
+
+def collect_environment(
+    *,
+    clock: RunClock,
+    hosts: str,
+    java: str | None = None,
+    kafka: str | None = None,
+    started_utc: str | None = None,
+    doctor: dict[str, str] | None = None,
+) -> Environment:
+    """Look at this machine; what it cannot know comes as arguments (see `Environment`)."""
+    return Environment(
+        logquake=_version("logquake") or "unknown",
+        git_commit=_git_commit(Path(__file__).resolve().parent.parent),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        kernel=platform.release(),
+        cores=_cores(),
+        memory_bytes=psutil.virtual_memory().total,
+        java=java,
+        kafka=kafka,
+        hosts=hosts,
+        libraries={name: found for name in LIBRARIES if (found := _version(name))},
+        started_utc=started_utc or utc_now_text(),
+        clock_start_ns=clock.start_ns,
+        doctor=dict(doctor or {}),
+    )
+
+
+def write_environment(environment: Environment, path: Path) -> None:
+    """Write `environment.json` of a run.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    text = json.dumps(dataclasses.asdict(environment), indent=1, sort_keys=True)
+    write_atomically(path, text + "\n")
+
+
+def read_environment(path: Path) -> dict[str, object]:
+    """Read `environment.json` as plain values; nothing if there is none.
+
+    Raises:
+        StoreError: The file is there, but is no JSON object.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as unreadable:
+        raise StoreError(f"{path} cannot be read ({unreadable}); remove it") from unreadable
+    if not isinstance(values, dict):
+        raise StoreError(f"{path} cannot be read (it is no JSON object); remove it")
+    return values
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return psutil.cpu_count() or 1
+
+
+def _git_commit(root: Path) -> str | None:
+    git = shutil.which("git")
+    # A package that was installed below somebody else's checkout has no commit of its own.
+    if not git or not (root / ".git").exists() or not (root / "pyproject.toml").exists():
+        return None
+    argv = [git, "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        answer = subprocess.run(  # noqa: S603 - fixed arguments, no shell
+            argv, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None

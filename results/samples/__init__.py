@@ -1,0 +1,65 @@
+"""Stored runs that come with the package: a loss, another loss, a valid run.
+
+On the command line they are `sample:loss-acks-1`, `sample:loss-unclean` and `sample:valid`. The
+package may lie where nobody may write, so what is made from a sample goes elsewhere.
+"""
+
+import shutil
+from pathlib import Path
+
+from results.atomic import StoreError, store_error
+from results.record.paths import RunPaths
+
+SAMPLE_PREFIX = "sample:"
+_ROOT = Path(__file__).resolve().parent
+
+
+def sample_paths() -> list[Path]:
+    """Return the folders of the samples, by name."""
+    return sorted(path.parent for path in _ROOT.glob("*/plan.toml"))
+
+
+def sample_names() -> list[str]:
+    """Return how the samples are called on the command line: `sample:valid`, ..."""
+    return [SAMPLE_PREFIX + path.name for path in sample_paths()]
+
+
+def is_sample(paths: RunPaths) -> bool:
+    """Tell whether a run is one of the package's samples."""
+    return paths.root.resolve().parent == _ROOT
+
+
+def sample_named(name: str) -> RunPaths:
+    """Return the sample that `sample:NAME` means.
+
+    Raises:
+        StoreError: There is no such sample.
+    """
+    for path in sample_paths():
+        if name.removeprefix(SAMPLE_PREFIX) == path.name:
+            return RunPaths(path)
+    known = ", ".join(sample_names()) or "none"
+    raise StoreError(f"there is no sample {name!r}; there are: {known}")
+
+
+def copy_sample(paths: RunPaths, folder: Path) -> RunPaths:
+    """Copy a sample to where it may be written, so that it can be checked again.
+
+    Args:
+        paths: The sample.
+        folder: Becomes the parent of `samples/<name>`, so that the copy has the sample's run id.
+
+    Raises:
+        StoreError: The folder cannot be written, or the copy is there already.
+    """
+    target = folder / paths.root.parent.name / paths.root.name
+    try:
+        shutil.copytree(paths.root, target, copy_function=shutil.copyfile)
+        # copytree copies the modes of folders; the package's may be read-only.
+        for copied in (target, *(path for path in target.rglob("*") if path.is_dir())):
+            copied.chmod(0o755)
+    except FileExistsError as there:
+        raise StoreError(f"{target} is there already; remove it first") from there
+    except OSError as refused:
+        raise store_error(target, refused) from refused
+    return RunPaths(target)

@@ -1,0 +1,291 @@
+"""The store: one folder a run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
+
+A run holds an flock on its `lock` file as long as it lives. The kernel drops the lock with the
+process, however it died, so a dead run is told from a live one without guessing. The file also
+holds the controller's pid: a forked worker that outlives its controller keeps the flock, but not
+the pid.
+"""
+
+import contextlib
+import fcntl
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+
+from results.atomic import StoreError, store_error
+from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
+from results.record.paths import RunPaths
+from results.samples import SAMPLE_PREFIX, sample_named
+
+__all__ = ["RunLock", "Store", "StoreError", "is_alive", "lock_run", "process_of"]
+
+LATEST = "latest"
+LOCK_WAIT_S = 1.0
+"""Somebody who only asks whether a run is alive holds its lock for microseconds."""
+
+_RUN_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(?:-(\d+))?")
+_NAMED = 5
+
+
+class RunLock:
+    """The lock of a live run; a context manager, released with the process at the latest."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+
+    def release(self) -> None:
+        """Give the lock back. Idempotent."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> "RunLock":
+        """Return the lock, which is held already."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the lock back."""
+        self.release()
+
+
+def lock_run(paths: RunPaths) -> RunLock:
+    """Lock a run's folder for this process.
+
+    Raises:
+        StoreError: Another process has the lock, or the folder cannot be written.
+    """
+    try:
+        handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as refused:
+        raise store_error(paths.lock, refused) from refused
+    try:
+        wait_until(
+            lambda: _try_lock(handle, fcntl.LOCK_EX), timeout_s=LOCK_WAIT_S, what="the run's lock"
+        )
+    except WaitTimeoutError as held:
+        os.close(handle)
+        pid = process_of(paths)
+        owner = f"process {pid}" if pid else "another process"
+        raise StoreError(
+            f"the run {paths.run_id} is in use by {owner}: wait for its end, or stop it"
+        ) from held
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
+    return RunLock(handle)
+
+
+def is_alive(paths: RunPaths) -> bool:
+    """Tell whether the run's controller still runs: the lock is held, and its process is there.
+
+    Raises:
+        StoreError: The lock exists, and may not be read.
+    """
+    try:
+        handle = os.open(paths.lock, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError as refused:
+        raise store_error(paths.lock, refused) from refused
+    try:
+        if _try_lock(handle, fcntl.LOCK_SH):
+            return False
+    finally:
+        os.close(handle)
+    pid = process_of(paths)
+    # No pid: the lock was taken this very moment, and the pid is about to be written.
+    return pid is None or _process_exists(pid)
+
+
+def process_of(paths: RunPaths) -> int | None:
+    """Return the pid of the controller that locked the run last; None before the first."""
+    try:
+        return int(paths.lock.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+class Store:
+    """Where runs are kept.
+
+    Args:
+        root: The store's folder; made with the first run.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def check_usable(self) -> None:
+        """Make the store's folder and write to it, before a cluster is started for nothing.
+
+        Raises:
+            StoreError: It cannot be made or written.
+        """
+        probe = self.root / f".probe-{os.getpid()}"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"0" * 4096)  # An empty file fits on a full disk.
+        except FileExistsError as file:
+            raise StoreError(
+                f"{self.root} is a file, not a folder; choose another one with --store"
+            ) from file
+        except OSError as refused:
+            raise store_error(self.root, refused) from refused
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
+
+    def create(self, name: str, *, seed: int) -> RunPaths:
+        """Make the folder of a new run, and let `latest` point to it.
+
+        Args:
+            name: The plan's name.
+            seed: The plan's seed, part of the folder's name.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
+        self.check_usable()
+        parent = self.root / name
+        stem = f"{utc_now_text()}-{seed}"
+        try:
+            parent.mkdir(exist_ok=True)
+            paths = RunPaths(_make_unique(parent, stem))
+            for folder in (paths.live, paths.statistics, paths.nodes):
+                folder.mkdir(parents=True)
+            self._point_latest(paths)
+        except OSError as refused:
+            raise store_error(parent / stem, refused) from refused
+        return paths
+
+    def runs(self) -> list[RunPaths]:
+        """Return the runs of the store, newest first.
+
+        Raises:
+            StoreError: The store may not be read.
+        """
+        if not self.root.exists():
+            return []
+        try:
+            found = [path for path in self.root.glob("*/*") if _is_run(path)]
+        except OSError as refused:
+            raise store_error(self.root, refused) from refused
+        linked = self.root / LATEST
+        folders = [path for path in found if path.parent != linked]
+        return [RunPaths(path) for path in sorted(folders, key=_age, reverse=True)]
+
+    def latest(self) -> RunPaths | None:
+        """Return the run that was created last, None in an empty store."""
+        link = self.root / LATEST
+        if link.is_dir():
+            return RunPaths(link.resolve())
+        return next(iter(self.runs()), None)
+
+    def find(self, text: str) -> RunPaths:
+        """Return the one run that a word of the command line means.
+
+        Args:
+            text: `latest`, `sample:NAME`, a folder's path, a run's id, or a part of one id only.
+
+        Raises:
+            StoreError: No run is meant, or more than one.
+        """
+        if text.startswith(SAMPLE_PREFIX):
+            return sample_named(text)
+        if text == LATEST and (newest := self.latest()):
+            return newest
+        if text and _is_run(Path(text)):
+            return RunPaths(Path(text).resolve())
+        return self._find_by_id(text)
+
+    def find_all(self, text: str) -> list[RunPaths]:
+        """Return the runs that a pattern (`log/2026*`, `runs/*/*`) or a word means, at least one.
+
+        Raises:
+            StoreError: No run is meant.
+        """
+        if not any(sign in text for sign in "*?["):
+            return [self.find(text)]
+        runs = [paths for paths in self.runs() if fnmatch.fnmatchcase(paths.run_id, text)]
+        base, pattern = (Path("/"), text[1:]) if text.startswith("/") else (Path(), text)
+        runs += [RunPaths(path.resolve()) for path in sorted(base.glob(pattern)) if _is_run(path)]
+        if not runs:
+            raise StoreError(f"no run matches {text!r}; `logquake runs` lists what there is")
+        return list(dict.fromkeys(runs))
+
+    def _find_by_id(self, text: str) -> RunPaths:
+        runs = self.runs()
+        if not runs:
+            raise StoreError(
+                f"there is no run {text!r}, and none at all in {self.root}; make one with"
+                " `logquake run`, or look at `sample:valid`"
+            )
+        whole = [paths for paths in runs if text in (paths.run_id, paths.root.name)]
+        meant = whole or [paths for paths in runs if text and text in paths.run_id]
+        if not meant:
+            raise StoreError(f"there is no run {text!r} in {self.root}; `logquake runs` lists them")
+        if len(meant) > 1:
+            named = ", ".join(paths.run_id for paths in meant[:_NAMED])
+            more = f" and {len(meant) - _NAMED} more" if len(meant) > _NAMED else ""
+            raise StoreError(f"{text!r} could mean {named}{more}; give more of the name")
+        return meant[0]
+
+    def _point_latest(self, paths: RunPaths) -> None:
+        temporary = self.root / f".{LATEST}-{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(Path(paths.root.parent.name) / paths.root.name)
+        temporary.replace(self.root / LATEST)
+
+
+def _try_lock(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _process_exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # It runs as somebody else.
+    return True
+
+
+def _candidates(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}-{number}" for number in count(2))
+
+
+def _make_unique(parent: Path, stem: str) -> Path:
+    for name in _candidates(stem):
+        with contextlib.suppress(FileExistsError):
+            (parent / name).mkdir()
+            return parent / name
+    raise AssertionError("unreachable: the candidates never end")
+
+
+def _is_run(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    return bool(_RUN_FOLDER.fullmatch(path.name)) or (path / "plan.toml").is_file()
+
+
+def _age(path: Path) -> tuple[str, int, str]:
+    """Sort by the time in the name, and the number of the run in that second."""
+    if match := _RUN_FOLDER.fullmatch(path.name):
+        return match[1], int(match[3] or 1), path.name
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return changed.strftime("%Y%m%dT%H%M%SZ"), 0, path.name

@@ -1,0 +1,123 @@
+"""The tables of a stored run, read with pyarrow alone.
+
+A table that is missing is empty, of the right columns; a column that is missing is null. So
+whatever shows a run need not care how far it came.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from results.atomic import StoreError
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+
+_RUN = pa.field("run_id", pa.string())
+_PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
+_SECOND = pa.field("second", pa.int64())
+
+
+def _counts(*names: str) -> list[pa.Field[pa.Int64Type]]:
+    return [pa.field(name, pa.int64()) for name in names]
+
+
+STATISTICS: dict[str, pa.Schema] = {
+    "rates": pa.schema([
+        _RUN, _SECOND, pa.field("f", pa.string()), pa.field("outcome", pa.string()),
+        *_counts("count"),
+    ]),
+    "latency": pa.schema([
+        _RUN, _SECOND, pa.field("f", pa.string()),
+        *(pa.field(name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
+    ]),
+    "offered": pa.schema([_RUN, _SECOND, *_counts("offered", "missed")]),
+    "availability": pa.schema([_RUN, *_PLACE, _SECOND, *_counts("attempted", "ok")]),
+    "leaders": pa.schema([
+        _RUN, *_PLACE, pa.field("leader", pa.int32()), pa.field("leader_epoch", pa.int32()),
+        *_counts("from_ns", "to_ns"),
+    ]),
+}  # fmt: skip
+"""The tables of `statistics/*.parquet`, by name. `second` counts from the run's start."""
+
+
+class RunTables:
+    """The tables of one run.
+
+    Args:
+        paths: The run.
+
+    Attributes:
+        unreadable: Names of tables that are there, but damaged; they count as empty.
+    """
+
+    def __init__(self, paths: RunPaths) -> None:
+        self._paths = paths
+        self.unreadable: list[str] = []
+
+    def record(self, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
+        """Return a table of the record with the columns of `TABLES`; empty where there is none."""
+        return self._lenient(self._paths.table(name), TABLES[name], filters)
+
+    def statistics(self, name: str) -> pa.Table:
+        """Return a table of the statistics with the columns of `STATISTICS`."""
+        return self._lenient(statistics_path(self._paths, name), STATISTICS[name], None)
+
+    def _lenient(self, path: Path, schema: pa.Schema, filters: pc.Expression | None) -> pa.Table:
+        try:
+            return _read(path, schema, filters=filters)
+        except StoreError:
+            self.unreadable.append(f"{path.parent.name}/{path.name}")
+            return schema.empty_table()
+
+
+def statistics_path(paths: RunPaths, name: str) -> Path:
+    """Return where a table of the statistics lies."""
+    return paths.statistics / f"{name}.parquet"
+
+
+def read_table(paths: RunPaths, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
+    """Read a table of the record.
+
+    Args:
+        paths: The run.
+        name: A name in `TABLES`.
+        filters: Rows to keep: `pc.field("partition") == 1`.
+
+    Raises:
+        StoreError: The file is there, but damaged.
+    """
+    return _read(paths.table(name), TABLES[name], filters=filters)
+
+
+def read_statistics(paths: RunPaths, name: str) -> pa.Table:
+    """Read a table of the statistics, by its name in `STATISTICS`.
+
+    Raises:
+        StoreError: The file is there, but damaged.
+    """
+    return _read(statistics_path(paths, name), STATISTICS[name], filters=None)
+
+
+def _read(path: Path, schema: pa.Schema, *, filters: pc.Expression | None) -> pa.Table:
+    if not path.exists():
+        return schema.empty_table()
+    try:
+        # partitioning=None: a run's path may hold `=`, which is no column of ours.
+        table = pq.read_table(path, filters=filters, partitioning=None)
+        return _conformed(table, schema)
+    except (OSError, pa.ArrowException) as damaged:
+        raise StoreError(
+            f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
+        ) from damaged
+
+
+def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = [
+        pc.cast(table[field.name], field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,144 @@
+"""`verdict.json`: the verdict for machines, with the same bytes for the same verdict.
+
+Keys are sorted, everything is ASCII (a byte that is no UTF-8 stays an escape), and no number is
+NaN, so that two engines' verdicts can be compared byte for byte. The engine's name stands at the
+top only.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from results.atomic import StoreError, write_atomically
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+
+SCHEMA_VERSION = 1
+NOT_APPLICABLE = "not-applicable"
+
+_Json = dict[str, Any]
+
+
+def verdict_to_json(verdict: Verdict) -> str:
+    """Return the text of `verdict.json`, with a newline at its end."""
+    return _dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": verdict.run_id,
+            "valid": verdict.valid.value,
+            "judge": str(verdict.judge),
+            "engine": verdict.engine,
+            "anomalies": _anomalies(verdict),
+            "unknown_because": list(verdict.unknown_because),
+            "guarantees": list(verdict.guarantees),
+            "checked": {
+                name: NOT_APPLICABLE if rows is None else {"rows": int(rows)}
+                for name, rows in verdict.checked.items()
+            },
+            "stats": verdict.stats,
+        }
+    )
+
+
+def anomalies_to_json(verdict: Verdict) -> str:
+    """Return the part of `verdict.json` that must not depend on the engine or the machine."""
+    return _dumps(_anomalies(verdict))
+
+
+def verdict_from_json(text: str | bytes) -> Verdict:
+    """Read a verdict back.
+
+    Raises:
+        ValueError: The text is no JSON, of another schema version, or lacks a key.
+    """
+    raw = json.loads(text)
+    if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
+        raise ValueError(f"is no verdict of schema version {SCHEMA_VERSION}")
+    try:
+        return _verdict(raw)
+    except (KeyError, TypeError, AttributeError) as missing:
+        raise ValueError(f"lacks or misshapes {missing}") from missing
+
+
+def write_verdict(verdict: Verdict, path: Path) -> None:
+    """Write `verdict.json` of a run, whole or not at all.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    write_atomically(path, verdict_to_json(verdict))
+
+
+def read_verdict(path: Path) -> Verdict | None:
+    """Read `verdict.json` of a run; None if the run was never judged.
+
+    Raises:
+        StoreError: The file is there, but cannot be read.
+    """
+    try:
+        return verdict_from_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as unreadable:
+        raise StoreError(
+            f"the verdict {path} cannot be read ({unreadable}); `logquake check` writes it again"
+        ) from unreadable
+
+
+def _dumps(value: _Json) -> str:
+    return json.dumps(_finite(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+
+def _finite(value: object) -> object:
+    """Replace NaN and infinities, which JSON does not know, by null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
+
+
+def _anomalies(verdict: Verdict) -> _Json:
+    return {name: _summary_json(summary) for name, summary in verdict.anomalies.items()}
+
+
+def _summary_json(summary: AnomalySummary) -> _Json:
+    return {
+        "class": summary.anomaly_class.value,
+        "count": summary.count,
+        "allowed": summary.allowed,
+        "trusted": summary.trusted,
+        "examples": [dataclasses.asdict(example) for example in summary.examples],
+    }
+
+
+def _verdict(raw: _Json) -> Verdict:
+    return Verdict(
+        run_id=raw["run_id"],
+        valid=Validity(raw["valid"]),
+        judge=raw["judge"],
+        engine=raw["engine"],
+        anomalies={name: _summary(each) for name, each in raw["anomalies"].items()},
+        unknown_because=tuple(raw["unknown_because"]),
+        guarantees=tuple(raw["guarantees"]),
+        checked={
+            name: None if each == NOT_APPLICABLE else each["rows"]
+            for name, each in raw["checked"].items()
+        },
+        stats=raw["stats"],
+    )
+
+
+def _summary(raw: _Json) -> AnomalySummary:
+    return AnomalySummary(
+        anomaly_class=AnomalyClass(raw["class"]),
+        count=raw["count"],
+        allowed=raw["allowed"],
+        trusted=raw["trusted"],
+        examples=tuple(Example(**each) for each in raw["examples"]),
+    )
