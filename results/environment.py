@@ -9,6 +9,8 @@ import os
 import platform
 import shutil
 import subprocess
+import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import psutil
 
 from results.atomic import StoreError, write_atomically
 from results.record.clock import RunClock, utc_now_text
+from results.record.paths import RunPaths
 
 SCHEMA_VERSION = 1
 LIBRARIES = (
@@ -35,8 +38,8 @@ class Environment:
         python, platform, kernel: Versions.
         cores: Logical processors that this process may use.
         memory_bytes: Of the machine.
-        java: The JVM's version that the brokers run on, None if there is none.
-        kafka: The broker's version, None if it is no Kafka.
+        java, java_version: The JVM that the brokers run on, None if there is none.
+        system: The broker, as the plan names it: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
         libraries: Versions by distribution; those that are not installed are left out.
         started_utc: The run's start on the wall clock, `20261121T104500Z`; for people only.
@@ -53,8 +56,9 @@ class Environment:
     cores: int
     memory_bytes: int
     java: str | None
-    kafka: str | None
-    hosts: str
+    java_version: str | None
+    system: str | None
+    hosts: str | None
     libraries: dict[str, str]
     started_utc: str
     clock_start_ns: int
@@ -62,16 +66,26 @@ class Environment:
 
 
 def collect_environment(
+    paths: RunPaths,
     *,
     clock: RunClock,
-    hosts: str,
     java: str | None = None,
-    kafka: str | None = None,
-    started_utc: str | None = None,
-    doctor: dict[str, str] | None = None,
+    java_version: int | str | None = None,
+    doctor: Mapping[str, str] | None = None,
 ) -> Environment:
-    """Look at this machine; what it cannot know comes as arguments (see `Environment`)."""
-    return Environment(
+    """Look at this machine, and write `environment.json` of a run.
+
+    Args:
+        paths: The run; its plan, if written already, tells broker and hosts.
+        clock: The run's.
+        java, java_version: The JVM of the brokers: its path, and its version.
+        doctor: What was found to work or not on this machine.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
+    plan = _plan_values(paths.plan)
+    environment = Environment(
         logquake=_version("logquake") or "unknown",
         git_commit=_git_commit(Path(__file__).resolve().parent.parent),
         python=platform.python_version(),
@@ -80,13 +94,16 @@ def collect_environment(
         cores=_cores(),
         memory_bytes=psutil.virtual_memory().total,
         java=java,
-        kafka=kafka,
-        hosts=hosts,
+        java_version=None if java_version is None else str(java_version),
+        system=plan.get("system"),
+        hosts=plan.get("hosts"),
         libraries={name: found for name in LIBRARIES if (found := _version(name))},
-        started_utc=started_utc or utc_now_text(),
+        started_utc=utc_now_text(),
         clock_start_ns=clock.start_ns,
         doctor=dict(doctor or {}),
     )
+    write_environment(environment, paths.environment)
+    return environment
 
 
 def write_environment(environment: Environment, path: Path) -> None:
@@ -114,6 +131,14 @@ def read_environment(path: Path) -> dict[str, object]:
     if not isinstance(values, dict):
         raise StoreError(f"{path} cannot be read (it is no JSON object); remove it")
     return values
+
+
+def _plan_values(path: Path) -> dict[str, str]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
 def _version(distribution: str) -> str | None:

@@ -20,7 +20,7 @@ from types import TracebackType
 from results.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
-from results.samples import SAMPLE_PREFIX, sample_named
+from results.samples import SAMPLE_PREFIX, find_sample
 
 __all__ = ["RunLock", "Store", "StoreError", "is_alive", "lock_run", "process_of"]
 
@@ -144,8 +144,11 @@ class Store:
             with contextlib.suppress(OSError):
                 probe.unlink(missing_ok=True)
 
-    def create(self, name: str, *, seed: int) -> RunPaths:
-        """Make the folder of a new run, and let `latest` point to it.
+    @contextlib.contextmanager
+    def create(self, name: str, seed: int) -> Iterator[RunPaths]:
+        """Make the folder of a new run, lock it, and let `latest` point to it.
+
+        The lock is held until the end of the `with` block.
 
         Args:
             name: The plan's name.
@@ -165,7 +168,8 @@ class Store:
             self._point_latest(paths)
         except OSError as refused:
             raise store_error(parent / stem, refused) from refused
-        return paths
+        with lock_run(paths):
+            yield paths
 
     def runs(self) -> list[RunPaths]:
         """Return the runs of the store, newest first.
@@ -200,7 +204,7 @@ class Store:
             StoreError: No run is meant, or more than one.
         """
         if text.startswith(SAMPLE_PREFIX):
-            return sample_named(text)
+            return RunPaths(find_sample(text))
         if text == LATEST and (newest := self.latest()):
             return newest
         if text and _is_run(Path(text)):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from results.atomic import StoreError, write_atomically
+from results.record.paths import RunPaths
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 
@@ -22,28 +23,31 @@ NOT_APPLICABLE = "not-applicable"
 _Json = dict[str, Any]
 
 
-def verdict_to_json(verdict: Verdict) -> str:
+def verdict_to_json(verdict: Verdict) -> _Json:
+    """Return what `verdict.json` holds, as plain values."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": verdict.run_id,
+        "valid": verdict.valid.value,
+        "judge": str(verdict.judge),
+        "engine": verdict.engine,
+        "anomalies": _anomalies(verdict),
+        "unknown_because": list(verdict.unknown_because),
+        "guarantees": list(verdict.guarantees),
+        "checked": {
+            name: NOT_APPLICABLE if rows is None else {"rows": int(rows)}
+            for name, rows in verdict.checked.items()
+        },
+        "stats": _finite(verdict.stats),
+    }
+
+
+def verdict_text(verdict: Verdict) -> str:
     """Return the text of `verdict.json`, with a newline at its end."""
-    return _dumps(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": verdict.run_id,
-            "valid": verdict.valid.value,
-            "judge": str(verdict.judge),
-            "engine": verdict.engine,
-            "anomalies": _anomalies(verdict),
-            "unknown_because": list(verdict.unknown_because),
-            "guarantees": list(verdict.guarantees),
-            "checked": {
-                name: NOT_APPLICABLE if rows is None else {"rows": int(rows)}
-                for name, rows in verdict.checked.items()
-            },
-            "stats": verdict.stats,
-        }
-    )
+    return _dumps(verdict_to_json(verdict))
 
 
-def anomalies_to_json(verdict: Verdict) -> str:
+def anomalies_text(verdict: Verdict) -> str:
     """Return the part of `verdict.json` that must not depend on the engine or the machine."""
     return _dumps(_anomalies(verdict))
 
@@ -63,13 +67,13 @@ def verdict_from_json(text: str | bytes) -> Verdict:
         raise ValueError(f"lacks or misshapes {missing}") from missing
 
 
-def write_verdict(verdict: Verdict, path: Path) -> None:
+def write_verdict(paths: RunPaths, verdict: Verdict) -> None:
     """Write `verdict.json` of a run, whole or not at all.
 
     Raises:
         StoreError: It cannot be written.
     """
-    write_atomically(path, verdict_to_json(verdict))
+    write_atomically(paths.verdict, verdict_text(verdict))
 
 
 def read_verdict(path: Path) -> Verdict | None:
@@ -89,10 +93,10 @@ def read_verdict(path: Path) -> Verdict | None:
 
 
 def _dumps(value: _Json) -> str:
-    return json.dumps(_finite(value), sort_keys=True, indent=1, allow_nan=False) + "\n"
+    return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
-def _finite(value: object) -> object:
+def _finite(value: object) -> Any:  # noqa: ANN401 - any JSON
     """Replace NaN and infinities, which JSON does not know, by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -104,7 +108,7 @@ def _finite(value: object) -> object:
 
 
 def _anomalies(verdict: Verdict) -> _Json:
-    return {name: _summary_json(summary) for name, summary in verdict.anomalies.items()}
+    return {name: _finite(_summary_json(each)) for name, each in verdict.anomalies.items()}
 
 
 def _summary_json(summary: AnomalySummary) -> _Json:

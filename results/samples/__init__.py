@@ -29,15 +29,15 @@ def is_sample(paths: RunPaths) -> bool:
     return paths.root.resolve().parent == _ROOT
 
 
-def sample_named(name: str) -> RunPaths:
-    """Return the sample that `sample:NAME` means.
+def find_sample(name: str) -> Path:
+    """Return the folder of the sample that `NAME` or `sample:NAME` means.
 
     Raises:
         StoreError: There is no such sample.
     """
     for path in sample_paths():
         if name.removeprefix(SAMPLE_PREFIX) == path.name:
-            return RunPaths(path)
+            return path
     known = ", ".join(sample_names()) or "none"
     raise StoreError(f"there is no sample {name!r}; there are: {known}")
 
