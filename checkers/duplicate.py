@@ -1,0 +1,86 @@
+"""duplicate: one value stands at two or more offsets of a partition.
+
+Definition: among polls and the leader's final log, one value at two or more offsets.
+
+Why it proves something: every value is sent once, by one send. With an idempotent producer the broker
+must recognise what the client sends again by (producer id, epoch, sequence), and keep one copy. The
+evidence gives that triple for each copy: the same triple twice is the broker's fault; another epoch
+means that the client itself sent again.
+
+What would not prove it: retries without idempotence, which may write twice by design (allowed); a value
+polled twice at the same offset, which is merely a second read; what the harness sent twice (that is
+`malformed-history`).
+"""
+
+import numpy as np
+
+from checkers.columns import Ints, ints, repeated, stack, unique_pairs
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Checker, Excuse, Findings
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "duplicate"
+
+
+def copies(group: Group) -> tuple[Ints, Ints]:
+    """Return the distinct (value, offset) among polls and the leader's final log, by value."""
+    polls, log = group.table("polls"), group.final_log
+    values, offsets = [ints(polls, "value")], [ints(polls, "offset")]
+    if log is not None:
+        values.append(log.values)
+        offsets.append(log.offsets)
+    value, offset = stack(values), stack(offsets)
+    real = (value >= 0) & (offset >= 0)
+    return unique_pairs(value[real], offset[real])
+
+
+def _check(group: Group) -> Findings:
+    values, offsets = copies(group)
+    places = [
+        (offsets[slice(*np.searchsorted(values, [value, value + 1]))].tolist(), int(value))
+        for value in repeated(values)
+    ]
+    excused = group.facts.retries and not group.facts.idempotent
+    excuses = (Excuse.RETRIES.value,) if excused else ()
+    return findings(
+        len(values),
+        sorted(places),
+        lambda place: _describe(group, place[1], place[0]),
+        lambda _place: (excuses, ()),
+    )
+
+
+def _describe(group: Group, value: int, offsets: list[int]) -> Anomaly:
+    written = [_writer(group, value, offset) for offset in offsets]
+    at = " and ".join(str(offset) for offset in offsets)
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"value {value} stands at offsets {at} of {group.place};"
+        f" written by {'; '.join(written)}",
+        evidence={"value": value, "offsets": offsets, "writers": written},
+        offset=offsets[0],
+    )
+
+
+def _writer(group: Group, value: int, offset: int) -> str:
+    for snapshot in sorted(group.logs, reverse=True):
+        for node in sorted(group.logs[snapshot]):
+            log: ReplicaLog = group.logs[snapshot][node]
+            index = log.at(offset)
+            if index is not None and int(log.values[index]) == value:
+                return (
+                    f"producer {log.producer_ids[index]} epoch {log.producer_epochs[index]}"
+                    f" sequence {log.sequences[index]}"
+                )
+    return "a producer that no replica's log tells"
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("polls", "leadership", "replica_records", "replica_states"),
+    check=_check,
+)

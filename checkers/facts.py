@@ -1,0 +1,91 @@
+"""What is known of a run before its rows are looked at: plan, milestones, topics."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from results.record.milestones import Milestone
+from results.record.plan import Plan
+from results.record.topics import CreatedTopic
+
+FINAL, CRASH = "final", "crash"
+"""Names of snapshots: after a stop, and after the death of the harness."""
+
+
+@dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
+class RunFacts:
+    """The context of a run's rows.
+
+    Attributes:
+        run_id: Of the run's folder.
+        recorded_id: `run_id` in the tables; another one if the folder was moved.
+        plan: The plan; its defaults if it could not be read (see `problems`).
+        topics: As they were created.
+        milestones: How far the run came.
+        reservations: Ranges of values (from, to; exclusive) that workers announced before using them.
+        quorum_high_watermark: The highest known high watermark of the metadata log, None if unknown.
+        problems: Sentences on what could not be read; any makes the verdict unknown at best.
+        cut_streams: Whether a live stream ended without its end mark, or could not be read.
+        unreadable_nodes: Nodes of whose files something could not be read.
+    """
+
+    run_id: str
+    recorded_id: str
+    plan: Plan
+    topics: tuple[CreatedTopic, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
+    reservations: tuple[tuple[int, int], ...] = ()
+    quorum_high_watermark: int | None = None
+    problems: tuple[str, ...] = ()
+    cut_streams: bool = False
+    unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
+
+    def milestone(self, name: str) -> Milestone | None:
+        """Return a milestone that the run reached, the last one of that name."""
+        return next((each for each in reversed(self.milestones) if each.name == name), None)
+
+    @property
+    def snapshot(self) -> str:
+        """The name of the snapshot that the nodes' files are."""
+        return FINAL if self.milestone("stopped") else CRASH
+
+    @property
+    def recovered(self) -> bool:
+        """Whether every partition got a leader and a full ISR back before the final reads."""
+        reached = self.milestone("recovered")
+        return reached is not None and "failed" not in reached.detail
+
+    @property
+    def weak_acks(self) -> bool:
+        """Whether the producers asked for less than all acknowledgements."""
+        setting = self._client("acks", "request.required.acks") or self.plan.acks
+        return setting in {"0", "1"}
+
+    @property
+    def no_acks(self) -> bool:
+        """Whether nothing was ever acknowledged."""
+        return (self._client("acks", "request.required.acks") or self.plan.acks) == "0"
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the producers' retries cannot write twice."""
+        setting = self._client("enable.idempotence")
+        return self.plan.idempotent if setting is None else setting.lower() == "true"
+
+    @property
+    def retries(self) -> bool:
+        """Whether producers send again by themselves."""
+        setting = self._client("retries", "message.send.max.retries")
+        return setting != "0" if setting is not None else self.plan.retries != 0
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the brokers may drop records in the middle of a log."""
+        return "compact" in self.plan.broker.get("log.cleanup.policy", "delete")
+
+    @cached_property
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """The n of a value, by (topic, partition)."""
+        return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
+
+    def _client(self, *names: str) -> str | None:
+        return next((self.plan.client[name] for name in names if name in self.plan.client), None)

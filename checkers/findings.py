@@ -1,0 +1,65 @@
+"""From what a kernel found to `Findings`: sentences and evidence for the first, counts for the rest."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from checkers.group import Group
+from checkers.protocol import MAX_DESCRIBED, Findings, Labels
+from results.record.verdict import Anomaly, Evidence
+
+T = TypeVar("T")
+NO_LABELS: Labels = ((), ())
+
+
+def _no_labels(_item: object) -> Labels:
+    return NO_LABELS
+
+
+def findings(
+    rows: int,
+    items: Sequence[T],
+    describe: Callable[[T], Anomaly],
+    labels: Callable[[T], Labels] = _no_labels,
+) -> Findings:
+    """Describe the first items, and count the others.
+
+    Args:
+        rows: How many rows were looked at.
+        items: What was found, by offset.
+        describe: Gives an item's anomaly, without labels.
+        labels: Gives an item's excuses and broken premises.
+    """
+    described = []
+    for item in items[:MAX_DESCRIBED]:
+        excuses, broken = labels(item)
+        described.append(replace(describe(item), excuses=excuses, broken_premises=broken))
+    beyond = Counter(labels(item) for item in items[MAX_DESCRIBED:])
+    return Findings(rows=rows, anomalies=tuple(described), beyond=dict(beyond))
+
+
+def anomaly_at(
+    group: Group, name: str, *, sentence: str, evidence: Evidence, offset: int = -1
+) -> Anomaly:
+    """Return an anomaly at the place of a group."""
+    return Anomaly(
+        name=name,
+        sentence=sentence,
+        evidence=evidence,
+        run_id=group.facts.run_id,
+        topic=group.topic,
+        topic_id=group.topic_id,
+        partition=group.partition,
+        offset=offset,
+    )
+
+
+def known(number: int) -> int | None:
+    """Return a number that was recorded, None for a null."""
+    return number if number >= 0 else None
+
+
+def seconds(time_ns: int) -> str:
+    """Return a time of the run for people: `31.204 s`."""
+    return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"

@@ -1,0 +1,211 @@
+"""What a kernel is given: the rows of one partition (or of one whole run), with views of them.
+
+The views that several kernels need (the leader before the stop, its final log, what is certainly
+committed) are worked out once a group.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.facts import FINAL, RunFacts
+from checkers.ordering import ordered
+from results.record.tables import TABLES
+from results.record.terms import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """Who led a partition in an epoch."""
+
+    broker: int
+    epoch: int
+
+    @property
+    def node(self) -> str:
+        """The node's name: broker 2 is n2."""
+        return f"n{self.broker}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLog:
+    """One replica's log in one snapshot; columns by offset.
+
+    Attributes:
+        node: Whose.
+        start, end: Log start offset, and log end offset (exclusive).
+        whole: Whether its records could be read up to the end that was noted.
+        offsets, epochs, values, hashes, controls: One entry a record; values are -1 where the
+            payload holds none, controls are 0 or 1.
+        producer_ids, producer_epochs, sequences: Who wrote the record.
+    """
+
+    node: str
+    start: int
+    end: int
+    whole: bool
+    offsets: Ints
+    epochs: Ints
+    values: Ints
+    hashes: Ints
+    controls: Ints
+    producer_ids: Ints
+    producer_epochs: Ints
+    sequences: Ints
+
+    def at(self, offset: int) -> int | None:
+        """Return the index of the record at an offset, None if there is none."""
+        index = int(np.searchsorted(self.offsets, offset))
+        here = index < len(self.offsets) and int(self.offsets[index]) == offset
+        return index if here else None
+
+
+@dataclass(frozen=True, kw_only=True)  # Not slotted: its views are cached.
+class Group:
+    """The rows of one group.
+
+    Attributes:
+        facts: The run's context.
+        tables: Every table of the record by name, in `ordering`'s order; empty where the group has
+            no rows. A run's group holds the tables without a partition.
+        topic, topic_id, partition: Which partition; empty and -1 for a whole run.
+    """
+
+    facts: RunFacts
+    tables: Mapping[str, pa.Table]
+    topic: str = ""
+    topic_id: str = ""
+    partition: int = -1
+
+    @property
+    def place(self) -> str:
+        """The partition's name for people: `log-0/3`."""
+        return f"{self.topic}/{self.partition}"
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table of the record."""
+        return self.tables[name]
+
+    @cached_property
+    def leader(self) -> Leader | None:
+        """Who led before the stop: the highest epoch that answered ListOffsets, seen last."""
+        seen = self.table("leadership")
+        led = select(seen, equal(seen, "source", "list-offsets") & (ints(seen, "leader") >= 0))
+        if not led.num_rows:
+            return None
+        last = int(np.lexsort((ints(led, "observed_ns"), ints(led, "leader_epoch")))[-1])
+        return Leader(
+            broker=int(ints(led, "leader")[last]), epoch=int(ints(led, "leader_epoch")[last])
+        )
+
+    @cached_property
+    def logs(self) -> Mapping[str, Mapping[str, ReplicaLog]]:
+        """All replicas' logs, by snapshot and node."""
+        records = self.table("replica_records")
+        snapshots, nodes = (texts(records, name) for name in ("snapshot", "node"))
+        places = sorted(set(zip(snapshots, nodes, strict=True)) | set(self._stated_places()))
+        logs: dict[str, dict[str, ReplicaLog]] = {}
+        for snapshot, node in places:
+            mine = equal(records, "snapshot", snapshot) & equal(records, "node", node)
+            logs.setdefault(snapshot, {})[node] = self._log(select(records, mine), snapshot, node)
+        return logs
+
+    @cached_property
+    def final_log(self) -> ReplicaLog | None:
+        """The log, after the stop, of the leader before the stop."""
+        if self.leader is None:
+            return None
+        return self.logs.get(FINAL, {}).get(self.leader.node)
+
+    @cached_property
+    def log_start(self) -> int:
+        """No offset below this one need be anywhere: the highest log start that was seen."""
+        starts = ints(self.table("replica_states"), "log_start_offset")
+        return max(int(starts.max(initial=0)), self.final_log.start if self.final_log else 0)
+
+    @cached_property
+    def committed(self) -> pa.Table:
+        """The sends that are certainly committed: plain and acknowledged (acks is not 0).
+
+        Sends of transactions are not among them; their commits are judged by checkers of their own.
+        """
+        sends = self.table("sends")
+        plain = ~present(sends, "txn_id") & ~equal(sends, "acks", "0")
+        return select(sends, equal(sends, "acked", True) & plain & present(sends, "value"))  # noqa: FBT003 - a value
+
+    @cached_property
+    def final_polls(self) -> pa.Table:
+        """What the final reads returned."""
+        polls = self.table("polls")
+        return select(polls, equal(polls, "phase", Phase.FINAL.value))
+
+    @cached_property
+    def final_reads_complete(self) -> bool:
+        """Whether there were final reads, and all of them came to their end."""
+        reads = self.table("final_reads")
+        return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
+
+    @cached_property
+    def unclean_election_seen(self) -> bool:
+        """Whether the metadata log has an election from outside of the ISR, as the plan allows."""
+        if not self.facts.plan.unclean_elections:
+            return False
+        rows = self.table("leadership")
+        elected = equal(rows, "source", "metadata-log") & equal(rows, "unclean", True)  # noqa: FBT003
+        return bool(elected.any())
+
+    def truncated(self, offsets: Ints) -> Mask:
+        """Tell which offsets some replica is recorded to have truncated."""
+        cuts = self.table("truncations")
+        mask = np.zeros(len(offsets), dtype=np.bool_)
+        for start, end in zip(ints(cuts, "from_offset"), ints(cuts, "to_offset"), strict=True):
+            mask |= (offsets >= start) & ((offsets < end) | (end < 0))
+        return mask
+
+    def _stated_places(self) -> list[tuple[str, str]]:
+        states = self.table("replica_states")
+        pairs = zip(texts(states, "snapshot"), texts(states, "node"), strict=True)
+        return [pair for pair in pairs if pair[0]]
+
+    def _log(self, records: pa.Table, snapshot: str, node: str) -> ReplicaLog:
+        states = self.table("replica_states")
+        state = select(states, equal(states, "snapshot", snapshot) & equal(states, "node", node))
+        offsets = ints(records, "offset")
+        first, last = (int(offsets[0]), int(offsets[-1]) + 1) if len(offsets) else (0, 0)
+        starts, ends = (ints(state, f"log_{side}_offset") for side in ("start", "end"))
+        start = int(starts.max()) if len(starts) and starts.max() >= 0 else first
+        end = max(last, int(ends.max(initial=0)))
+        return ReplicaLog(
+            node=node,
+            start=start,
+            end=end,
+            whole=end == (last if len(offsets) else start),
+            offsets=offsets,
+            epochs=ints(records, "leader_epoch"),
+            values=ints(records, "value"),
+            hashes=ints(records, "record_hash"),
+            controls=ints(records, "control"),
+            producer_ids=ints(records, "producer_id"),
+            producer_epochs=ints(records, "producer_epoch"),
+            sequences=ints(records, "sequence"),
+        )
+
+
+def group_of(
+    facts: RunFacts,
+    tables: Mapping[str, pa.Table],
+    *,
+    topic: str = "",
+    topic_id: str = "",
+    partition: int = -1,
+) -> Group:
+    """Return a group with every table of the record, those not given empty, all in order."""
+    whole = {
+        name: ordered(name, tables[name]) if name in tables else schema.empty_table()
+        for name, schema in TABLES.items()
+    }
+    return Group(facts=facts, tables=whole, topic=topic, topic_id=topic_id, partition=partition)

@@ -1,0 +1,113 @@
+"""inconsistent-offsets: one offset of a partition is said to hold two values.
+
+Definition: among acknowledgements and polls, one offset with two values.
+
+Why it proves something: an offset of a log is written once. Two answers that disagree about it mean that
+the log had two histories, and somebody was shown each of them.
+
+What would not prove it: two replicas that differ where no client looked (`log-divergence` may). With acks
+0 or 1 an acknowledged record may be truncated and its offset given to another one: allowed between an
+acknowledgement and a poll, at offsets that were truncated.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, equal, ints, repeated, select, unique_pairs
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.witnesses import truncations_of
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "inconsistent-offsets"
+
+
+def _acknowledged(group: Group) -> tuple[Ints, Ints]:
+    sends = group.table("sends")
+    acked = select(sends, equal(sends, "acked", True))  # noqa: FBT003 - a value
+    return ints(acked, "offset"), ints(acked, "value")
+
+
+def _polled(group: Group) -> tuple[Ints, Ints]:
+    polls = group.table("polls")
+    return ints(polls, "offset"), ints(polls, "value")
+
+
+def _check(group: Group) -> Findings:
+    (sent_at, sent), (read_at, read) = _acknowledged(group), _polled(group)
+    at, values = np.concatenate([sent_at, read_at]), np.concatenate([sent, read])
+    real = (at >= 0) & (values >= 0)
+    offsets, distinct = unique_pairs(at[real], values[real])
+    doubled = repeated(offsets)
+    items = [
+        (int(offset), distinct[slice(*np.searchsorted(offsets, [offset, offset + 1]))].tolist())
+        for offset in doubled
+    ]
+    return findings(
+        len(offsets),
+        items,
+        lambda item: _describe(group, *item),
+        lambda item: _labels(group, *item),
+    )
+
+
+def _read_values(group: Group, offset: int) -> list[int]:
+    at, values = _polled(group)
+    return sorted(set(values[(at == offset) & (values >= 0)].tolist()))
+
+
+def _labels(group: Group, offset: int, values: list[int]) -> Labels:
+    excuses = []
+    if group.facts.weak_acks and len(_read_values(group, offset)) <= 1:
+        log = group.final_log
+        gone = log is not None and not np.isin(values, log.values).all()
+        if gone or bool(group.truncated(np.array([offset]))[0]):
+            excuses.append(Excuse.ACKS.value)
+    if group.unclean_election_seen:
+        excuses.append(Excuse.UNCLEAN.value)
+    return tuple(excuses), ()
+
+
+def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
+    sends, polls = group.table("sends"), group.table("polls")
+    sent_here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
+    acks, reads = select(sends, sent_here), select(polls, ints(polls, "offset") == offset)
+    told = [f"{value} ({_who(value, acks, reads)})" for value in values]
+    cuts = [cut.text(offset) for cut in truncations_of(group, offset)]
+    return anomaly_at(
+        group,
+        NAME,
+        sentence="; ".join(
+            [f"offset {offset} of {group.place} held {' and '.join(told)}", *cuts[:2]]
+        ),
+        evidence={
+            "offset": offset,
+            "values": values,
+            "acknowledged_values": sorted(set(ints(acks, "value").tolist())),
+            "polled_values": _read_values(group, offset),
+            "send_op_ids": ints(acks, "op_id").tolist()[:10],
+            "poll_op_ids": ints(reads, "op_id").tolist()[:10],
+            "truncations": cuts,
+        },
+        offset=offset,
+    )
+
+
+def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
+    said = [("acknowledged by op", acks), ("polled by op", reads)]
+    parts = []
+    for words, rows in said:
+        ops = ints(rows, "op_id")[ints(rows, "value") == value]
+        if len(ops):
+            parts.append(f"{words} {ops[0]}")
+    return ", ".join(parts)
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
+    check=_check,
+)

@@ -1,0 +1,169 @@
+"""log-divergence: two replicas of a partition hold different records where they must agree.
+
+Definition: at an offset from the larger log start on, (epoch, hash, control) differ, or only one
+side has a record (the latter not with compaction): below both replicas' own high watermarks in any
+snapshot; in the final one, after recovery, among ISR members, below the smaller log end.
+
+Why it proves something: a replica's high watermark is its claim that everything below is committed,
+and so the same on every replica. An ISR member that has caught up with a leader whose log no longer
+grows holds the leader's log, to the end.
+
+What would not prove it: different bytes of a batch (compression, CRC of another producer id) with
+equal records; a follower's tail above its high watermark, which it will truncate; no high watermark
+known on either side (then not checked); a log that could not be read to its noted end. After an
+unclean election a replica may differ until it is back in the ISR: allowed, not longer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from checkers.columns import Ints, equal, ints, present, select
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.witnesses import holds
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "log-divergence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two replicas in one snapshot, and the offsets at which they must agree.
+
+    Attributes:
+        low, high: From the larger log start to the bound, exclusive.
+        in_isr: Whether the bound comes from both being in the ISR after recovery.
+    """
+
+    snapshot: str
+    one: ReplicaLog
+    other: ReplicaLog
+    low: int
+    high: int
+    in_isr: bool
+
+
+def final_isr(group: Group) -> frozenset[str]:
+    """Return the nodes of the last known ISR: of the highest epoch, seen last."""
+    rows = group.table("leadership")
+    known = select(rows, equal(rows, "source", "metadata") & present(rows, "isr"))
+    if not known.num_rows:
+        return frozenset()
+    last = int(np.lexsort((ints(known, "observed_ns"), ints(known, "leader_epoch")))[-1])
+    return frozenset(f"n{broker}" for broker in known["isr"][last].as_py())
+
+
+def _high_watermark(group: Group, snapshot: str, node: str) -> int:
+    states = group.table("replica_states")
+    mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
+    stated = ints(select(states, mine & present(states, "high_watermark")), "high_watermark")
+    return int(stated[-1]) if len(stated) else -1
+
+
+def _pairs(group: Group) -> Iterator[Pair]:
+    isr = final_isr(group) if group.facts.recovered else frozenset()
+    for snapshot, logs in sorted(group.logs.items()):
+        marks = {node: _high_watermark(group, snapshot, node) for node in logs}
+        for one, other in combinations(sorted(logs), 2):
+            a, b = logs[one], logs[other]
+            in_isr = snapshot == FINAL and {one, other} <= isr
+            by_end = min(a.end, b.end) if in_isr else -1
+            low, high = max(a.start, b.start), max(by_end, min(marks[one], marks[other]))
+            if high > low:
+                yield Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, in_isr=in_isr)
+
+
+def _between(log: ReplicaLog, low: int, high: int) -> slice:
+    return slice(*np.searchsorted(log.offsets, [low, high]).tolist())
+
+
+def differing(pair: Pair, *, compacted: bool) -> Ints:
+    """Return the offsets at which a pair differs, ascending."""
+    a, b = pair.one, pair.other
+    here, there = _between(a, pair.low, pair.high), _between(b, pair.low, pair.high)
+    _, left, right = np.intersect1d(a.offsets[here], b.offsets[there], return_indices=True)
+    unequal = np.zeros(len(left), dtype=np.bool_)
+    for name in ("epochs", "hashes", "controls"):
+        unequal |= getattr(a, name)[here][left] != getattr(b, name)[there][right]
+    found = a.offsets[here][left][unequal]
+    if not compacted:
+        found = np.union1d(found, np.setxor1d(a.offsets[here], b.offsets[there]))
+    return np.asarray(found, dtype=np.int64)
+
+
+def _check(group: Group) -> Findings:
+    pairs = list(_pairs(group))
+    compared = [(pair, differing(pair, compacted=group.facts.compacted)) for pair in pairs]
+    diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
+    return findings(
+        sum(pair.high - pair.low for pair in pairs),
+        sorted(diverged, key=_place),
+        lambda item: _describe(group, *item),
+        lambda item: _labels(group, *item),
+    )
+
+
+def _place(item: tuple[Pair, Ints]) -> tuple[int, str, str, str]:
+    pair, offsets = item
+    return int(offsets[0]), pair.snapshot, pair.one.node, pair.other.node
+
+
+def _labels(group: Group, pair: Pair, offsets: Ints) -> Labels:
+    excused = group.unclean_election_seen and not pair.in_isr
+    readable = all(
+        log.whole and log.node not in group.facts.unreadable_nodes for log in (pair.one, pair.other)
+    )
+    one_sided = any(log.at(int(at)) is None for log in (pair.one, pair.other) for at in offsets)
+    broken = (Premise.READABLE_LOGS.value,) if one_sided and not readable else ()
+    return (Excuse.UNCLEAN.value,) if excused else (), broken
+
+
+def _describe(group: Group, pair: Pair, offsets: Ints) -> Anomaly:
+    first, a, b = int(offsets[0]), pair.one, pair.other
+    bound = "the end of the shorter log, both in the ISR" if pair.in_isr else "both high watermarks"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the logs of {a.node} and {b.node} differ at {len(offsets)} offsets of"
+        f" {group.place} below {bound} ({pair.high}), first at {first}:"
+        f" {holds(a, first)}; {holds(b, first)}",
+        evidence={
+            "snapshot": pair.snapshot,
+            "nodes": [a.node, b.node],
+            "first_offset": first,
+            "last_offset": int(offsets[-1]),
+            "differing": len(offsets),
+            "bound": pair.high,
+            "bound_is": bound,
+            "records": [_record(a, first), _record(b, first)],
+        },
+        offset=first,
+    )
+
+
+def _record(log: ReplicaLog, offset: int) -> str:
+    index = log.at(offset)
+    if index is None:
+        return "nothing"
+    epoch, mark, control = log.epochs[index], log.hashes[index], log.controls[index]
+    return f"epoch {epoch}, hash {mark}, control {control}"
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.replication > 1
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

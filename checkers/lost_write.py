@@ -1,0 +1,198 @@
+"""lost-write: the cluster acknowledged a record, and it is gone.
+
+Definition: a certainly committed value that is missing from the final log of the leader; or whose known
+offset lies below the highest offset of a complete final read that did not return it.
+
+Why it proves something: with acks=all the acknowledgement says that every in-sync replica has the
+record, and the log only grows; after recovery the leader's log must hold it. The second way needs no
+broker's file: a reader passed the offset and did not get the value.
+
+What would not prove it: a send that timed out (it may not have been written); an offset below the log
+start (retention took it); a compacted topic; a log that could not be read up to its noted end, a cut
+stream of polls (such a find is kept, untrusted); a run that died, whose replicas were never stopped
+behind a recovery. With acks=1 the leader alone vouched for the record, and its loss is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import Ints, Mask, equal, ints, select, texts
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.witnesses import claims_around, holds, leader_at, nodes_with, truncations_of
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Evidence
+
+NAME = "lost-write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A certainly committed record that is missing.
+
+    Attributes:
+        from_log, from_read: Where it is missing: the leader's final log, a complete final read.
+        weak: Whether its own send asked for less than all acknowledgements.
+    """
+
+    value: int
+    offset: int
+    op_id: int
+    mop: int
+    process: int
+    acked_ns: int
+    from_log: bool
+    from_read: bool
+    weak: bool
+
+
+def lost_values(group: Group) -> Ints:
+    """Return the values that are lost, in no particular order."""
+    sends = group.committed
+    return ints(sends, "value")[_missing_from_log(group) | _missing_from_read(group)]
+
+
+def losses(group: Group) -> list[Loss]:
+    """Return the losses of a partition, by offset and value."""
+    sends = group.committed
+    from_log, from_read = _missing_from_log(group), _missing_from_read(group)
+    lost = np.flatnonzero(from_log | from_read)
+    columns = ("value", "offset", "op_id", "mop", "process", "complete_ns")
+    rows = zip(*(ints(sends, name)[lost].tolist() for name in columns), strict=True)
+    weak = equal(sends, "acks", "1")[lost]
+    return sorted(
+        (
+            Loss(
+                value=row[0], offset=row[1], op_id=row[2], mop=row[3], process=row[4],
+                acked_ns=row[5], from_log=bool(log), from_read=bool(read), weak=bool(is_weak),
+            )
+            for row, log, read, is_weak in zip(
+                rows, from_log[lost], from_read[lost], weak, strict=True
+            )
+        ),
+        key=lambda loss: (loss.offset, loss.value),
+    )  # fmt: skip
+
+
+def _missing_from_log(group: Group) -> Mask:
+    values, offsets = (ints(group.committed, name) for name in ("value", "offset"))
+    log = group.final_log
+    if log is None:
+        return np.zeros(len(values), dtype=np.bool_)
+    # Without an offset nobody can tell whether retention took it, once the log starts above 0.
+    retained = offsets >= group.log_start if group.log_start else np.full(len(values), 1) > 0
+    return ~np.isin(values, log.values) & retained
+
+
+def _missing_from_read(group: Group) -> Mask:
+    values, offsets = (ints(group.committed, name) for name in ("value", "offset"))
+    missing = np.zeros(len(values), dtype=np.bool_)
+    reads = group.table("final_reads")
+    complete = select(reads, equal(reads, "complete", True))  # noqa: FBT003 - a value
+    for isolation in sorted(set(texts(complete, "isolation"))):
+        polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
+        highest = int(ints(polls, "offset").max(initial=-1))
+        passed = (offsets >= group.log_start) & (offsets >= 0) & (offsets < highest)
+        missing |= passed & ~np.isin(values, ints(polls, "value"))
+    return missing
+
+
+def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
+    facts, log = group.facts, group.final_log
+    log_holds = loss.from_log and log is not None and log.whole
+    if log_holds and log is not None and log.node not in facts.unreadable_nodes:
+        return ()
+    if loss.from_read and not facts.cut_streams:
+        return ()
+    return (Premise.READABLE_LOGS.value,) if loss.from_log else (Premise.WHOLE_RECORD.value,)
+
+
+def _labels(group: Group, loss: Loss) -> Labels:
+    excuses = []
+    if loss.weak:
+        excuses.append(Excuse.ACKS.value)
+    if group.unclean_election_seen:
+        excuses.append(Excuse.UNCLEAN.value)
+    return tuple(excuses), _broken(group, loss)
+
+
+def _describe(group: Group, loss: Loss) -> Anomaly:
+    logs = [log for _, log in sorted(group.logs.get(FINAL, {}).items())]
+    found_on = nodes_with(logs, loss.value)
+    then = leader_at(group, loss.acked_ns)
+    cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
+    replicas = [holds(log, loss.offset) for log in logs] if loss.offset >= 0 else []
+    evidence: Evidence = {
+        "value": loss.value,
+        "offset": known(loss.offset),
+        "op_id": loss.op_id,
+        "mop": loss.mop,
+        "process": loss.process,
+        "acknowledged_ns": known(loss.acked_ns),
+        "missing_from_leaders_log": loss.from_log,
+        "missing_from_final_read": loss.from_read,
+        "leader_then": then.broker if then else None,
+        "leader_epoch_then": then.epoch if then else None,
+        "leader_then_source": then.source if then else None,
+        "leader_then_observed_ns": then.observed_ns if then else None,
+        "leaders_around_then": claims_around(group, loss.acked_ns),
+        "final_leader": group.leader.broker if group.leader else None,
+        "final_leader_epoch": group.leader.epoch if group.leader else None,
+        "replicas": replicas,
+        "found_on": found_on,
+        "truncations": [cut.text(loss.offset) for cut in cuts],
+    }
+    sentence = "; ".join(
+        [
+            _first_clause(group, loss, then.text if then else None),
+            _where(group, loss, found_on, collected=bool(logs)),
+            *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
+            *(cut.text(loss.offset) for cut in cuts[:2]),
+        ]
+    )
+    return anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
+
+
+def _first_clause(group: Group, loss: Loss, leader: str | None) -> str:
+    offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
+    return (
+        f"value {loss.value}, acknowledged at {offset} of {group.place} at {seconds(loss.acked_ns)}"
+        f" by op {loss.op_id} (leader as observed then: {leader or 'nobody'})"
+    )
+
+
+def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) -> str:
+    if loss.from_log and not found_on:
+        return "is in no replica's log"
+    if loss.from_log:
+        last = f" {group.leader.node}" if group.leader else ""
+        return f"is missing from the log of the last leader{last}, but is in that of {', '.join(found_on)}"
+    passed = "was not returned by the final read, which went beyond that offset"
+    return f"{passed}, though it is in the log of {', '.join(found_on)}" if collected else passed
+
+
+def _check(group: Group) -> Findings:
+    judged = group.final_log is not None or group.final_reads_complete
+    return findings(
+        group.committed.num_rows if judged else 0,
+        losses(group),
+        lambda loss: _describe(group, loss),
+        lambda loss: _labels(group, loss),
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return not facts.no_acks and not facts.compacted
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states",
+            "truncations"),
+    check=_check,
+    applies=_applies,
+)  # fmt: skip

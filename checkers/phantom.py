@@ -1,0 +1,88 @@
+"""phantom: a reader was given a value that nobody of this run sent there.
+
+Definition: a value read that is in no reservation, or in a partition that it was not sent to.
+
+Why it proves something: workers reserve values on disk before they use them, and a value names its
+partition. So a value outside of both was made up, or moved, by something between writer and reader.
+
+What would not prove it: a value whose send ended `fail` or `info` or never ended (it is ours all the
+same); a topic that somebody else writes to; a reservation that was lost because a stream was cut.
+"""
+
+import numpy as np
+
+from checkers.columns import Ints, Mask, ints, present, stack
+from checkers.findings import anomaly_at, findings, known
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Premise
+from results.record.terms import AnomalyClass
+from results.record.values import SEQUENCE_BITS
+from results.record.verdict import Anomaly
+
+NAME = "phantom"
+
+
+def _reserved(group: Group, values: Ints) -> Mask:
+    ranges = sorted(group.facts.reservations)
+    inside = np.zeros(len(values), dtype=np.bool_)
+    for start, end in ranges:
+        inside |= (values >= start) & (values < end)
+    return inside | np.isin(values, ints(group.table("sends"), "value"))
+
+
+def _phantoms(group: Group) -> Ints:
+    """Return the rows of `polls` that are phantoms, the first of each (offset, value)."""
+    polls = group.table("polls")
+    values, offsets = ints(polls, "value"), ints(polls, "offset")
+    number = group.facts.numbers.get((group.topic, group.partition), -1)
+    ours = present(polls, "value") & (values >> SEQUENCE_BITS == number)
+    strange = np.flatnonzero(~(ours & _reserved(group, values)))
+    order = strange[np.lexsort((values[strange], offsets[strange]))]
+    keys = stack([offsets[order]]), stack([values[order]])
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
+    return order[fresh]
+
+
+def _check(group: Group) -> Findings:
+    broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+    return findings(
+        group.table("polls").num_rows,
+        _phantoms(group).tolist(),
+        lambda row: _describe(group, row),
+        lambda _row: ((), broken),
+    )
+
+
+def _describe(group: Group, row: int) -> Anomaly:
+    polls = group.table("polls")
+    offset, value, op_id, time_ns = (
+        int(ints(polls, name)[row]) for name in ("offset", "value", "op_id", "complete_ns")
+    )
+    places = {number: place for place, number in group.facts.numbers.items()}
+    home = places.get(value >> SEQUENCE_BITS) if value >= 0 else None
+    what = f"value {value}" if value >= 0 else "a record that is not one of this run's messages"
+    why = "was never sent"
+    if home is not None and home != (group.topic, group.partition):
+        why = f"belongs to {home[0]}/{home[1]}"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"op {op_id} read {what} at offset {offset} of {group.place}; it {why}",
+        evidence={
+            "value": known(value),
+            "offset": offset,
+            "op_id": op_id,
+            "time_ns": known(time_ns),
+            "belongs_to": f"{home[0]}/{home[1]}" if home else None,
+        },
+        offset=offset,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("polls", "sends"),
+    check=_check,
+)

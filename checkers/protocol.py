@@ -1,0 +1,85 @@
+"""What a checker is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from checkers.facts import RunFacts
+from checkers.group import Group
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+MAX_DESCRIBED = 100
+"""So many anomalies of a checker and group get a sentence and evidence; the rest are counted."""
+
+
+class Scope(StrEnum):
+    """What one call of a checker is given."""
+
+    PARTITION = "partition"
+    RUN = "run"
+
+
+class Premise(StrEnum):
+    """What must hold for an anomaly to prove anything about the system under test."""
+
+    WELL_FORMED = "well-formed-history"
+    WHOLE_RECORD = "whole-record"
+    READABLE_LOGS = "readable-final-logs"
+    RECOVERED = "recovered"
+
+
+class Excuse(StrEnum):
+    """The rows of the contract's table: what was asked of the system, and so may happen."""
+
+    ALWAYS = "always"
+    ACKS = "acks-0-1"
+    UNCLEAN = "unclean-election"
+    RETRIES = "retries-without-idempotence"
+
+
+Labels = tuple[tuple[str, ...], tuple[str, ...]]
+"""Excuses and broken premises of an anomaly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What one call of a checker found.
+
+    Attributes:
+        rows: How many rows it looked at; 0 means that it could say nothing.
+        anomalies: By offset, at most `MAX_DESCRIBED`.
+        beyond: How many more there are, by their labels.
+    """
+
+    rows: int
+    anomalies: tuple[Anomaly, ...] = ()
+    beyond: Mapping[Labels, int] = field(default_factory=dict)
+
+
+def always(_facts: RunFacts) -> bool:
+    """Tell that a check applies to every run."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checker:
+    """One check.
+
+    Attributes:
+        name: Of the anomaly that it finds.
+        anomaly_class: Safety, liveness, or the harness's own.
+        tables: What it reads of its group; a test holds it to that.
+        check: The kernel.
+        premises: What must hold in the whole run; local ones are the kernel's to note.
+        scope: What one call is given.
+        applies: Whether the plan of a run can feed it at all.
+    """
+
+    name: str
+    anomaly_class: AnomalyClass
+    tables: tuple[str, ...]
+    check: Callable[[Group], Findings]
+    premises: tuple[Premise, ...] = (Premise.WELL_FORMED,)
+    scope: Scope = Scope.PARTITION
+    applies: Callable[[RunFacts], bool] = always

@@ -1,0 +1,31 @@
+"""The list of checkers: one line each."""
+
+from checkers import (
+    duplicate,
+    faults,
+    inconsistent_offsets,
+    log_divergence,
+    lost_write,
+    malformed,
+    phantom,
+    traffic,
+    two_leaders,
+    unseen,
+)
+from checkers.protocol import Checker
+
+CHECKERS: tuple[Checker, ...] = (
+    malformed.OPS_CHECKER,
+    malformed.VALUES_CHECKER,
+    traffic.CHECKER,
+    faults.CHECKER,
+    unseen.INCOMPLETE_CHECKER,
+    lost_write.CHECKER,
+    unseen.UNSEEN_CHECKER,
+    duplicate.CHECKER,
+    inconsistent_offsets.CHECKER,
+    phantom.CHECKER,
+    log_divergence.CHECKER,
+    two_leaders.CHECKER,
+)
+"""In the order in which they run: is the history well formed, was there traffic, then safety."""

@@ -1,0 +1,82 @@
+"""Runs the checkers over one group; what they found travels between processes as JSON.
+
+Here stands the one broad `except` of the checkers: a checker that crashed has judged nothing, which
+must make the verdict unknown rather than end the pipeline.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from checkers.group import Group
+from checkers.protocol import Checker, Labels, Scope
+from checkers.registry import CHECKERS
+from results.record.verdict import Anomaly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one checker said of one group.
+
+    Attributes:
+        name: The checker's.
+        rows: How many rows it looked at.
+        anomalies, beyond: As in `Findings`.
+        error: Why it crashed, None if it did not.
+    """
+
+    name: str
+    rows: int
+    anomalies: tuple[Anomaly, ...] = ()
+    beyond: tuple[tuple[Labels, int], ...] = field(default=())
+    error: str | None = None
+
+
+def run_checkers(group: Group, checkers: Sequence[Checker] = CHECKERS) -> list[CheckResult]:
+    """Run every checker of the group's scope that applies to the run."""
+    scope = Scope.RUN if group.partition < 0 else Scope.PARTITION
+    return [
+        _run(checker, group)
+        for checker in checkers
+        if checker.scope is scope and checker.applies(group.facts)
+    ]
+
+
+def _run(checker: Checker, group: Group) -> CheckResult:
+    try:
+        found = checker.check(group)
+    except Exception as crash:  # noqa: BLE001 - see the module's docstring
+        where = f"{group.place}: " if group.topic else ""
+        error = f"{where}{type(crash).__name__}: {crash}"
+        return CheckResult(name=checker.name, rows=0, error=error)
+    return CheckResult(
+        name=checker.name,
+        rows=found.rows,
+        anomalies=found.anomalies,
+        beyond=tuple(sorted(found.beyond.items())),
+    )
+
+
+def dump_result(result: CheckResult) -> str:
+    """Return a result as JSON; fails on anything that is not a plain number or word."""
+    return json.dumps(asdict(result), ensure_ascii=False)
+
+
+def parse_result(text: str) -> CheckResult:
+    """Return the result that `dump_result` wrote."""
+    raw = json.loads(text)
+    return CheckResult(
+        name=raw["name"],
+        rows=raw["rows"],
+        anomalies=tuple(_anomaly(each) for each in raw["anomalies"]),
+        beyond=tuple(
+            ((tuple(excuses), tuple(broken)), count) for (excuses, broken), count in raw["beyond"]
+        ),
+        error=raw["error"],
+    )
+
+
+def _anomaly(raw: dict[str, Any]) -> Anomaly:
+    tuples = {key: tuple(raw[key]) for key in ("excuses", "broken_premises")}
+    return Anomaly(**{**raw, **tuples})

@@ -1,0 +1,92 @@
+"""not-enough-traffic: too little happened for a verdict; the harness's own anomaly.
+
+Definition: under 100 ok sends or 100 ok polls in the main phase (the plan's minimums), or none
+before, during or after the faults.
+
+Why it proves something: that the run cannot prove anything. A cluster that answered nobody loses
+nothing. Sends are counted as messages; a poll counts if it returned any, as an empty poll succeeds
+even where no broker answers.
+
+What would not prove it: a low rate; ops that failed while the cluster was cut, as long as others
+did not.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, Mask, equal, ints, present, select
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Scope
+from results.record.terms import AnomalyClass, F, Outcome, Phase
+from results.record.verdict import Anomaly
+
+NAME = "not-enough-traffic"
+_Gap = tuple[str, int, int]
+
+
+def _useful(ops: pa.Table) -> pa.Table:
+    """The ops that sent or read something, and succeeded."""
+    traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
+    ok = equal(ops, "outcome", Outcome.OK.value) & present(ops, "complete_ns")
+    return select(ops, traffic & ok & (ints(ops, "messages") > 0))
+
+
+def _around_faults(group: Group, useful: pa.Table) -> list[_Gap]:
+    faults = group.table("faults")
+    confirmed = select(faults, present(faults, "confirmed_ns"))
+    if not confirmed.num_rows:
+        return []
+    begun, healed = ints(confirmed, "confirmed_ns"), ints(confirmed, "healed_ns")
+    at = ints(useful, "complete_ns")
+    counts = {"before": at < begun.min(), "during": _within(at, begun, healed)}
+    if (healed >= 0).all():
+        counts["after"] = at > healed.max()
+    return [
+        (f"ok ops {when} the faults", int(mask.sum()), 1)
+        for when, mask in counts.items()
+        if not mask.any()
+    ]
+
+
+def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
+    mask = np.zeros(len(at), dtype=np.bool_)
+    for start, end in zip(begun, healed, strict=True):
+        mask |= (at >= start) & ((at <= end) | (end < 0))
+    return mask
+
+
+def _in_main(group: Group, useful: pa.Table) -> list[_Gap]:
+    minimums = group.facts.plan.minimums
+    main = equal(useful, "phase", Phase.MAIN.value)
+    sent = int(ints(useful, "messages")[main & equal(useful, "f", F.SEND.value)].sum())
+    polled = int((main & equal(useful, "f", F.POLL.value)).sum())
+    wanted = [("ok sends", sent, minimums.ok_sends), ("ok polls", polled, minimums.ok_polls)]
+    return [(f"{what} in the main phase", had, least) for what, had, least in wanted if had < least]
+
+
+def _check(group: Group) -> Findings:
+    ops = group.table("ops")
+    useful = _useful(ops)
+    gaps = _in_main(group, useful) + _around_faults(group, useful)
+    return findings(ops.num_rows, gaps, lambda gap: _describe(group, gap))
+
+
+def _describe(group: Group, gap: _Gap) -> Anomaly:
+    what, had, least = gap
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{had} {what}; at least {least} are needed for a verdict",
+        evidence={"what": what, "count": had, "minimum": least},
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.HARNESS,
+    tables=("ops", "faults"),
+    check=_check,
+    premises=(),
+    scope=Scope.RUN,
+)

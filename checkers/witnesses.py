@@ -1,0 +1,115 @@
+"""What the observers and the replicas say about one offset, for the evidence of an anomaly."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import equal, ints, select, texts
+from checkers.findings import seconds
+from checkers.group import Group, ReplicaLog
+
+_AROUND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedLeader:
+    """Who led at a time, as somebody observed."""
+
+    broker: int
+    epoch: int
+    source: str
+    observed_ns: int
+
+    @property
+    def text(self) -> str:
+        """For people: `broker 1, epoch 4`."""
+        return f"broker {self.broker}, epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """A replica dropped the end of its log."""
+
+    node: str
+    from_offset: int
+    to_offset: int
+    observed_ns: int
+    reason: str
+
+    def text(self, offset: int) -> str:
+        """For people, about one offset that was dropped."""
+        what = f"{self.node} truncated offset {offset} at {seconds(self.observed_ns)}"
+        return f"{what} ({self.reason})" if self.reason else what
+
+
+def observed_leaders(group: Group) -> list[ObservedLeader]:
+    """Return who led as brokers themselves answered (ListOffsets), or, without such, as told.
+
+    ListOffsets is answered by a leader only; Metadata is what some broker believes.
+    """
+    rows = group.table("leadership")
+    for source in ("list-offsets", "metadata"):
+        led = select(rows, equal(rows, "source", source) & (ints(rows, "leader") >= 0))
+        if led.num_rows:
+            columns = [ints(led, name).tolist() for name in ("leader", "leader_epoch")]
+            times = ints(led, "observed_ns").tolist()
+            seen = sorted(zip(times, *columns, strict=True))
+            return [
+                ObservedLeader(broker=broker, epoch=epoch, source=source, observed_ns=time_ns)
+                for time_ns, broker, epoch in seen
+            ]
+    return []
+
+
+def leader_at(group: Group, time_ns: int) -> ObservedLeader | None:
+    """Return who was last seen to lead at a time; who was first seen, if nobody was before."""
+    seen = observed_leaders(group)
+    before = [each for each in seen if each.observed_ns <= time_ns]
+    return before[-1] if before else next(iter(seen), None)
+
+
+def claims_around(group: Group, time_ns: int) -> list[str]:
+    """Return all that were seen to lead within a second of a time, once each."""
+    return sorted(
+        {
+            f"{each.text} ({each.source})"
+            for each in observed_leaders(group)
+            if abs(each.observed_ns - time_ns) <= _AROUND_NS
+        }
+    )
+
+
+def truncations_of(group: Group, offset: int) -> list[Truncation]:
+    """Return the recorded truncations that dropped an offset, by time."""
+    cuts = group.table("truncations")
+    start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
+    hit = select(cuts, (start <= offset) & ((offset < end) | (end < 0)))
+    return [
+        Truncation(node=node, from_offset=begin, to_offset=stop, observed_ns=time_ns, reason=reason)
+        for node, begin, stop, time_ns, reason in zip(
+            texts(hit, "node"),
+            ints(hit, "from_offset").tolist(),
+            ints(hit, "to_offset").tolist(),
+            ints(hit, "observed_ns").tolist(),
+            texts(hit, "reason"),
+            strict=True,
+        )
+    ]
+
+
+def holds(log: ReplicaLog, offset: int) -> str:
+    """Tell for people what a replica's log has at an offset."""
+    index = log.at(offset)
+    if index is None:
+        return f"{log.node}: nothing (log {log.start} to {log.end})"
+    epoch, value = int(log.epochs[index]), int(log.values[index])
+    if log.controls[index]:
+        return f"{log.node}: a control record of epoch {epoch}"
+    return f"{log.node}: value {value} of epoch {epoch}" if value >= 0 else (
+        f"{log.node}: a record without a value, of epoch {epoch}"
+    )  # fmt: skip
+
+
+def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:
+    """Return the nodes whose log has a value at any offset."""
+    return [log.node for log in logs if bool(np.isin(value, log.values))]
