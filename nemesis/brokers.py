@@ -1,0 +1,156 @@
+"""The brokers that a fault of processes hits: which they were, and how they come back."""
+
+from cluster.protocol import ClusterError, ClusterView, ProcessId
+from nemesis.effects import BackEffect, ProcessChange
+from nemesis.protocol import Patience, Site
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+RUNNING = frozenset("RSDI")
+STOPPED = frozenset("Tt")
+GONE = frozenset({None, "Z", "X"})
+"""Letters of `/proc/PID/stat` (man 5 proc_pid_stat); a zombie only waits to be counted."""
+
+BELIEF_LIMIT_S = 8.0
+"""A broker that comes back before anybody missed it stays registered all along. Its old
+registration ends with its session (3 s here): what still stands after this time is the new one."""
+
+OWN_WORD_S = 1.0
+"""A broker that was paused remembers itself as registered until its next heartbeat is answered; its
+own word counts if it still says so after this."""
+
+
+class HitBrokers:
+    """The processes that ran on the targets when the fault was planned.
+
+    Args:
+        site: Where.
+        targets: The nodes.
+
+    Raises:
+        ClusterError: A target has no running broker.
+    """
+
+    def __init__(self, site: Site, targets: tuple[str, ...]) -> None:
+        self._site = site
+        self._targets = targets
+        self.before = {node: running_broker(site, node) for node in targets}
+        self._states_before = {node: site.state_of(at) for node, at in self.before.items()}
+        self._states_at_heal = dict(self._states_before)
+        self._was_gone: set[str] = set()
+        self._healed_s: float | None = None
+        self._own_word_s: float | None = None
+
+    def wait_states(self, wanted: frozenset[str | None], patience: Patience) -> bool:
+        """Wait until each of the processes is in one of the states."""
+        try:
+            return wait_until(
+                lambda: all(self._site.state_of(at) in wanted for at in self.before.values()),
+                timeout_s=patience.limit_s,
+                what=f"brokers {', '.join(self._targets)} to be in state {wanted}",
+                interval_s=0.02,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return False
+
+    def changes(self) -> tuple[ProcessChange, ...]:
+        """Return what became of each process since the plan."""
+        return tuple(
+            self._change(node, process, self._states_before[node])
+            for node, process in self.before.items()
+        )
+
+    def note_heal(self) -> None:
+        """Note how things are just before the first heal: who is gone, and was that noticed."""
+        if self._healed_s is not None:
+            return
+        self._healed_s = stopwatch_s()
+        self._states_at_heal = {node: self._site.state_of(at) for node, at in self.before.items()}
+        self._note_gone(self._site.cluster.view())
+
+    def start_missing(self) -> None:
+        """Start the broker of each target that has none running."""
+        for node in self._targets:
+            process = self._site.cluster.process(node)
+            if process is None or self._site.state_of(process) in GONE:
+                self._site.cluster.start_node(node)
+
+    def wait_back(self, patience: Patience) -> BackEffect | None:
+        """Wait until each target's broker runs and is registered; None if that does not come."""
+        try:
+            view = wait_until(
+                self._view_if_back,
+                timeout_s=patience.limit_s,
+                what=f"brokers {', '.join(self._targets)} to be back",
+                interval_s=0.2,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return BackEffect(
+            took_s=self._since_heal_s(),
+            processes=tuple(
+                self._change(node, at, self._states_at_heal[node])
+                for node in self._targets
+                if (at := self._site.cluster.process(node)) is not None
+            ),
+            pid_before={node: at.pid for node, at in self.before.items()},
+            was_gone=tuple(sorted(self._was_gone)),
+            asked=view.asked,
+        )
+
+    def _view_if_back(self) -> ClusterView | None:
+        if not all(broker_runs(self._site, node) for node in self._targets):
+            return None
+        view = self._site.cluster.view()
+        self._note_gone(view)
+        if view is None or not view.registered.issuperset(self._targets):
+            return None
+        return view if self._is_news(view) else None
+
+    def _is_news(self, view: ClusterView) -> bool:
+        """Return whether a view that names all targets can be no memory from before the heal."""
+        now_s = stopwatch_s()
+        restarted = {
+            node for node, at in self.before.items() if self._site.cluster.process(node) != at
+        }
+        if restarted - self._was_gone and self._since_heal_s() <= BELIEF_LIMIT_S:
+            return False
+        if view.asked not in self._targets or len(self._targets) == len(self._site.cluster.nodes):
+            return True
+        self._own_word_s = self._own_word_s or now_s
+        return now_s - self._own_word_s >= OWN_WORD_S
+
+    def _since_heal_s(self) -> float:
+        return 0.0 if self._healed_s is None else stopwatch_s() - self._healed_s
+
+    def _note_gone(self, view: ClusterView | None) -> None:
+        if view is not None:
+            self._was_gone |= set(self._targets) - view.registered
+
+    def _change(self, node: str, process: ProcessId, state_before: str | None) -> ProcessChange:
+        return ProcessChange(
+            node=node,
+            pid=process.pid,
+            start_ticks=process.start_ticks,
+            state_before=state_before,
+            state_after=self._site.state_of(process),
+        )
+
+
+def running_broker(site: Site, node: str) -> ProcessId:
+    """Return the process of a node's broker.
+
+    Raises:
+        ClusterError: None runs, so that nothing can be done to it.
+    """
+    process = site.cluster.process(node)
+    if process is None or site.state_of(process) in GONE:
+        raise ClusterError(f"no broker runs on {node}")
+    return process
+
+
+def broker_runs(site: Site, node: str) -> bool:
+    """Return whether a node's broker exists and is not stopped."""
+    process = site.cluster.process(node)
+    return process is not None and site.state_of(process) in RUNNING

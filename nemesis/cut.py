@@ -1,0 +1,122 @@
+"""A partition of any shape: what `isolate`, `halves` and `one_way` share."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cluster.protocol import ClusterError, Link
+from nemesis.effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
+from nemesis.grudges import kept_reverses, links_of
+from nemesis.network import Network
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import Join
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Cut:
+    """A cut of some links, confirmed by probes over each of them before, during and after.
+
+    Args:
+        aim: Which fault this is.
+        site: Its network is cut.
+        grudge: The links to cut.
+    """
+
+    def __init__(self, aim: Aim, site: Site, grudge: "nx.DiGraph[str]") -> None:
+        if site.network is None:
+            raise ClusterError("these hosts cannot cut the network between nodes")
+        self.targets = aim.targets
+        self.links = links_of(grudge)
+        if not self.links:
+            raise ClusterError(f"no link to cut around {', '.join(aim.targets)}")
+        self._network: Network = site.network
+        self._cut_id = f"fault-{aim.fault_id}"
+        self._kept = kept_reverses(grudge)
+        self._before: Mapping[Link, bool] = {}
+        self._first_drops: Mapping[Link, int] = {}
+        self._last_drops: Mapping[Link, int] = {}
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[Join, ...]:
+        """Return the cut to remove."""
+        return (Join(cut_id=self._cut_id, links=self.links),)
+
+    def inject(self) -> None:
+        """Probe the links as they are, then cut them."""
+        self._before = self._network.probe([*self.links, *self._kept])
+        if not any(self._before[link] for link in self.links):
+            raise ClusterError("every link of this cut was dead before it")
+        self._started_s = stopwatch_s()
+        self._network.cut(self._cut_id, self.links)
+
+    def confirm(self, patience: Patience) -> CutEffect | None:
+        """See that no probe comes through, and that one-way cuts leave the other way open."""
+        try:
+            during = wait_until(
+                self._probe_while_cut,
+                timeout_s=patience.limit_s,
+                what="the cut to hold",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        took_s = stopwatch_s() - self._started_s
+        self._first_drops = self._network.dropped(self._cut_id)
+        links = tuple(self._link_effect(link, during) for link in [*self.links, *self._kept])
+        return CutEffect(cut_id=self._cut_id, took_s=took_s, links=links)
+
+    def heal(self) -> None:
+        """Join the links, and no others."""
+        if self._cut_id in self._network.cut_ids():
+            self._healed_s = stopwatch_s()
+            self._last_drops = self._network.dropped(self._cut_id)
+        self._network.join(self._cut_id)
+
+    def confirm_healed(self, patience: Patience) -> JoinEffect | None:
+        """See that probes come through again, but where another fault still cuts."""
+        try:
+            after = wait_until(
+                self._probe_after,
+                timeout_s=patience.limit_s,
+                what="the links to work again",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        took_s = stopwatch_s() - self._healed_s
+        links = tuple(self._link_healed(link, after) for link in self.links)
+        return JoinEffect(cut_id=self._cut_id, took_s=took_s, links=links)
+
+    def _probe_while_cut(self) -> Mapping[Link, bool] | None:
+        during = self._network.probe([*self.links, *self._kept])
+        open_still = any(during[link] for link in self.links)
+        # A reverse that another fault cut, before or since, proves nothing about this one.
+        expected = {link for link in self._kept if self._before[link]} - self._network.cut_links()
+        return None if open_still or not all(during[link] for link in expected) else during
+
+    def _probe_after(self) -> Mapping[Link, bool] | None:
+        after = self._network.probe(self.links)
+        cut_links = self._network.cut_links()
+        return after if all(after[link] or link in cut_links for link in self.links) else None
+
+    def _link_effect(self, link: Link, during: Mapping[Link, bool]) -> LinkEffect:
+        return LinkEffect(
+            sender=link[0],
+            receiver=link[1],
+            cut=link in self.links,
+            before=self._before[link],
+            during=during[link],
+        )
+
+    def _link_healed(self, link: Link, after: Mapping[Link, bool]) -> LinkHealed:
+        at_first = self._first_drops.get(link, 0)
+        return LinkHealed(
+            sender=link[0],
+            receiver=link[1],
+            after=after[link],
+            cut_by_others=link in self._network.cut_links(),
+            dropped_at_first=at_first,
+            dropped_while_held=max(0, self._last_drops.get(link, 0) - at_first),
+        )

@@ -1,0 +1,119 @@
+"""The ledger of a run: the undo of each fault, on disk before the fault, struck after its heal.
+
+`ledger.jsonl` has a line when a fault is about to start, `{"fault_id": 3, "undo": [...]}`, and one
+when its heal was confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk before
+anything else happens, so that whatever a dead controller left in force is found there.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from cluster.hosts.leftovers import kill_leftovers
+from cluster.hosts.signals import send_signal, state_of
+from nemesis.brokers import STOPPED
+from nemesis.undo import Join, Restart, Resume, Undo
+from results.record.paths import RunPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A fault that may be in force, and what would undo it."""
+
+    fault_id: int
+    undo: tuple[Undo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stroke:
+    """A fault that is over, confirmed."""
+
+    fault_id: int
+    struck: Literal[True] = True
+
+
+_LINE: TypeAdapter[Entry | Stroke] = TypeAdapter(Entry | Stroke)
+
+
+class Ledger:
+    """Appends to `RunPaths.ledger`; used by several faults' threads.
+
+    Args:
+        path: The file; made if there is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def write(self, fault_id: int, undo: Sequence[Undo]) -> None:
+        """Write what would undo a fault; it is on disk when this returns."""
+        self._append(Entry(fault_id=fault_id, undo=tuple(undo)))
+
+    def strike(self, fault_id: int) -> None:
+        """Write that a fault is over, confirmed."""
+        self._append(Stroke(fault_id=fault_id))
+
+    def _append(self, line: Entry | Stroke) -> None:
+        with self._lock, self._path.open("ab") as file:
+            file.write(_LINE.dump_json(line) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def open_entries(path: Path) -> tuple[Entry, ...]:
+    """Return the entries that were never struck, in order; none if there is no ledger.
+
+    A line that was cut off by a crash belongs to a fault that had not begun yet: it is left out.
+    """
+    if not path.exists():
+        return ()
+    entries: dict[int, Entry] = {}
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            line = _LINE.validate_json(text)
+        except ValidationError:
+            continue
+        match line:
+            case Entry():
+                entries[line.fault_id] = line
+            case Stroke():
+                entries.pop(line.fault_id, None)
+    return tuple(entries.values())
+
+
+def heal_dead_run(paths: RunPaths) -> list[str]:
+    """Undo what a run left behind whose controller is dead. Idempotent.
+
+    Paused processes are continued; then everything that the run started is killed, and with the
+    last process of a namespace its network and its cuts go; then the ledger's entries are struck.
+
+    Args:
+        paths: The run's; the caller has seen that its controller is dead.
+
+    Returns:
+        What was done, in sentences; none if there was nothing to do.
+    """
+    entries = open_entries(paths.ledger)
+    done = [sentence for entry in entries for each in entry.undo if (sentence := _undone(each))]
+    done += kill_leftovers(paths.processes)
+    ledger = Ledger(paths.ledger)
+    for entry in entries:
+        ledger.strike(entry.fault_id)
+    return done
+
+
+def _undone(undo: Undo) -> str | None:
+    match undo:
+        case Resume(node=node, process=process):
+            if state_of(process) not in STOPPED or not send_signal(process, signal.SIGCONT):
+                return None
+            return f"continued the paused broker of {node} (pid {process.pid})"
+        case Restart() | Join():
+            return None  # The dead run needs no broker; its links go with its namespaces.

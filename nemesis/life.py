@@ -1,0 +1,216 @@
+"""The life of one fault, from its plan to the stroke in the ledger; no failure gets out of it."""
+
+import json
+import subprocess
+import threading
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from cluster.protocol import ClusterError, ClusterView
+from nemesis.claims import Claims
+from nemesis.effects import effect_to_json
+from nemesis.ledger import Ledger
+from nemesis.protocol import Aim, Fault, Patience, Site
+from nemesis.registry import KINDS, PARTITION
+from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
+from nemesis.schedule import ScheduledFault
+from nemesis.targets import NoTargetError, Target, resolve_target
+from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
+
+FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
+"""What a host or a cluster raises when something outside of our code goes wrong."""
+RESOLVE_LIMIT_S = 10.0
+"""A role that nobody holds now (no leader, an ISR of two for `last-isr`) is waited for so long."""
+CONFIRM_LIMIT_S = 5.0
+
+
+class FaultPhase(StrEnum):
+    """Where a fault is in its life."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    HELD = "held"
+    HEALING = "healing"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """Where a fault's life is written down, and what faults share.
+
+    Attributes:
+        clock: The run's.
+        ledger: What would undo faults.
+        rows: The `faults` table.
+        claims: Who has which broker.
+        seed: The run's.
+    """
+
+    clock: RunClock
+    ledger: Ledger
+    rows: FaultRows
+    claims: Claims
+    seed: int
+
+
+class Life:
+    """One scheduled fault, driven by the runner: `begin`, `hold`, `heal`, `confirm_healed`.
+
+    Args:
+        scheduled: The fault to come.
+        target: Its target expression, parsed.
+        site: Where.
+        book: Where to write.
+    """
+
+    def __init__(
+        self, scheduled: ScheduledFault, target: Target, *, site: Site, book: Book
+    ) -> None:
+        self.scheduled = scheduled
+        self.phase = FaultPhase.WAITING
+        self._target = target
+        self._site = site
+        self._book = book
+        self._fault: Fault | None = None
+        spec = Spec(
+            kind=scheduled.kind,
+            target=scheduled.target,
+            hold_s=scheduled.hold_s,
+            at_s=scheduled.at_s,
+        )
+        self.row = FaultRow(fault_id=scheduled.fault_id, spec=spec)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether an effect was measured."""
+        return self.row.confirmed_ns is not None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether there is, or may be, something to heal."""
+        return self._fault is not None and self.phase is not FaultPhase.OVER
+
+    def skip(self, why: str) -> None:
+        """Record that the fault was never started."""
+        self._write(replace(self.row, requested_ns=self._book.clock.now_ns()))
+        self._fail(why)
+        self.phase = FaultPhase.OVER
+
+    def begin(self, stop: threading.Event) -> None:
+        """Resolve the target, write the undo, inject, and confirm by measurement."""
+        self.phase = FaultPhase.STARTING
+        self._write(replace(self.row, requested_ns=self._book.clock.now_ns()))
+        try:
+            fault = self._planned(stop)
+            self._book.ledger.write(self.scheduled.fault_id, fault.undo())
+            self._fault = fault
+            fault.inject()
+            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
+        except FAILURES as failed:
+            self._fail(str(failed))
+        else:
+            if effect is None:
+                self._fail(f"no effect could be measured within {CONFIRM_LIMIT_S:g} s")
+            else:
+                now_ns = self._book.clock.now_ns()
+                self._write(replace(self.row, confirmed_ns=now_ns, effect=effect_to_json(effect)))
+        if self._fault is None:
+            self._book.claims.release(self.scheduled.fault_id)
+            self.phase = FaultPhase.OVER
+        else:
+            self.phase = FaultPhase.HELD
+
+    def hold(self, stop: threading.Event) -> None:
+        """Wait as long as the fault shall last; not at all if it has no effect."""
+        if self.confirmed:
+            pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
+
+    def heal(self) -> bool:
+        """Undo the fault; return whether that went without an error. Idempotent."""
+        if not self.in_force or self._fault is None:
+            return True
+        self.phase = FaultPhase.HEALING
+        try:
+            self._fault.heal()
+        except FAILURES as failed:
+            self._note_not_healed(str(failed))
+            return False
+        return True
+
+    def confirm_healed(self, patience: Patience) -> bool:
+        """See that the fault is over, and strike it from the ledger; return whether it is."""
+        if not self.in_force or self._fault is None:
+            return True
+        try:
+            effect = self._fault.confirm_healed(patience)
+        except FAILURES as failed:
+            self._note_not_healed(str(failed))
+            return False
+        if effect is None:
+            self._note_not_healed("the heal could not be confirmed in time")
+            return False
+        self._book.ledger.strike(self.scheduled.fault_id)
+        self._book.claims.release(self.scheduled.fault_id)
+        self._write(
+            replace(
+                self.row,
+                spec=replace(self.row.spec, not_healed=None),
+                healed_ns=self._book.clock.now_ns(),
+                heal_effect=effect_to_json(effect),
+            )
+        )
+        self.phase = FaultPhase.OVER
+        return True
+
+    def _planned(self, stop: threading.Event) -> Fault:
+        """Make the fault for the nodes that its target means now."""
+        rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
+        targets, view = self._resolved(rng, stop)
+        kind = KINDS[self.scheduled.kind]
+        self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
+        if kind.family != PARTITION:
+            self._book.claims.claim(self.scheduled.fault_id, targets)
+        aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng)
+        fault = kind.make(aim, self._site)
+        spec = replace(self._spec_for(fault.targets, view), links=fault.links)
+        self._write(replace(self.row, targets=fault.targets, spec=spec))
+        return fault
+
+    def _resolved(
+        self, rng: Random, stop: threading.Event
+    ) -> tuple[tuple[str, ...], ClusterView | None]:
+        """Return the nodes of the target, and the view in which they were found."""
+        why_not = "nobody"
+
+        def resolution() -> tuple[tuple[str, ...], ClusterView | None] | None:
+            nonlocal why_not
+            view = self._site.cluster.view()
+            try:
+                nodes = self._site.cluster.nodes
+                return resolve_target(self._target, view, nodes, rng), view
+            except NoTargetError as nobody:
+                why_not = str(nobody)
+                return None
+
+        try:
+            return wait_until(
+                resolution, timeout_s=RESOLVE_LIMIT_S, what="a target", interval_s=0.2, stop=stop
+            )
+        except WaitTimeoutError as late:
+            raise NoTargetError(why_not) from late
+
+    def _spec_for(self, targets: tuple[str, ...], view: ClusterView | None) -> Spec:
+        return replace(self.row.spec, roles=roles_of(targets, view))
+
+    def _fail(self, why: str) -> None:
+        spec = replace(self.row.spec, without_effect=why)
+        self._write(replace(self.row, spec=spec, effect=json.dumps({"without_effect": why})))
+
+    def _note_not_healed(self, why: str) -> None:
+        spec = replace(self.row.spec, not_healed=why)
+        self._write(replace(self.row, spec=spec, heal_effect=json.dumps({"not_healed": why})))
+
+    def _write(self, row: FaultRow) -> None:
+        self.row = row
+        self._book.rows.write(row)

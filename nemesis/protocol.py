@@ -1,0 +1,86 @@
+"""What a fault is, and what it works upon."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from cluster.protocol import Cluster, Link, ProcessId
+from nemesis.effects import Effect, HealEffect
+from nemesis.network import Network
+from nemesis.undo import Undo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What faults work upon.
+
+    Attributes:
+        cluster: The brokers; abilities (`CanKill`, `CanPause`) are asked for with `isinstance`.
+        network: Where the nodes' network can be cut, otherwise None.
+        state_of: The letter of a process's state in `/proc`; None: it is gone.
+    """
+
+    cluster: Cluster
+    network: Network | None
+    state_of: Callable[[ProcessId], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """One fault of the schedule at the moment at which it starts.
+
+    Attributes:
+        fault_id: Counted from 1 in a run.
+        targets: The nodes that the role expression means now.
+        rng: The fault's own, seeded by the run's seed and the fault's number.
+    """
+
+    fault_id: int
+    targets: tuple[str, ...]
+    rng: Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for something to be confirmed.
+
+    Attributes:
+        limit_s: At most so many seconds.
+        stop: Ends the wait early when set.
+    """
+
+    limit_s: float
+    stop: threading.Event | None = field(default=None)
+
+
+class Fault(Protocol):
+    """One fault with its targets. Whatever fails raises `ClusterError` or `OSError`."""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The nodes that it hits."""
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The directed links that it cuts; none for faults of processes."""
+
+    def undo(self) -> tuple[Undo, ...]:
+        """Return what would undo it; changes nothing."""
+
+    def inject(self) -> None:
+        """Measure what is before, then do it."""
+
+    def confirm(self, patience: Patience) -> Effect | None:
+        """Measure what it changed; None if that is nothing, within the patience."""
+
+    def heal(self) -> None:
+        """Undo it. Idempotent, also after an `inject` that failed or never was."""
+
+    def confirm_healed(self, patience: Patience) -> HealEffect | None:
+        """Measure that it is over; None if it is not, within the patience."""
+
+
+FaultMaker = Callable[[Aim, Site], Fault]
+"""Makes a fault; changes nothing yet. Raises `ClusterError` if this site cannot have it."""

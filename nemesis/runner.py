@@ -1,0 +1,189 @@
+"""The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.hosts.signals import state_of as state_in_proc
+from cluster.protocol import CanPartition, Cluster, Hosts, ProcessId
+from nemesis.claims import Claims
+from nemesis.ledger import Ledger
+from nemesis.life import Book, FaultPhase, Life
+from nemesis.network import Network
+from nemesis.protocol import Patience, Site
+from nemesis.registry import KINDS
+from nemesis.rows import FaultRows
+from nemesis.schedule import Schedule
+from nemesis.sweep import HealReport, sweep
+from nemesis.targets import parse_target
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+
+BACK_LIMIT_S = 20.0
+"""A fault that is not over so long after its heal holds others up only if a minority is down."""
+RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultInForce:
+    """A fault that is under way, for live progress.
+
+    Attributes:
+        fault_id: As in the `faults` table.
+        kind: A name in the registry.
+        target: The role expression.
+        targets: The nodes that it means; none as long as they are sought.
+        phase: Where it is in its life.
+        since_ns: When it was requested, in nanoseconds since the run's start.
+    """
+
+    fault_id: int
+    kind: str
+    target: str
+    targets: tuple[str, ...]
+    phase: FaultPhase
+    since_ns: int
+
+
+class Nemesis:
+    """All faults of a run.
+
+    Args:
+        plan: The run's.
+        schedule: Of `deal_schedule`.
+        cluster: Its brokers, started.
+        hosts: Its machines; partitions need `CanPartition`.
+        clock: The run's.
+        paths: Where the ledger and the `faults` stream go.
+        state_of: How to learn a process's state.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: Plan,
+        schedule: Schedule,
+        cluster: Cluster,
+        hosts: Hosts,
+        clock: RunClock,
+        paths: RunPaths,
+        state_of: Callable[[ProcessId], str | None] = state_in_proc,
+    ) -> None:
+        self._schedule = schedule
+        self._time_limit_s = plan.time_limit_s
+        network = Network(hosts) if isinstance(hosts, CanPartition) else None
+        self._site = Site(cluster=cluster, network=network, state_of=state_of)
+        self._rows = FaultRows(paths.live)
+        book = Book(
+            clock=clock,
+            ledger=Ledger(paths.ledger),
+            rows=self._rows,
+            claims=Claims(),
+            seed=plan.seed,
+        )
+        self._lives = [
+            Life(
+                fault,
+                parse_target(fault.target, cluster.nodes, plan.topic_partitions),
+                site=self._site,
+                book=book,
+            )
+            for fault in schedule.faults
+        ]
+
+    def run(self, stop: threading.Event) -> None:
+        """Drive the main phase's faults; what is in force when `stop` is set is left to `heal_all`.
+
+        Args:
+            stop: Ends the main phase.
+        """
+        started_s = stopwatch_s()
+        if self._schedule.overlapping:
+            self._run_overlapping(started_s, stop)
+        else:
+            self._run_in_turn(started_s, stop)
+        elapsed_s = stopwatch_s() - started_s
+        for life in self._lives:
+            if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
+                life.skip("the main phase ended before the faults ahead of it were over")
+
+    def heal_all(self) -> HealReport:
+        """Heal whatever is in force, confirm it, and look over brokers and links. Idempotent."""
+        lives = [life for life in self._lives if life.in_force]
+        return sweep(lives, self._site)
+
+    def in_force(self) -> list[FaultInForce]:
+        """Return the faults that are under way now."""
+        return [
+            FaultInForce(
+                fault_id=row.fault_id,
+                kind=row.spec.kind,
+                target=row.spec.target,
+                targets=row.targets,
+                phase=life.phase,
+                since_ns=row.requested_ns or 0,
+            )
+            for life in self._lives
+            if life.phase not in {FaultPhase.WAITING, FaultPhase.OVER}
+            for row in [life.row]
+        ]
+
+    def close(self) -> None:
+        """End the `faults` stream; nothing can be recorded after it."""
+        self._rows.close()
+
+    def _run_in_turn(self, started_s: float, stop: threading.Event) -> None:
+        end_s = started_s + self._time_limit_s
+        for life in self._lives:
+            if pause_until(started_s + life.scheduled.at_s, stop) or not self._found_room(stop):
+                return
+            needed_s = life.scheduled.hold_s + KINDS[life.scheduled.kind].settle_s
+            if stopwatch_s() + needed_s > end_s:
+                life.skip("the faults ahead of it took so long that the main phase is too short")
+                continue
+            life.begin(stop)
+            life.hold(stop)
+            if stop.is_set():
+                return
+            life.heal()
+            life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
+
+    def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
+        threads = [
+            threading.Thread(
+                target=self._run_alone,
+                args=(life, started_s, stop),
+                name=f"fault-{life.scheduled.fault_id}",
+                daemon=True,
+            )
+            for life in self._lives
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _run_alone(self, life: Life, started_s: float, stop: threading.Event) -> None:
+        if pause_until(started_s + life.scheduled.at_s, stop):
+            return
+        life.begin(stop)
+        life.hold(stop)
+        while not stop.is_set() and not self._heals(life, stop):
+            pause_until(stopwatch_s() + RETRY_S, stop)
+
+    def _found_room(self, stop: threading.Event) -> bool:
+        """Wait until one node more can be hit and a majority is still whole; False if stopped."""
+        nodes = len(self._site.cluster.nodes)
+        while len(self._nodes_hit()) + 1 > max(1, (nodes - 1) // 2):
+            for life in self._lives:
+                self._heals(life, stop)
+            if pause_until(stopwatch_s() + RETRY_S, stop):
+                return False
+        return not stop.is_set()
+
+    def _nodes_hit(self) -> set[str]:
+        return {node for life in self._lives if life.in_force for node in life.row.targets}
+
+    def _heals(self, life: Life, stop: threading.Event) -> bool:
+        return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))

@@ -1,0 +1,61 @@
+"""The fault `stop`: SIGTERM. The broker hands over its leaderships, writes checkpoints and ends.
+
+Healed by a restart. A broker that does not end within the limit is killed, and the effect says so.
+"""
+
+from cluster.protocol import Cluster
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.effects import BackEffect, StopEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import Restart
+from results.record.clock import stopwatch_s
+
+STOP_LIMIT_S = 20.0
+
+
+class Stop:
+    """Brokers stopped gracefully: gone from `/proc`, and back when registered again.
+
+    Args:
+        aim: Which fault this is.
+        site: Its cluster's brokers are stopped.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        self.targets = aim.targets
+        self._cluster: Cluster = site.cluster
+        self._brokers = HitBrokers(site, aim.targets)
+        self._graceful: list[str] = []
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[Restart, ...]:
+        """Return the brokers to start again."""
+        return tuple(Restart(node=node) for node in self.targets)
+
+    def inject(self) -> None:
+        """Stop the brokers, one after the other."""
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            if self._cluster.stop_node(node, STOP_LIMIT_S):
+                self._graceful.append(node)
+
+    def confirm(self, patience: Patience) -> StopEffect | None:
+        """See that the processes are gone."""
+        if not self._brokers.wait_states(GONE, patience):
+            return None
+        return StopEffect(
+            took_s=stopwatch_s() - self._started_s,
+            graceful=tuple(self._graceful),
+            processes=self._brokers.changes(),
+        )
+
+    def heal(self) -> None:
+        """Start the brokers again, but those that run."""
+        self._brokers.note_heal()
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> BackEffect | None:
+        """See that the brokers are registered again."""
+        return self._brokers.wait_back(patience)

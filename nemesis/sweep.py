@@ -1,0 +1,124 @@
+"""The heal of everything at the end of the main phase: faults, then brokers, then links."""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cluster.protocol import CanPause, ClusterError
+from nemesis.brokers import GONE, STOPPED, broker_runs
+from nemesis.life import FAILURES, Life
+from nemesis.network import Network
+from nemesis.protocol import Patience, Site
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+HEAL_LIMIT_S = 60.0
+"""For each of: the heals of faults together, all brokers being back."""
+LINKS_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealReport:
+    """What the heal of everything came to.
+
+    Attributes:
+        done: What had to be done, in sentences.
+        failed: What is not as it should be, in sentences.
+    """
+
+    done: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    @property
+    def healed(self) -> bool:
+        """Whether every fault, broker and link was seen to be whole."""
+        return not self.failed
+
+
+class _Findings:
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.failed: list[str] = []
+
+
+def sweep(lives: Sequence[Life], site: Site) -> HealReport:
+    """Heal faults, start and continue brokers, join links, and see that all of it worked.
+
+    Args:
+        lives: The faults in force.
+        site: Where.
+    """
+    findings = _Findings()
+    _heal_faults(lives, findings)
+    _mend_brokers(site, findings)
+    if site.network is not None:
+        _mend_links(site.cluster.nodes, site.network, findings)
+    return HealReport(done=tuple(findings.done), failed=tuple(findings.failed))
+
+
+def _heal_faults(lives: Sequence[Life], findings: _Findings) -> None:
+    # All are undone before any is confirmed: of two brokers killed neither may be back alone.
+    for life in reversed(lives):
+        life.heal()
+    deadline_s = stopwatch_s() + HEAL_LIMIT_S
+    for life in lives:
+        name = f"fault {life.scheduled.fault_id} ({life.scheduled.kind})"
+        if life.confirm_healed(Patience(limit_s=max(1.0, deadline_s - stopwatch_s()))):
+            findings.done.append(f"{name} was healed")
+        else:
+            findings.failed.append(f"{name} is not healed: {life.row.spec.not_healed}")
+
+
+def _mend_brokers(site: Site, findings: _Findings) -> None:
+    """Start brokers that ended and continue those that stand still; wait until all are back."""
+    started = [node for node in site.cluster.nodes if site.cluster.process(node) is not None]
+    for node in started:
+        try:
+            if sentence := _mended_broker(site, node):
+                findings.done.append(sentence)
+        except FAILURES as failed:
+            findings.failed.append(f"the broker of {node} could not be mended: {failed}")
+    try:
+        wait_until(
+            lambda: _all_back(site, started),
+            timeout_s=HEAL_LIMIT_S,
+            what=f"brokers {', '.join(started)} to be registered",
+            interval_s=0.2,
+        )
+    except (*FAILURES, WaitTimeoutError) as failed:
+        findings.failed.append(str(failed))
+
+
+def _mended_broker(site: Site, node: str) -> str | None:
+    process = site.cluster.process(node)
+    state = None if process is None else site.state_of(process)
+    if state in GONE:
+        site.cluster.start_node(node)
+        return f"the broker of {node} had ended and was started again"
+    if state in STOPPED:
+        if not isinstance(site.cluster, CanPause):
+            raise ClusterError("it is stopped, and this cluster cannot continue it")
+        site.cluster.resume_node(node)
+        return f"the broker of {node} stood still and was continued"
+    return None
+
+
+def _all_back(site: Site, nodes: Iterable[str]) -> bool:
+    if not all(broker_runs(site, node) for node in nodes):
+        return False
+    view = site.cluster.view()
+    return view is not None and view.registered.issuperset(nodes)
+
+
+def _mend_links(nodes: Sequence[str], network: Network, findings: _Findings) -> None:
+    """Join every cut that is left, and probe every link."""
+    try:
+        for cut_id in network.cut_ids():
+            network.join(cut_id)
+            findings.done.append(f"cut {cut_id} was removed")
+        wait_until(
+            lambda: all(network.probe(list(itertools.permutations(nodes, 2))).values()),
+            timeout_s=LINKS_LIMIT_S,
+            what="every link between nodes to work",
+        )
+    except (*FAILURES, WaitTimeoutError) as failed:
+        findings.failed.append(str(failed))
