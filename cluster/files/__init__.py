@@ -1,0 +1,18 @@
+"""Kafka's files and log lines, read in pure functions: no cluster, no Spark, no clock.
+
+- `batches`: log segments and metadata snapshots (record batches of format 2).
+- `checkpoints`: the small text files: offsets, leader epochs, ids, the quorum's vote.
+- `messages`, `metadata`: the controllers' log: topics, partitions, elections.
+- `logs`: lines of a broker's own logs: truncations, leaders and followers.
+- `rows`: what these return, as Arrow batches of the record's tables.
+- `replica`: a whole node's folder by way of all of them; `read_node` is what the pipeline calls.
+- `damage`: how they tell that a file is not what Kafka writes.
+
+Anybody above may import it, `checkers/spark` included; it imports only `results.record`.
+
+To add a reader: a function from the bytes or the text of one file to frozen dataclasses, which
+raises `DamagedFileError` in one sentence; a function in `rows` from these to a table of
+`results.record.tables.LIVE`; a line in `replica` that opens the file. Its test reads a file of a
+real broker (`tests/cluster_files/data`, with what Kafka's own tools say of it beside it), and the
+same file cut at every byte.
+"""

@@ -1,0 +1,216 @@
+"""The messages of the metadata log that matter here, declared for kio's generic reader.
+
+Field order, types and tags are those of `metadata/src/main/resources/common/metadata/*.json` in
+Kafka's source, up to 4.3. All versions are flexible (KIP-482): what one version adds to another is
+tagged, but for the two fields that have classes of their own here.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, cast
+from uuid import UUID
+
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+from kio.serial.readers import read_unsigned_varint
+from kio.static.constants import EntityType
+from kio.static.primitive import i8, i16, i32, i64, u16
+
+from cluster.files.damage import DamagedFileError
+
+_FRAME_VERSION = 1
+_INT8 = {"kafka_type": "int8"}
+_INT16 = {"kafka_type": "int16"}
+_UINT16 = {"kafka_type": "uint16"}
+_INT32 = {"kafka_type": "int32"}
+_INT64 = {"kafka_type": "int64"}
+_BOOL = {"kafka_type": "bool"}
+_STRING = {"kafka_type": "string"}
+_UUID = {"kafka_type": "uuid"}
+
+LEADER_UNCHANGED = -2
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Message:
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nested:
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord(_Message):
+    """A topic was created."""
+
+    name: str = field(metadata=_STRING)
+    topic_id: UUID | None = field(metadata=_UUID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord(_Message):
+    """A topic was deleted."""
+
+    topic_id: UUID | None = field(metadata=_UUID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord(_Message):
+    """A partition was created, or (in a snapshot) stands so; version 0, before KIP-858."""
+
+    partition_id: i32 = field(metadata=_INT32)
+    topic_id: UUID | None = field(metadata=_UUID)
+    replicas: tuple[i32, ...] = field(metadata=_INT32)
+    isr: tuple[i32, ...] = field(metadata=_INT32)
+    removing_replicas: tuple[i32, ...] = field(metadata=_INT32)
+    adding_replicas: tuple[i32, ...] = field(metadata=_INT32)
+    leader: i32 = field(metadata=_INT32)
+    leader_recovery_state: i8 = field(metadata={**_INT8, "tag": 0}, default=i8(0))
+    leader_epoch: i32 = field(metadata=_INT32)
+    partition_epoch: i32 = field(metadata=_INT32)
+    eligible_leader_replicas: tuple[i32, ...] | None = field(
+        metadata={**_INT32, "tag": 1}, default=None
+    )
+    last_known_elr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 2}, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPartitionRecord(PartitionRecord):
+    """The same since version 1: with the log folder of each replica."""
+
+    directories: tuple[UUID | None, ...] = field(metadata=_UUID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChangeRecord(_Message):
+    """A partition's leader, ISR or replicas changed; None or -2 of what did not."""
+
+    partition_id: i32 = field(metadata=_INT32)
+    topic_id: UUID | None = field(metadata=_UUID)
+    isr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 0}, default=None)
+    leader: i32 = field(metadata={**_INT32, "tag": 1}, default=i32(LEADER_UNCHANGED))
+    replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 2}, default=None)
+    removing_replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 3}, default=None)
+    adding_replicas: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 4}, default=None)
+    leader_recovery_state: i8 = field(metadata={**_INT8, "tag": 5}, default=i8(-1))
+    eligible_leader_replicas: tuple[i32, ...] | None = field(
+        metadata={**_INT32, "tag": 6}, default=None
+    )
+    last_known_elr: tuple[i32, ...] | None = field(metadata={**_INT32, "tag": 7}, default=None)
+    directories: tuple[UUID | None, ...] | None = field(metadata={**_UUID, "tag": 8}, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(_Nested):
+    """Where a broker listens."""
+
+    name: str = field(metadata=_STRING)
+    host: str = field(metadata=_STRING)
+    port: u16 = field(metadata=_UINT16)
+    security_protocol: i16 = field(metadata=_INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature(_Nested):
+    """A feature that a broker can do, and in which versions."""
+
+    name: str = field(metadata=_STRING)
+    min_supported_version: i16 = field(metadata=_INT16)
+    max_supported_version: i16 = field(metadata=_INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecord(_Message):
+    """A broker process registered, as a rule fenced at first (versions since 2, Kafka 3.4)."""
+
+    broker_id: i32 = field(metadata=_INT32)
+    is_migrating_zk_broker: bool = field(metadata=_BOOL)
+    incarnation_id: UUID | None = field(metadata=_UUID)
+    broker_epoch: i64 = field(metadata=_INT64)
+    end_points: tuple[Endpoint, ...]
+    features: tuple[Feature, ...]
+    rack: str | None = field(metadata=_STRING)
+    fenced: bool = field(metadata=_BOOL)
+    in_controlled_shutdown: bool = field(metadata=_BOOL)
+    log_dirs: tuple[UUID | None, ...] = field(metadata={**_UUID, "tag": 0}, default=())
+    cordoned_log_dirs: tuple[UUID | None, ...] | None = field(
+        metadata={**_UUID, "tag": 1}, default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationChangeRecord(_Message):
+    """A broker was fenced (1) or unfenced (-1), or began to shut down (1); 0: as before."""
+
+    broker_id: i32 = field(metadata=_INT32)
+    broker_epoch: i64 = field(metadata=_INT64)
+    fenced: i8 = field(metadata={**_INT8, "tag": 0}, default=i8(0))
+    in_controlled_shutdown: i8 = field(metadata={**_INT8, "tag": 1}, default=i8(0))
+    log_dirs: tuple[UUID | None, ...] = field(metadata={**_UUID, "tag": 2}, default=())
+    cordoned_log_dirs: tuple[UUID | None, ...] | None = field(
+        metadata={**_UUID, "tag": 3}, default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord(_Message):
+    """A feature of the whole cluster has this level now."""
+
+    name: str = field(metadata=_STRING)
+    feature_level: i16 = field(metadata=_INT16)
+
+
+Message = (
+    TopicRecord
+    | RemoveTopicRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | RegisterBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | FeatureLevelRecord
+)
+
+_PARTITION_RECORD = 3
+_READERS = {
+    (0, 2): entity_reader(RegisterBrokerRecord),
+    (2, 0): entity_reader(TopicRecord),
+    (_PARTITION_RECORD, 0): entity_reader(PartitionRecord),
+    (_PARTITION_RECORD, 1): entity_reader(PlacedPartitionRecord),
+    (5, 0): entity_reader(PartitionChangeRecord),
+    (9, 0): entity_reader(RemoveTopicRecord),
+    (12, 0): entity_reader(FeatureLevelRecord),
+    (17, 0): entity_reader(BrokerRegistrationChangeRecord),
+}
+"""By a record's type (`apiKey`) and the lowest version that the reader understands."""
+_LOWEST_FIRST = sorted(_READERS)
+
+
+def decode_message(value: bytes) -> Message | None:
+    """Decode a record of the metadata log; None if it is of a type that is not declared here.
+
+    Its value is framed by three unsigned varints (KIP-746): frame version, type, version.
+
+    Raises:
+        DamagedFileError: The value does not hold what its type and version announce.
+    """
+    try:
+        frame, position = read_unsigned_varint(value, 0)
+        kind, size = read_unsigned_varint(value, position)
+        position += size
+        version, size = read_unsigned_varint(value, position)
+        position += size
+        if frame != _FRAME_VERSION:
+            raise DamagedFileError(f"a metadata record has frame version {frame}, not 1")
+        known = [key for key in _LOWEST_FIRST if key[0] == kind and key[1] <= version]
+        if not known:
+            return None
+        message, _ = _READERS[known[-1]](value, position)
+    except (SerialError, KeyError, ValueError, IndexError) as broken:
+        raise DamagedFileError(f"a metadata record cannot be read: {broken!r}") from broken
+    return cast("Message", message)

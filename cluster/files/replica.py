@@ -1,0 +1,262 @@
+"""Everything that one stopped node left behind, as rows of the record's tables.
+
+A node's folder has Kafka's log folder in `data/` (brokers are controllers too, so the metadata log
+is in there) and the broker's own logs in `logs/`. What cannot be read is told, and the rest is read
+all the same: a torn file is what a crash leaves, and must never cost the verdict.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from cluster.files.batches import Segment, read_segment
+from cluster.files.checkpoints import (
+    leader_epochs,
+    offset_checkpoint,
+    partition_topic_id,
+    properties,
+    quorum_state,
+)
+from cluster.files.damage import DamagedFileError, Problem
+from cluster.files.logs import LoggedLeadership, LoggedTruncation, log_events
+from cluster.files.metadata import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    Leadership,
+    Partitions,
+    log_entries,
+)
+from cluster.files.rows import (
+    Replica,
+    ReplicaState,
+    logged_leadership,
+    logged_truncations,
+    metadata_leadership,
+    quorum_states,
+    replica_records,
+    replica_states,
+)
+
+T = TypeVar("T")
+Rows = tuple[str, pa.RecordBatch]
+"""The name of a table in `results.record.tables.LIVE`, and rows of it."""
+
+_PARTITION_FOLDER = re.compile(r"^(?P<topic>.+)-(?P<partition>[0-9]+)$")
+_SNAPSHOT = re.compile(r"^(?P<offset>[0-9]{20})-[0-9]{10}\.checkpoint$")
+_INTERNAL = "__"
+_STATE_CHANGE_LOG = "state-change"
+
+
+def read_node(
+    node_dir: Path,
+    *,
+    node: str,
+    snapshot: str,
+    problems: list[Problem],
+    topic_ids: Mapping[str, str] | None = None,
+) -> Iterator[Rows]:
+    """Read what a stopped node left behind.
+
+    Yields rows of `replica_records` (not of internal topics), `replica_states` (of the quorum's
+    partition too), `quorum_states`, `leadership` and `truncations`.
+
+    Args:
+        node_dir: `nodes/<node>` of a run, with `data/` and `logs/`.
+        node: The node's name, `n1` for broker 1.
+        snapshot: How this state of the replicas is called, `final`.
+        problems: Gets what could not be read, as the iteration comes to it.
+        topic_ids: The ids of topics by name, for those of whose ids no file of the node tells.
+    """
+    files = _Files(root=node_dir, node=node, snapshot=snapshot, problems=problems)
+    if not files.data.is_dir():
+        files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
+    partitions = Partitions()
+    leaderships = list(_metadata_log(files, partitions))
+    yield "leadership", metadata_leadership(leaderships, node=node)
+    known = {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {}), **partitions.topic_ids}
+    yield from _replicas(files, known)
+    yield from _logged(files, known)
+
+
+def clean_shutdown(data_dir: Path) -> bool:
+    """Tell whether a broker stopped by itself: it leaves `.kafka_cleanshutdown` in `data_dir`."""
+    return (data_dir / ".kafka_cleanshutdown").exists()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """A node's folder, and what of it turned out to be unreadable."""
+
+    root: Path
+    node: str
+    snapshot: str
+    problems: list[Problem]
+    _noted: set[tuple[Path, str]] = field(default_factory=set)
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def note(self, path: Path, what: str) -> None:
+        """Tell of a problem, once."""
+        if (path, what) not in self._noted:
+            self._noted.add((path, what))
+            shown = str(path.relative_to(self.root))
+            self.problems.append(Problem(node=self.node, path=shown, what=what))
+
+    def note_all(self, path: Path, damage: list[str]) -> None:
+        for what in damage:
+            self.note(path, what)
+
+    def parsed(self, path: Path, reader: Callable[[str], T]) -> T | None:
+        """Return a text file as its reader returns it; None, and a problem, if it cannot."""
+        try:
+            return reader(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            self.note(path, "the file is missing")
+        except (OSError, UnicodeDecodeError, DamagedFileError) as broken:
+            self.note(path, f"the file cannot be read: {broken}")
+        return None
+
+    def segment(self, path: Path) -> Segment:
+        """Return the batches of a segment; none, and a problem, if it cannot be read at all."""
+        try:
+            segment = read_segment(path.read_bytes())
+        except (OSError, DamagedFileError) as broken:
+            self.note(path, f"the file cannot be read: {broken}")
+            return Segment(batches=(), damage=())
+        self.note_all(path, list(segment.damage))
+        return segment
+
+    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
+        return self.parsed(self.data / name, offset_checkpoint) or {}
+
+
+def _metadata_log(files: _Files, partitions: Partitions) -> Iterator[Leadership]:
+    """Replay the metadata log behind the oldest snapshot that is needed to understand it."""
+    folder = files.data / f"{METADATA_TOPIC}-0"
+    segments = _segments(folder)
+    start, snapshot = _snapshot_below(folder, segments)
+    for path in [*snapshot, *segments]:
+        damage: list[str] = []
+        for entry in log_entries(files.segment(path).batches, damage):
+            if path not in snapshot and entry.offset < start:
+                continue
+            row = partitions.replay(entry, at=start - 1 if path in snapshot else None)
+            if row is not None:
+                yield row
+        files.note_all(path, damage)
+
+
+def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]]:
+    """Return the oldest snapshot that a log without its beginning needs: its end, its file."""
+    if not segments or _base_offset(segments[0]) == 0:
+        return 0, []
+    for path in sorted(folder.glob("*.checkpoint")):
+        name = _SNAPSHOT.match(path.name)
+        if name and int(name["offset"]) >= _base_offset(segments[0]):
+            return int(name["offset"]), [path]
+    return 0, []
+
+
+def _replicas(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+    high_watermarks = files.offsets("replication-offset-checkpoint")
+    log_starts = files.offsets("log-start-offset-checkpoint")
+    for folder, topic, partition in _partition_folders(files.data):
+        replica = Replica(
+            topic=topic,
+            topic_id=files.parsed(folder / "partition.metadata", partition_topic_id)
+            or topic_ids.get(topic),
+            partition=partition,
+            node=files.node,
+            snapshot=files.snapshot,
+        )
+        segments = _segments(folder)
+        log_end = _base_offset(segments[-1]) if segments else 0
+        for path in segments:
+            segment = files.segment(path)
+            if segment.batches:
+                log_end = segment.batches[-1].end_offset
+            if topic != METADATA_TOPIC:
+                yield from _records(files, path, segment, replica)
+        first = _base_offset(segments[0]) if segments else 0
+        state = ReplicaState(
+            replica=replica,
+            log_start_offset=max(first, log_starts.get((topic, partition), 0)),
+            log_end_offset=log_end,
+            high_watermark=high_watermarks.get((topic, partition)),
+            epochs=files.parsed(folder / "leader-epoch-checkpoint", leader_epochs) or [],
+        )
+        yield "replica_states", replica_states([state])
+        if topic == METADATA_TOPIC:
+            yield from _quorum(files, folder, log_end)
+
+
+def _records(files: _Files, path: Path, segment: Segment, replica: Replica) -> Iterator[Rows]:
+    damage: list[str] = []
+    for rows in replica_records(segment.batches, replica, damage):
+        yield "replica_records", rows
+    files.note_all(path, damage)
+
+
+def _quorum(files: _Files, folder: Path, log_end_offset: int) -> Iterator[Rows]:
+    state = files.parsed(folder / "quorum-state", quorum_state)
+    meta = files.parsed(files.data / "meta.properties", properties) or {}
+    broker = meta.get("node.id", "")
+    if state is not None:
+        yield (
+            "quorum_states",
+            quorum_states(
+                state,
+                node=files.node,
+                broker=int(broker) if broker.isdecimal() else None,
+                log_end_offset=log_end_offset,
+            ),
+        )
+
+
+def _logged(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+    """Read the broker's logs, rotated ones too; an event that two of them have counts once."""
+    seen: set[LoggedTruncation | LoggedLeadership] = set()
+    for path in sorted((files.root / "logs").glob("*.log*")):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                fresh = [event for event in log_events(lines) if event not in seen]
+        except OSError as broken:
+            files.note(path, f"the file cannot be read: {broken}")
+            continue
+        seen.update(fresh)
+        source = "state-change-log" if path.name.startswith(_STATE_CHANGE_LOG) else "server-log"
+        leaderships = [event for event in fresh if isinstance(event, LoggedLeadership)]
+        truncations = [event for event in fresh if isinstance(event, LoggedTruncation)]
+        yield (
+            "leadership",
+            logged_leadership(leaderships, node=files.node, source=source, topic_ids=topic_ids),
+        )
+        yield (
+            "truncations",
+            logged_truncations(truncations, node=files.node, source=source, topic_ids=topic_ids),
+        )
+
+
+def _partition_folders(data: Path) -> Iterator[tuple[Path, str, int]]:
+    """Yield the folders of live replicas; a deleted, stray or future one has a suffix."""
+    for folder in sorted(data.glob("*-*")):
+        name = _PARTITION_FOLDER.match(folder.name)
+        if not name or not folder.is_dir():
+            continue
+        if name["topic"] == METADATA_TOPIC or not name["topic"].startswith(_INTERNAL):
+            yield folder, name["topic"], int(name["partition"])
+
+
+def _segments(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.log")) if path.stem.isdecimal()]
+
+
+def _base_offset(segment: Path) -> int:
+    """Return the offset that a segment starts at: its name."""
+    return int(segment.stem)

@@ -1,0 +1,259 @@
+"""From what the readers return to Arrow batches of the record's tables.
+
+Schemas are `results.record.tables.LIVE`. Columns that files cannot fill are null: above all the
+times, since files know only their broker's clock.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from cluster.files.batches import RecordBatch, records
+from cluster.files.checkpoints import EpochStart, QuorumState
+from cluster.files.damage import DamagedFileError
+from cluster.files.logs import LoggedLeadership, LoggedTruncation
+from cluster.files.metadata import Leadership
+from results.record.tables import LIVE
+from results.record.values import decode_payload
+
+ROWS_A_BATCH = 65_536
+_MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
+_INCARNATION = 0
+"""Files outlive their broker's processes, and do not tell which of them wrote what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A partition's replica on a node; its names in every row."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    node: str
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """What the files tell of one replica as a whole; a row of `replica_states`.
+
+    Attributes:
+        replica: Which.
+        log_start_offset: Below it nothing counts, though a segment may still have it.
+        log_end_offset: Behind the last whole batch.
+        high_watermark: As checkpointed, up to 5 s old unless the broker stopped by itself.
+        epochs: The leader epochs of its log.
+    """
+
+    replica: Replica
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int | None
+    epochs: Sequence[EpochStart]
+
+
+@dataclass(slots=True)
+class _RecordColumns:
+    """The columns of `replica_records` that differ from row to row."""
+
+    offset: list[int] = field(default_factory=list)
+    leader_epoch: list[int] = field(default_factory=list)
+    value: list[int | None] = field(default_factory=list)
+    record_hash: list[int] = field(default_factory=list)
+    producer_id: list[int] = field(default_factory=list)
+    producer_epoch: list[int] = field(default_factory=list)
+    sequence: list[int] = field(default_factory=list)
+    control: list[bool] = field(default_factory=list)
+
+    def add(self, batch: RecordBatch) -> None:
+        control = batch.control
+        unpacked = list(records(batch))
+        for record in unpacked:
+            self.offset.append(record.offset)
+            self.value.append(None if control else _value(record.value))
+            self.record_hash.append(record.record_hash)
+            self.sequence.append(batch.sequence_of(record.offset))
+        rows = len(unpacked)
+        self.leader_epoch += [batch.leader_epoch] * rows
+        self.producer_id += [batch.producer_id] * rows
+        self.producer_epoch += [batch.producer_epoch] * rows
+        self.control += [control] * rows
+
+    def rows(self, replica: Replica) -> pa.RecordBatch:
+        varying: dict[str, Sequence[object]] = {
+            "offset": self.offset, "leader_epoch": self.leader_epoch, "value": self.value,
+            "record_hash": self.record_hash, "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch, "sequence": self.sequence,
+            "control": self.control,
+        }  # fmt: skip
+        return _batch("replica_records", varying, _names(replica), length=len(self.offset))
+
+
+def replica_records(
+    batches: Iterable[RecordBatch], replica: Replica, damage: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `replica_records` of a segment, about `ROWS_A_BATCH` at a time.
+
+    Args:
+        batches: The segment's.
+        replica: Whose segment it is.
+        damage: Gets a sentence for each batch that cannot be unpacked.
+    """
+    columns = _RecordColumns()
+    for batch in batches:
+        try:
+            columns.add(batch)
+        except DamagedFileError as broken:
+            damage.append(str(broken))
+        if len(columns.offset) >= ROWS_A_BATCH:
+            yield columns.rows(replica)
+            columns = _RecordColumns()
+    if columns.offset:
+        yield columns.rows(replica)
+
+
+def replica_states(states: Sequence[ReplicaState]) -> pa.RecordBatch:
+    """Return rows of `replica_states`, high watermarks with source `checkpoint`."""
+    rows: list[dict[str, object]] = [
+        {
+            **_names(state.replica),
+            "incarnation": _INCARNATION,
+            "log_start_offset": state.log_start_offset,
+            "log_end_offset": state.log_end_offset,
+            "high_watermark": state.high_watermark,
+            "high_watermark_source": None if state.high_watermark is None else "checkpoint",
+            "epochs": [
+                {"epoch": epoch.epoch, "start_offset": epoch.start_offset} for epoch in state.epochs
+            ],
+        }
+        for state in states
+    ]
+    return _from_dicts("replica_states", rows)
+
+
+def metadata_leadership(leaderships: Sequence[Leadership], *, node: str) -> pa.RecordBatch:
+    """Return rows of `leadership` with source `metadata-log`, ordered by `log_offset`."""
+    rows: list[dict[str, object]] = [
+        {
+            "topic": each.topic,
+            "topic_id": each.topic_id,
+            "partition": each.partition,
+            "source": "metadata-log",
+            "observer": node,
+            "incarnation": _INCARNATION,
+            "leader": each.leader,
+            "leader_epoch": each.leader_epoch,
+            "isr": each.isr,
+            "log_offset": each.log_offset,
+            "unclean": each.unclean,
+        }
+        for each in leaderships
+    ]
+    return _from_dicts("leadership", rows)
+
+
+def logged_leadership(
+    events: Sequence[LoggedLeadership], *, node: str, source: str, topic_ids: Mapping[str, str]
+) -> pa.RecordBatch:
+    """Return rows of `leadership` with source `state-change-log` or `server-log`."""
+    rows: list[dict[str, object]] = [
+        {
+            "topic": each.topic,
+            "topic_id": each.topic_id or topic_ids.get(each.topic),
+            "partition": each.partition,
+            "source": source,
+            "observer": node,
+            "incarnation": _INCARNATION,
+            "leader": each.leader,
+            "leader_epoch": each.leader_epoch,
+            "isr": each.isr,
+        }
+        for each in events
+    ]
+    return _from_dicts("leadership", rows)
+
+
+def logged_truncations(
+    events: Sequence[LoggedTruncation], *, node: str, source: str, topic_ids: Mapping[str, str]
+) -> pa.RecordBatch:
+    """Return rows of `truncations`; their old end (`to_offset`) no line tells."""
+    rows: list[dict[str, object]] = [
+        {
+            "topic": each.topic,
+            "topic_id": topic_ids.get(each.topic),
+            "partition": each.partition,
+            "node": node,
+            "incarnation": _INCARNATION,
+            "from_offset": each.from_offset,
+            "reason": each.reason,
+            "source": source,
+        }
+        for each in events
+    ]
+    return _from_dicts("truncations", rows)
+
+
+def quorum_states(
+    state: QuorumState, *, node: str, broker: int | None, log_end_offset: int | None
+) -> pa.RecordBatch:
+    """Return the row of `quorum_states` that a node's `quorum-state` makes.
+
+    Args:
+        state: The file.
+        node: Whose.
+        broker: The node's broker id, None if that could not be read.
+        log_end_offset: Of the node's metadata log.
+    """
+    row: dict[str, object] = {
+        "node": node,
+        "incarnation": _INCARNATION,
+        "role": _role(state, broker),
+        "epoch": state.epoch,
+        "leader": state.leader,
+        "voted_for": state.voted_for,
+        "voted_directory": state.voted_directory,
+        "log_end_offset": log_end_offset,
+    }
+    return _from_dicts("quorum_states", [row])
+
+
+def _role(state: QuorumState, broker: int | None) -> str | None:
+    if broker is None:
+        return None
+    if state.leader is not None:
+        return "leader" if state.leader == broker else "follower"
+    return "voted" if state.voted_for is not None else "unattached"
+
+
+def _names(replica: Replica) -> dict[str, object]:
+    return {
+        "topic": replica.topic,
+        "topic_id": replica.topic_id,
+        "partition": replica.partition,
+        "snapshot": replica.snapshot,
+        "node": replica.node,
+    }
+
+
+def _value(payload: bytes | None) -> int | None:
+    """Return the value of a payload; one that no column can hold is not of ours."""
+    value = decode_payload(payload)
+    return value if value is not None and value <= _MAX_VALUE else None
+
+
+def _batch(
+    table: str, varying: Mapping[str, Sequence[object]], fixed: Mapping[str, object], *, length: int
+) -> pa.RecordBatch:
+    """Make a batch of a table's schema from columns that vary and values that do not."""
+    arrays = [
+        pa.array(varying[column.name], type=column.type)
+        if column.name in varying
+        else pa.repeat(pa.scalar(fixed.get(column.name), type=column.type), length)
+        for column in LIVE[table]
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=LIVE[table])
+
+
+def _from_dicts(table: str, rows: list[dict[str, object]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=LIVE[table])
