@@ -1,8 +1,9 @@
 """The init of one machine: starts its processes, and takes them along when the harness goes.
 
-Reads requests as JSON lines from standard input and answers each with a JSON line on standard output.
-It ends, and kills all that it started (paused ones too), when standard input ends or when its parent,
-the harness, has died; the latter is watched by itself because a forked worker may hold the pipe open.
+Reads requests as JSON lines from standard input, answers each with a JSON line on standard output.
+It ends, and kills all that it started (paused ones too), when standard input ends or when its
+parent, the harness, has died; that is watched as well because a forked worker of the harness may
+hold the other end of the line open.
 
 Needs the standard library only, and nothing of ours: it is run by its path, in isolated mode and
 without site-packages (`command_line`), so that it starts in some 50 ms, from any working directory,
@@ -76,7 +77,7 @@ class Agent:
             # Orphans of our children become ours, so that they cannot outlive us either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._datagrams.bind(("0.0.0.0", 0))  # noqa: S104 - in a namespace of its own
-        self._datagrams.setblocking(False)
+        self._datagrams.settimeout(0)
         self._selector.register(self._datagrams, selectors.EVENT_READ, self._receive)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
         self._watch_signals()
@@ -85,8 +86,8 @@ class Agent:
     def _watch_signals(self) -> None:
         """Turn SIGCHLD and SIGTERM into readable bytes; Ctrl-C is for the harness to answer."""
         self._wake, wake_writer = socket.socketpair()
-        self._wake.setblocking(False)
-        wake_writer.setblocking(False)
+        self._wake.settimeout(0)
+        wake_writer.settimeout(0)
         self._wake_writer = wake_writer
         signal.set_wakeup_fd(wake_writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)

@@ -18,7 +18,7 @@ START_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 10.0
-"""Generous limits: with several JVMs starting on two cores an agent may wait seconds for its turn."""
+"""Generous limits: while JVMs start on two cores, an agent may wait seconds for its turn."""
 
 
 class Machine:
@@ -42,8 +42,8 @@ class Machine:
         with theirs, self._errors.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own agent
                 [*prefix, *command_line(os.getpid())],
-                stdin=theirs,
-                stdout=theirs,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
                 stderr=errors,
                 env={**os.environ, **mark(ledger.path)},
                 start_new_session=True,  # Ctrl-C in a terminal is for the harness alone.

@@ -1,8 +1,9 @@
 """Hosts with a network namespace each, joined by a bridge: real partitions, without root.
 
 The harness itself lives in the hub, a namespace of its own, with the bridge; it enters it by
-executing itself through `enter_prefix`. A bridge in the machine's own namespace would be at the mercy
-of what else runs there: Docker's FORWARD policy DROP and br_netfilter stop bridged traffic silently.
+executing itself through `enter_prefix`. A bridge in the machine's own namespace would be at the
+mercy of what else runs there: Docker's FORWARD policy DROP and br_netfilter stop bridged traffic
+silently.
 
     hub:  harness, clients, bridge 10.81.0.254 --- veth --- n1: agent, broker, eth0 10.81.0.1
                                                --- veth --- n2: agent, broker, eth0 10.81.0.2
@@ -35,6 +36,15 @@ TABLE = "logquake"
 NETWORK = "10.81.0"
 HUB_ADDRESS = f"{NETWORK}.254"
 MAX_NODES = 253
+MARK = "0x4c51"
+DROP_MARKED = f"""table ip {TABLE} {{
+chain drop_marked {{
+type filter hook input priority 0; policy accept;
+meta mark {MARK} drop
+}}
+}}
+"""
+"""Cuts count and mark, and this chain drops: so each of two cuts over one link sees all packets."""
 PROBE_INTERVAL_S = 0.1
 
 
@@ -47,13 +57,18 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
     as_root = os.geteuid() == 0 if root is None else root
     own_user = [] if as_root else ["--user", "--map-root-user"]
     inside = ["unshare", *own_user, "--net", "--mount", "--"]
-    return ["env", f"{OUTSIDE}={network_namespace()}", *inside]
+    return ["env", f"{OUTSIDE}={network_namespace()}", f"PATH={search_path()}", *inside]
+
+
+def search_path() -> str:
+    """Return where programs are looked for: nft's place is not in every ordinary user's PATH."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
 def network_namespace() -> str:
     """Return the name of this process's network namespace, `net:[NUMBER]`."""
     try:
-        return os.readlink("/proc/self/ns/net")
+        return str(Path("/proc/self/ns/net").readlink())
     except OSError as error:
         raise UserError("network namespaces need Linux; use --hosts process") from error
 
@@ -92,6 +107,7 @@ class NamespaceHosts:
             _ip([line for node in self._numbers for line in self._veth_commands(node)])
             for node, machine in self._machines.items():
                 machine.run(["ip", "-batch", "-"], stdin=_batch(self._node_commands(node)))
+                self._nft(node, DROP_MARKED)
         except BaseException:
             self.down()
             raise
@@ -118,24 +134,20 @@ class NamespaceHosts:
             _remove_links()
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links, by a chain of this cut's in the receiver's namespace."""
+        """Drop what travels over the links, by a chain in each receiver's namespace."""
         directed = frozenset(links)
         self.join(cut_id)
         self._cuts[cut_id] = directed
         for receiver, sources in _sources_by_receiver(directed).items():
-            rules = "\n".join(
-                f"ip saddr {self.address(source)} counter drop comment \"{source}\""
-                for source in sorted(sources)
-            )
-            hook = "type filter hook input priority -10; policy accept;"
-            self._nft(receiver, _in_table(cut_id, f"{hook}\n{rules}"))
+            addresses = {source: self.address(source) for source in sorted(sources)}
+            self._nft(receiver, cut_rules(cut_id, addresses))
 
     def join(self, cut_id: str) -> None:
         """Undo one cut, and no other. Idempotent."""
         for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
             # Made once more before it is deleted, so that a cut that failed half-way is undone too.
             delete = f"delete chain ip {TABLE} {_chain(cut_id)}\n"
-            self._nft(receiver, _in_table(cut_id, "") + delete)
+            self._nft(receiver, cut_rules(cut_id, {}) + delete)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
         """Return how many packets each link of a cut has dropped so far (nft counters)."""
@@ -197,6 +209,21 @@ class NamespaceHosts:
         ]
 
 
+def cut_rules(cut_id: str, addresses: Mapping[str, str]) -> str:
+    """Return the nft script of one cut in one receiver's namespace.
+
+    Args:
+        cut_id: The cut; its chain is made if there is none.
+        addresses: Of the sources, by their names.
+    """
+    rules = "".join(
+        f'ip saddr {address} counter meta mark set {MARK} comment "{source}"\n'
+        for source, address in addresses.items()
+    )
+    hook = "type filter hook input priority -10; policy accept;"
+    return f"table ip {TABLE} {{\nchain {_chain(cut_id)} {{\n{hook}\n{rules}}}\n}}\n"
+
+
 def _hub_commands() -> list[str]:
     return [
         "link set lo up",
@@ -216,24 +243,27 @@ def _ip(commands: Iterable[str]) -> None:
     Raises:
         UserError: There is no `ip`, or it was refused.
     """
-    argv = ["ip", "-batch", "-"]
+    said = _ip_errors(commands)
+    if said:
+        raise UserError(f"cannot make the network of the nodes: {said}")
+
+
+def _ip_errors(commands: Iterable[str], *options: str) -> str:
+    """Run `ip` commands in the hub, and return what it complained about."""
+    argv = ["ip", *options, "-batch", "-"]
     try:
         done = subprocess.run(  # noqa: S603 - fixed words and our own numbers
             argv, input=_batch(commands), capture_output=True, text=True, check=False, timeout=20
         )
     except FileNotFoundError as error:
-        raise UserError("the command ip is missing: apt-get install iproute2") from error
-    if done.returncode:
-        raise UserError(f"cannot make the network of the nodes: {done.stderr.strip()}")
+        raise UserError("the command ip is missing; type: apt-get install iproute2") from error
+    return done.stderr.strip() if done.returncode else ""
 
 
 def _remove_links() -> None:
     """Remove the bridge and our ends of the veth pairs, as far as there are any."""
     # The ends at the nodes take ours along when their namespaces go, maybe just now: hence -force.
-    commands = _batch(f"link delete {name}" for name in _our_links())
-    subprocess.run(
-        ["ip", "-force", "-batch", "-"], input=commands.encode(), capture_output=True, check=False
-    )
+    _ip_errors([f"link delete {name}" for name in _our_links()], "-force")
     wait_until(
         lambda: not _our_links(), timeout_s=END_TIMEOUT_S, what="the end of the bridge and links"
     )
@@ -246,10 +276,6 @@ def _our_links() -> list[str]:
 def _chain(cut_id: str) -> str:
     """Return the name of a cut's chain: its id in letters that nft accepts, and still unique."""
     return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
-
-
-def _in_table(cut_id: str, content: str) -> str:
-    return f"table ip {TABLE} {{\nchain {_chain(cut_id)} {{\n{content}\n}}\n}}\n"
 
 
 def _sources_by_receiver(links: Iterable[Link]) -> dict[str, set[str]]:
