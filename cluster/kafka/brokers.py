@@ -1,0 +1,137 @@
+"""The broker processes of a cluster: started, hit, and never mistaken for one another."""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cluster.hosts.signals import is_running, send_signal, wait_gone
+from cluster.protocol import ClusterError, Command, Hosts, ProcessId
+from results.record.clock import WaitTimeoutError
+
+log = logging.getLogger(__name__)
+
+KILL_TIMEOUT_S = 10.0
+"""A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
+
+
+@dataclass(slots=True)
+class _Broker:
+    """What is known of a node's broker. Only its node's methods write it, under the lock."""
+
+    process: ProcessId
+    incarnation: int
+    paused: bool = False
+    ended_by_us: bool = False
+
+
+class BrokerProcesses:
+    """One broker process a node.
+
+    Args:
+        hosts: Where they run.
+        command: Makes the command line of a node's broker.
+    """
+
+    def __init__(self, hosts: Hosts, command: Callable[[str], Command]) -> None:
+        self._hosts = hosts
+        self._command = command
+        self._brokers: dict[str, _Broker] = {}
+        self._lock = threading.Lock()
+
+    def start(self, node: str) -> ProcessId:
+        """Start a node's broker.
+
+        Raises:
+            ClusterError: It runs already.
+        """
+        if self.runs(node):
+            raise ClusterError(f"the broker of {node} runs already")
+        process = self._hosts.spawn(node, self._command(node))
+        with self._lock:
+            before = self._brokers.get(node)
+            incarnation = before.incarnation + 1 if before else 1
+            self._brokers[node] = _Broker(process, incarnation)
+        log.info("%s: broker started (pid %d, incarnation %d)", node, process.pid, incarnation)
+        return process
+
+    def stop(self, node: str, timeout_s: float) -> bool:
+        """SIGTERM, then SIGKILL after the limit; a paused broker is resumed, or it could not end.
+
+        Returns:
+            True if it ended by itself after SIGTERM; False if it had to be killed, or was gone.
+        """
+        broker = self._brokers.get(node)
+        if broker is None or not is_running(broker.process):
+            log.info("%s: broker was not running when it should stop", node)
+            return False
+        broker.ended_by_us = True
+        send_signal(broker.process, signal.SIGTERM)
+        self.resume(node)
+        try:
+            wait_gone([broker.process], timeout_s=timeout_s)
+        except WaitTimeoutError:
+            log.warning("%s: broker did not stop within %g s and is killed", node, timeout_s)
+            self.kill(node)
+            return False
+        log.info("%s: broker stopped by itself", node)
+        return True
+
+    def kill(self, node: str) -> None:
+        """SIGKILL a node's broker and see it gone."""
+        broker = self._brokers.get(node)
+        if broker is None:
+            return
+        broker.ended_by_us = True
+        send_signal(broker.process, signal.SIGKILL)
+        wait_gone([broker.process], timeout_s=KILL_TIMEOUT_S)
+        broker.paused = False
+        log.info("%s: broker killed (pid %d)", node, broker.process.pid)
+
+    def pause(self, node: str) -> None:
+        """SIGSTOP a node's broker.
+
+        Raises:
+            ClusterError: There is none to pause.
+        """
+        broker = self._brokers.get(node)
+        if broker is None or not send_signal(broker.process, signal.SIGSTOP):
+            raise ClusterError(f"the broker of {node} cannot be paused: it does not run")
+        broker.paused = True
+
+    def resume(self, node: str) -> None:
+        """SIGCONT a node's broker. Idempotent."""
+        if broker := self._brokers.get(node):
+            send_signal(broker.process, signal.SIGCONT)
+            broker.paused = False
+
+    def process(self, node: str) -> ProcessId | None:
+        """Return the process that was started last."""
+        broker = self._brokers.get(node)
+        return broker.process if broker else None
+
+    def incarnation(self, node: str) -> int:
+        """Return how often the node's broker was started."""
+        broker = self._brokers.get(node)
+        return broker.incarnation if broker else 0
+
+    def runs(self, node: str) -> bool:
+        """Tell whether the node's broker exists; a paused one does."""
+        broker = self._brokers.get(node)
+        return broker is not None and is_running(broker.process)
+
+    def answers(self, node: str) -> bool:
+        """Tell whether it is worth asking: it exists, and is not paused."""
+        broker = self._brokers.get(node)
+        return broker is not None and not broker.paused and is_running(broker.process)
+
+    def exited(self) -> Mapping[str, ProcessId]:
+        """Return the brokers that ended though nobody stopped or killed them, by node."""
+        with self._lock:
+            brokers = dict(self._brokers)
+        return {
+            node: broker.process
+            for node, broker in brokers.items()
+            if not broker.ended_by_us and not is_running(broker.process)
+        }

@@ -1,0 +1,50 @@
+"""What a broker's last words mean, in one sentence with the remedy. Pure."""
+
+import re
+
+from cluster.protocol import ClusterError, UserError
+
+_MEANINGS = (
+    (
+        r"Address already in use|Socket server failed to bind to (?P<what>[^\n:]+:\d+)",
+        "its port is in use ({what}); end what listens there, or run again",
+    ),
+    (
+        r"No space left on device|Disk quota exceeded",
+        "its disk is full; make room, or use --store with a folder on another disk",
+    ),
+    (
+        r"UnsupportedClassVersionError|has been compiled by a more recent version",
+        "its Java is too old; Kafka 4 needs Java 17: sudo apt-get install openjdk-17-jre-headless",
+    ),
+    (
+        r"OutOfMemoryError|insufficient memory for the Java Runtime|Could not reserve enough space",
+        "it got too little memory; three nodes need about 1.5 GiB: end something, or use --nodes 1",
+    ),
+    (
+        r"ConfigException: (?P<what>[^\n]+)|requirement failed: (?P<other>[^\n]+)"
+        r"|IllegalArgumentException: (?P<third>[^\n]+)",
+        "it refuses a setting: {what}; see --set",
+    ),
+    (
+        r"Permission denied|AccessDeniedException: (?P<what>[^\n]+)",
+        "it may not write its folder; use --store with one that you may write",
+    ),
+)
+LAST_LINES = 5
+
+
+def sentence(what: str, text: str) -> ClusterError:
+    """Return the error to raise for a program of Kafka that ended.
+
+    Args:
+        what: How the sentence begins: "the broker of n1 ended".
+        text: What it wrote last.
+    """
+    for pattern, meaning in _MEANINGS:
+        if match := re.search(pattern, text):
+            groups = match.groupdict().values()
+            named = next((group.strip() for group in groups if group), "see its log")
+            return UserError(f"{what}: {meaning.format(what=named.rstrip('.'))}")
+    lines = [line.strip() for line in text.splitlines() if line.strip()][-LAST_LINES:]
+    return ClusterError(f"{what}; its last words: {' | '.join(lines) or 'none'}")

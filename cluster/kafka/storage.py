@@ -1,0 +1,89 @@
+"""Formats the disks of a cluster's nodes: with one start of Java, however many nodes there are."""
+
+import base64
+import re
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.kafka.configuration import JVM_FLAGS, node_id
+from cluster.kafka.failures import sentence
+from cluster.kafka.fetch import Distribution
+from cluster.kafka.java import Java
+from cluster.protocol import ClusterError, UserError
+
+FORMAT_TIMEOUT_S = 60
+
+
+def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[str]:
+    """Return the command line of one of Kafka's programs: properties of Java first, then its class."""
+    classpath = ":".join(str(jar) for jar in distribution.classpath)
+    return [str(java.path), *JVM_FLAGS, "-cp", classpath, *arguments]
+
+
+def format_storage(
+    java: Java,
+    distribution: Distribution,
+    *,
+    settings: Mapping[str, Path],
+    data: Mapping[str, Path],
+) -> None:
+    """Format the data folder of each node, by Kafka's own StorageTool.
+
+    What it writes is the same for all nodes of a cluster with static voters but for two lines of
+    `meta.properties`, so that it is run for the first node and the rest are copies.
+
+    Args:
+        java: Runs the tool.
+        distribution: Has it.
+        settings: `server.properties` by node.
+        data: The folders to be made, by node.
+
+    Raises:
+        UserError: The tool refuses the settings, or the disk is full.
+    """
+    first, *others = settings
+    _run_tool(java, distribution, settings[first])
+    try:
+        for node in others:
+            shutil.copytree(data[first], data[node])
+            _make_own(data[node] / "meta.properties", node)
+    except OSError as error:
+        raise UserError(f"{data[first].parent} cannot be written: {error.strerror}") from error
+
+
+def random_uuid() -> str:
+    """Return an id as Kafka writes it: 16 random bytes in 22 letters of URL-safe base64.
+
+    Ids only have to differ from each other: they decide nothing, so they need no seed.
+    """
+    while True:
+        text = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):  # Kafka never makes one that looks like an option.
+            return text
+
+
+def _run_tool(java: Java, distribution: Distribution, settings: Path) -> None:
+    argv = java_argv(java, distribution, "kafka.tools.StorageTool", "format")
+    try:
+        ended = subprocess.run(  # noqa: S603 - Kafka's own tool
+            [*argv, "-t", random_uuid(), "-c", str(settings)],
+            capture_output=True,
+            text=True,
+            timeout=FORMAT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise ClusterError(f"Kafka's StorageTool could not be run: {failure}") from failure
+    if ended.returncode:
+        raise sentence("Kafka's StorageTool refused the settings", ended.stdout + ended.stderr)
+
+
+def _make_own(meta: Path, node: str) -> None:
+    text = meta.read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^node\.id=.*$", f"node.id={node_id(node)}", text)
+    # Two brokers with one directory id are refused by the controller (KIP-858).
+    text = re.sub(r"(?m)^directory\.id=.*$", f"directory.id={random_uuid()}", text)
+    meta.write_text(text, encoding="utf-8")

@@ -1,0 +1,135 @@
+"""One connection to one broker: a request, then its answer, within a limit.
+
+Client libraries hide which broker answered, retry elsewhere and wait for long; an observer must do none
+of these. The messages are those of `kio`, generated from Kafka's own definitions
+(https://kafka.apache.org/protocol).
+"""
+
+import io
+import socket
+import struct
+from typing import TypeVar
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.primitive import i16, i32
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from cluster.protocol import ClusterError
+from results.record.clock import stopwatch_s
+
+A = TypeVar("A", bound=ResponsePayload)
+
+CLIENT_ID = "logquake"
+_LENGTH = struct.Struct(">i")
+MAX_ANSWER_BYTES = 64 << 20
+
+
+class WireError(ClusterError):
+    """A broker did not answer in time, or not as agreed; its connection is closed."""
+
+
+class Connection:
+    """A TCP connection to a broker, opened by the first question and again after each failure.
+
+    Not for use by several threads at once.
+
+    Args:
+        host: Address of the broker.
+        port: Its port.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._place = (host, port)
+        self._socket: socket.socket | None = None
+        self._correlation_id = 0
+
+    def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Send a request and return its answer.
+
+        Args:
+            request: A request of some version.
+            answer: The response's type, of the same version.
+            timeout_s: Limit for connecting, sending and receiving together.
+
+        Raises:
+            WireError: No whole answer came within the limit.
+        """
+        deadline_s = stopwatch_s() + timeout_s
+        try:
+            connected = self._connected(deadline_s)
+            self._correlation_id += 1
+            connected.sendall(_encoded(request, self._correlation_id))
+            payload = self._received(connected, deadline_s)
+            return _decoded(payload, answer, self._correlation_id)
+        except (OSError, SerialError, ValueError) as failure:
+            self.close()
+            what = type(request).__name__
+            raise WireError(f"{_text(self._place)} did not answer {what}: {failure}") from failure
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self, deadline_s: float) -> socket.socket:
+        remaining_s = _remaining_s(deadline_s)
+        if self._socket is None:
+            self._socket = socket.create_connection(self._place, timeout=remaining_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.settimeout(remaining_s)
+        return self._socket
+
+    def _received(self, connected: socket.socket, deadline_s: float) -> bytes:
+        (length,) = _LENGTH.unpack(_exactly(connected, _LENGTH.size, deadline_s))
+        if not 0 <= length <= MAX_ANSWER_BYTES:
+            raise ValueError(f"it announced an answer of {length} bytes")
+        return _exactly(connected, length, deadline_s)
+
+
+def _exactly(connected: socket.socket, size: int, deadline_s: float) -> bytes:
+    buffer = bytearray()
+    while len(buffer) < size:
+        connected.settimeout(_remaining_s(deadline_s))
+        piece = connected.recv(min(size - len(buffer), 1 << 20))
+        if not piece:
+            raise ConnectionResetError("it closed the connection")
+        buffer += piece
+    return bytes(buffer)
+
+
+def _encoded(request: RequestPayload, correlation_id: int) -> bytes:
+    schema = request.__header_schema__
+    header = schema(
+        request_api_key=request.__api_key__,
+        request_api_version=i16(request.__version__),
+        correlation_id=i32(correlation_id),
+        client_id=CLIENT_ID,
+    )
+    buffer = io.BytesIO()
+    buffer.write(bytes(_LENGTH.size))
+    entity_writer(type(header))(buffer, header)
+    entity_writer(type(request))(buffer, request)
+    message = buffer.getbuffer()
+    _LENGTH.pack_into(message, 0, len(message) - _LENGTH.size)
+    return bytes(message)
+
+
+def _decoded(payload: bytes, answer: type[A], correlation_id: int) -> A:
+    header, size = entity_reader(answer.__header_schema__)(payload, 0)
+    if header.correlation_id != correlation_id:
+        raise ValueError(f"answer {header.correlation_id} to question {correlation_id}")
+    response, _size = entity_reader(answer)(payload, size)
+    return response
+
+
+def _remaining_s(deadline_s: float) -> float:
+    remaining_s = deadline_s - stopwatch_s()
+    if remaining_s <= 0:
+        raise TimeoutError("timed out")
+    return remaining_s
+
+
+def _text(place: tuple[str, int]) -> str:
+    return f"{place[0]}:{place[1]}"
