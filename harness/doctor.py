@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cluster.hosts.choose import Finding, choose_hosts, examine
+from cluster.hosts.choose import choose_hosts
+from cluster.hosts.examine import Finding, examine
 from cluster.kafka.fetch import cached_versions
 from cluster.kafka.java import find_java
 from cluster.protocol import UserError

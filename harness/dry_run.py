@@ -3,7 +3,8 @@
 from rich.console import Console
 from rich.table import Table
 
-from checkers.judge import guarantees
+from checkers.facts import RunFacts
+from checkers.guarantees import guarantees
 from cluster.hosts.choose import choose_hosts
 from nemesis.schedule import deal_schedule
 from results.record.plan import Plan, dump_plan
@@ -24,5 +25,5 @@ def describe(plan: Plan, console: Console) -> None:
     for sentence in schedule.dropped:
         console.print(sentence, markup=False)
     console.print("what the configuration guarantees:")
-    for sentence in guarantees(plan):
+    for sentence in guarantees(RunFacts(run_id="", recorded_id="", plan=plan)):
         console.print(f"  - {sentence}", markup=False)

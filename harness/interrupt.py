@@ -1,8 +1,8 @@
 """Ctrl-C, once and twice, and the end of the parent.
 
 The first Ctrl-C ends the main phase early: the run still heals, recovers, reads to the end and is
-judged. The second one skips what is left but the healing. The parent's end kills this process, whose
-hosts then end all that they started (`cluster.hosts.agent`).
+judged. The second one skips what is left but the healing. The parent's end kills this process,
+whose hosts then end all that they started (`cluster.hosts.agent`).
 """
 
 import os

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.run import judge_runs
+
+from cluster.kafka.cache import cache_folder
 from cluster.kafka.java import find_java, spark_java_home
 from cluster.protocol import UserError
 from results.record.paths import RunPaths
@@ -35,7 +37,7 @@ def choose_engine(name: str | None, spark_master: str | None) -> Engine:
         return Engine(name="local")
     try:
         java = find_java()
-        java_home = spark_java_home(java, _cache_folder())
+        java_home = spark_java_home(java, cache_folder())
     except UserError as missing:
         if name == "spark" or spark_master:
             raise
@@ -63,8 +65,3 @@ def judge_stored(
         for root, verdict in zip(roots, verdicts, strict=True):
             write_verdict(RunPaths(root), verdict)
     return verdicts
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "logquake"

@@ -1,37 +1,42 @@
 """The life of a run, phase by phase, as the design has it.
 
-start, wait until ready → topics → warm-up → main phase: clients and nemesis side by side → heal, and
-see that it is healed → recovery → final reads → note leaders, high watermarks and log ends → stop
-gracefully → collect. What must be undone is registered with the caller's `ExitStack` before it is
-done, so that it is undone on every way out.
+start, wait until ready → topics → warm-up → main phase: clients and nemesis side by side → heal,
+and see that it is healed → recovery → final reads → note leaders, high watermarks and log ends →
+stop gracefully → collect. What must be undone is registered with the caller's `ExitStack` before
+it is done, so that it is undone on every way out.
 """
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
+from cluster.kafka.observer import Observer
 from rich.console import Console
+from workloads.final_reads import read_to_end
+from workloads.fleet import Fleet
 
 from cluster.hosts.choose import make_hosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.kafka.observer import Observer
 from cluster.protocol import ClusterError, ClusterView
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
-from results.record.clock import NS_PER_S, RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.clock import (
+    RunClock,
+    WaitTimeoutError,
+    pause_until,
+    stopwatch_s,
+    wait_until,
+)
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic, dump_topics
-from workloads.final_reads import read_to_end
-from workloads.fleet import Fleet
 
 RECOVERY_TRAFFIC_S = 3.0
 """Clients go on for so long after the recovery: there must be traffic after the faults too."""
@@ -52,7 +57,7 @@ class Life:
         undo: Takes what must be undone.
     """
 
-    def __init__(  # noqa: PLR0913 - a run is made of these
+    def __init__(
         self,
         plan: Plan,
         paths: RunPaths,
@@ -120,9 +125,7 @@ class Life:
 
     def _shake(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
         plan = self._plan
-        self._fleet = Fleet(
-            plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths
-        )
+        self._fleet = Fleet(plan, topics, cluster.bootstrap(), clock=self._clock, paths=self._paths)
         self._undo.callback(lambda: self._fleet.stop(timeout_s=1.0) if self._fleet else None)
         self._fleet.start()
         self._progress.phase("warm-up without faults", lasts_s=plan.warmup_s)
@@ -131,8 +134,14 @@ class Life:
         self._pass_s(plan.warmup_s)
         schedule = deal_schedule(plan, can_partition=plan.hosts == "namespace")
         self._nemesis = Nemesis(
-            plan, schedule, cluster=cluster, hosts=self._hosts, clock=self._clock, paths=self._paths
+            plan=plan,
+            schedule=schedule,
+            cluster=cluster,
+            hosts=self._hosts,
+            clock=self._clock,
+            paths=self._paths,
         )
+        self._undo.callback(self._nemesis.close)
         self._undo.callback(self._nemesis.heal_all)
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         self._fleet.phase(Phase.MAIN)
@@ -181,7 +190,10 @@ class Life:
     def _read_all(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
         self._progress.phase("final reads")
         self._reach("final-reads")
-        targets = self._ends(cluster)
+        # The last stable offset, taken after the last send ended: where a committed record can lie.
+        targets = cluster.leader_ends(
+            self._plan.topic_partitions, committed=True, timeout_s=NOTE_LIMIT_S
+        )
         read_to_end(
             self._plan,
             topics,
@@ -192,9 +204,6 @@ class Life:
             timeout_s=FINAL_READS_LIMIT_S,
         )
 
-    def _ends(self, cluster: KafkaCluster) -> dict[tuple[str, int], int]:
-        raise NotImplementedError
-
     def _note(self) -> None:
         if self._observer is not None:
             self._observer.note(NOTE_LIMIT_S)
@@ -204,7 +213,9 @@ class Life:
     def _stop(self, cluster: KafkaCluster) -> None:
         self._progress.phase("stopping the brokers")
         with ThreadPoolExecutor(len(cluster.nodes)) as pool:
-            ended = list(pool.map(lambda node: cluster.stop_node(node, STOP_LIMIT_S), cluster.nodes))
+            ended = list(
+                pool.map(lambda node: cluster.stop_node(node, STOP_LIMIT_S), cluster.nodes)
+            )
         detail = {
             node: "clean" if clean else "killed"
             for node, clean in zip(cluster.nodes, ended, strict=True)

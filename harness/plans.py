@@ -4,16 +4,16 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from nemesis.registry import check_faults
+from nemesis.schedule import deal_schedule
 from results.record.plan import Plan, load_plan, plan_from
 
-COMMENTED_PLAN = '''\
+COMMENTED_PLAN = """\
 # A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
 # Options of the command line win over this file; the whole plan is stored with the run.
 
 name = "log"                 # The run's folder in the store.
 system = "kafka:4.3.1"       # Any version of Apache Kafka 4 on Maven Central.
-hosts = "auto"               # namespace (each broker a machine of its own), process, or the best here.
+hosts = "auto"               # namespace (each broker a machine), process, or the best here.
 nodes = 3
 replication = 3
 min_insync = 2               # min.insync.replicas
@@ -67,7 +67,7 @@ isr_s = 60
 ok_sends = 100
 ok_polls = 100
 # confirmed_faults = 5       # Default: half of those scheduled.
-'''
+"""
 
 
 def assemble_plan(
@@ -90,5 +90,5 @@ def assemble_plan(
             values[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     values.setdefault("seed", secrets.randbelow(1_000_000))
     plan = plan_from(values)
-    check_faults(plan)
+    deal_schedule(plan, can_partition=True)  # Refuses a fault that there is not.
     return plan

@@ -1,7 +1,7 @@
-"""What a run shows while it is under way: phase, rates by outcome, faults in force, leaders, time left.
+"""What a run shows while it is under way: phase, rates, faults in force, leaders, time left.
 
-On a terminal it is one live panel; elsewhere (a log of a nightly job) a line a milestone and one each
-few seconds, without control characters.
+On a terminal it is one live panel; elsewhere (a log of a nightly job) a line a milestone and one
+each few seconds, without control characters.
 """
 
 import threading

@@ -1,19 +1,21 @@
 """A run as its user sees it: prepared, played inside of its network, judged, shown.
 
 Everything that needs the outer world (Maven Central, the choice of hosts, Spark) happens here;
-everything that needs the brokers' network happens in `harness.stage`, a child process that lives and
-dies with this one.
+everything that needs the brokers' network happens in `harness.stage`, a child process that lives
+and dies with this one.
 """
 
 import json
 import os
 import signal
-import subprocess  # noqa: S404 - the stage is a process of its own, in namespaces of its own
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from results.report import write_report
+from results.show import print_verdict
 from rich.console import Console
 
 from cluster.hosts.choose import choose_hosts
@@ -30,8 +32,6 @@ from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.verdict import Verdict
-from results.report import write_report
-from results.show import print_verdict
 from results.store import Store
 from workloads.clients.settings import check_client_settings
 
@@ -48,14 +48,11 @@ class Session:
         plan: As asked for; `hosts` may still be `auto`.
         store: The folder of runs.
         console: Where to talk.
-        nemesis_was_asked_for: Whether a nemesis that the hosts cannot do is an error (it was asked
-            for) or left out with a word (it was the default).
     """
 
     plan: Plan
     store: Path
     console: Console
-    nemesis_was_asked_for: bool
 
     def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
         """Play the run and judge it.
@@ -93,12 +90,12 @@ class Session:
         can_partition = choice.kind == "namespace"
         self._say(f"hosts: {choice.kind} ({choice.why})")
         missing = unsupported(self.plan, can_partition=can_partition)
-        if missing and self.nemesis_was_asked_for:
-            raise UserError(f"{missing[0]}; see: logquake doctor")
+        if missing:
+            raise UserError(missing[0])
         for sentence in deal_schedule(self.plan, can_partition=can_partition).dropped:
             self._say(sentence)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
-        return self.plan.model_copy(update={"hosts": choice.kind}), java
+        return self.plan.model_copy(update={"hosts": choice.kind.value}), java
 
     def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         prefix = enter_prefix() if plan.hosts == "namespace" else []

@@ -1,9 +1,9 @@
-"""The part of a run that lives inside of its network: from the first start to the last file collected.
+"""The part of a run inside of its network: from the first start to the last file collected.
 
-`python -m harness.stage RUN_FOLDER RESULT_FD`, started by `harness.session` through the hosts' prefix,
-so that this process, the clients and the observer are on the brokers' network. The plan is read from
-the run's folder. How it ended is written to RESULT_FD as one JSON object; what happened is in the
-record. Whatever happens, faults are healed and hosts are taken down.
+`python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.session` through the
+hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
+plan is read from the run's folder. How it ended is written to RESULT_FD as one JSON object; what
+happened is in the record. Whatever happens, faults are healed and hosts are taken down.
 """
 
 import errno
@@ -71,32 +71,36 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
         plan = plan_from(load_plan(paths.plan))
         with ExitStack() as undo:
             Life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
-    except (UserError, PlanError) as mendable:
-        return _ended(paths, clock, Ending.USER, str(mendable))
-    except (ClusterError, WaitTimeoutError) as failed:
-        return _ended(paths, clock, Ending.CLUSTER, str(failed))
-    except OSError as refused:
-        if refused.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return _ended(paths, clock, Ending.USER, _disk_full(paths))
-        traceback.print_exc()
-        return _ended(paths, clock, Ending.INTERNAL, f"{type(refused).__name__}: {refused}")
-    except Exception as bug:  # noqa: BLE001 - the interpreter of the run
-        traceback.print_exc()
-        return _ended(paths, clock, Ending.INTERNAL, f"{type(bug).__name__}: {bug}")
+    except Exception as failed:  # noqa: BLE001 - the interpreter of the run
+        return _noted(paths, clock, _result_of(failed, paths))
     if interrupts.finish.is_set():
-        return _ended(paths, clock, Ending.INTERRUPTED, "ended early by Ctrl-C")
+        early = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
+        return _noted(paths, clock, early)
     return StageResult(ending=Ending.PLAYED)
 
 
-def _ended(paths: RunPaths, clock: RunClock, ending: Ending, sentence: str) -> StageResult:
-    detail = {"kind": ending.value, "sentence": sentence}
+def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
+    match failed:
+        case UserError() | PlanError():
+            return StageResult(ending=Ending.USER, sentence=str(failed))
+        case ClusterError() | WaitTimeoutError():
+            return StageResult(ending=Ending.CLUSTER, sentence=str(failed))
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return StageResult(ending=Ending.USER, sentence=_disk_full(paths))
+        case _:
+            traceback.print_exception(failed)
+            sentence = f"{type(failed).__name__}: {failed}"
+            return StageResult(ending=Ending.INTERNAL, sentence=sentence)
+
+
+def _noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
+    detail = {"kind": result.ending.value, "sentence": result.sentence}
+    failed = Milestone(name="failed", at_ns=clock.now_ns(), detail=detail)
     try:
-        append_milestone(
-            paths.milestones, Milestone(name="failed", at_ns=clock.now_ns(), detail=detail)
-        )
-    except OSError as unwritable:  # A full disk: the result still reaches the session by its pipe.
-        print(f"the end of the run could not be noted: {unwritable}", file=sys.stderr)  # noqa: T201
-    return StageResult(ending=ending, sentence=sentence)
+        append_milestone(paths.milestones, failed)
+    except OSError as refused:  # A full disk: the result still reaches the session by its pipe.
+        print(f"the end of the run could not be noted: {refused}", file=sys.stderr)  # noqa: T201 - the last resort
+    return result
 
 
 def _disk_full(paths: RunPaths) -> str:

@@ -4,6 +4,7 @@ One file a group of commands; `main` maps everything that can end a command to t
 design: 0 valid, 1 invalid, 2 unknown, 254 what the user can mend, 255 what is our fault.
 """
 
+import errno
 import sys
 import traceback
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from cluster.protocol import UserError
 from harness.cli import judging, looking, running, tending
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
+from harness.session import InternalError
 from results.record.plan import PlanError
 from results.store import StoreError
 
@@ -45,24 +47,36 @@ def exit_code(arguments: list[str]) -> int:
     """Run one command and return its exit code; print an error as one sentence."""
     try:
         return logquake.main(arguments, prog_name="logquake", standalone_mode=False) or 0
-    except click.exceptions.Exit as asked:
-        return asked.exit_code
-    except click.ClickException as wrong:
-        _complain(wrong.format_message())
-        return BAD_ARGUMENTS
-    except (PlanError, StoreError, UserError) as wrong:
-        _complain(str(wrong))
-        return BAD_ARGUMENTS
     except (click.Abort, KeyboardInterrupt):
         _complain("interrupted before there was anything to judge")
         return UNKNOWN
-    except OSError as refused:
-        _complain(f"{refused.strerror or refused}: {refused.filename or 'no file named'}")
-        return BAD_ARGUMENTS if isinstance(refused, PermissionError) else INTERNAL_ERROR
-    except Exception as bug:  # noqa: BLE001 - the interpreter of commands: the last resort
-        traceback.print_exc()
-        _complain(f"internal error, which is a bug of Logquake: {type(bug).__name__}: {bug}")
-        return INTERNAL_ERROR
+    except Exception as failed:  # noqa: BLE001 - the interpreter of commands
+        return _code_of(failed)
+
+
+def _code_of(failed: Exception) -> int:
+    code = BAD_ARGUMENTS
+    match failed:
+        case click.exceptions.Exit():
+            return failed.exit_code
+        case click.ClickException():
+            _complain(failed.format_message())
+        case PlanError() | StoreError() | UserError():
+            _complain(str(failed))
+        case PermissionError():
+            _complain(f"no permission for {failed.filename}: name another place, or ask its owner")
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            _complain(
+                "the disk is full: free some room, or name another with --store"
+            )
+        case InternalError():
+            _complain(str(failed))
+            code = INTERNAL_ERROR
+        case _:
+            traceback.print_exception(failed)
+            _complain(f"internal error, a bug of Logquake: {type(failed).__name__}: {failed}")
+            code = INTERNAL_ERROR
+    return code
 
 
 def _complain(sentence: str) -> None:

@@ -4,15 +4,14 @@ import json
 from pathlib import Path
 
 import click
+from results.report import write_report
+from results.show import print_verdict
 from rich.console import Console
 
 from harness.cli.finding import find_runs
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, judge_stored
-from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
-from results.report import write_report
-from results.show import print_verdict
 from results.verdict_json import verdict_to_json
 
 STORE = click.option(
@@ -27,7 +26,7 @@ STORE = click.option(
 @click.option("--engine", type=click.Choice(["spark", "local"]), default=None)
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
-def check(  # noqa: PLR0913 - one parameter an option
+def check(
     *,
     names: tuple[str, ...],
     store: Path,
@@ -52,7 +51,9 @@ def check(  # noqa: PLR0913 - one parameter an option
         store=judge is None and not any(name.startswith("sample:") for name in names),
     )
     if as_json:
-        click.echo(json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True))
+        click.echo(
+            json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True)
+        )
     else:
         for verdict in verdicts:
             print_verdict(verdict, console)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import click
+from results.show import list_runs, show_run
 from rich.console import Console
 
 from harness.cli.finding import find_runs
 from harness.cli.judging import STORE
-from results.show import list_runs, show_run
 from results.store import Store
 
 

@@ -102,9 +102,11 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--store", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
 @click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
-@click.option("--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
-def run(  # noqa: PLR0913 - one parameter an option
+def run(
     *,
     plan_file: Path | None,
     broker: tuple[str, ...],
@@ -124,12 +126,10 @@ def run(  # noqa: PLR0913 - one parameter an option
     plan = assemble_plan(
         plan_file, options, broker=_settings("--set", broker), client=_settings("--client", client)
     )
-    asked_for = options.get("nemesis") is not None or plan_file is not None
     if dry_run:
         describe(plan, console)
         return 0
-    session = Session(plan, store, console, nemesis_was_asked_for=asked_for)
-    verdict = session.run(engine=engine, spark_master=spark_master)
+    verdict = Session(plan, store, console).run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
@@ -140,7 +140,9 @@ def run(  # noqa: PLR0913 - one parameter an option
 def init(path: Path) -> int:
     """Write a commented plan to start from."""
     if path.exists():
-        raise click.UsageError(f"{path} exists already; name another file: logquake init my-plan.toml")
+        raise click.UsageError(
+            f"{path} exists already; name another file: logquake init my-plan.toml"
+        )
     path.write_text(COMMENTED_PLAN, encoding="utf-8")
     click.echo(f"wrote {path}; run it with: logquake run {path}")
     return 0
