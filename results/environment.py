@@ -78,7 +78,8 @@ def collect_environment(
     Args:
         paths: The run; its plan, if written already, tells broker and hosts.
         clock: The run's.
-        java, java_version: The JVM of the brokers: its path, and its version.
+        java: The path of the JVM of the brokers.
+        java_version: Its version.
         doctor: What was found to work or not on this machine.
 
     Raises:

@@ -15,12 +15,12 @@ from results.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
-_RUN: pa.Field[Any] = pa.field("run_id", pa.string())
-_PLACE: list[pa.Field[Any]] = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
-_SECOND: pa.Field[Any] = pa.field("second", pa.int64())
+_RUN: "pa.Field[Any]" = pa.field("run_id", pa.string())
+_PLACE: "list[pa.Field[Any]]" = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
+_SECOND: "pa.Field[Any]" = pa.field("second", pa.int64())
 
 
-def _counts(*names: str) -> list[pa.Field[Any]]:
+def _counts(*names: str) -> "list[pa.Field[Any]]":
     return [pa.field(name, pa.int64()) for name in names]
 
 

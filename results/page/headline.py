@@ -1,0 +1,143 @@
+"""The verdict in a sentence, and the one piece of evidence that shows it."""
+
+from dataclasses import dataclass
+
+from results.page.words import FIRST, words_of
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+
+_FACTS = (
+    ("value", ("value",)),
+    ("acknowledged by", ("leader_then", "leader", "broker")),
+    ("leader epoch", ("leader_epoch_then", "leader_epoch", "epoch")),
+    ("leader at the end", ("final_leader",)),
+    ("its epoch", ("final_leader_epoch",)),
+)
+_BROKERS = {"acknowledged by", "leader at the end"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What a reader sees first.
+
+    Attributes:
+        tone: valid, invalid, unknown, or unjudged: how it is coloured.
+        sentence: The verdict.
+        anomaly: The name of what the sentence speaks of, None if of nothing.
+        witness: The example that shows it.
+        facts: (what, value) of the witness: where, which value, who led, in which epoch.
+        more: Further sentences.
+    """
+
+    tone: str
+    sentence: str
+    anomaly: str | None = None
+    witness: Example | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    more: tuple[str, ...] = ()
+
+
+def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
+    """Sum a verdict up.
+
+    Args:
+        verdict: None: the run was not judged.
+        alive: The run is still under way.
+    """
+    if verdict is None:
+        state = "is still under way" if alive else "was not judged yet: `logquake check` does it"
+        return Headline(tone="unjudged", sentence=f"No verdict: the run {state}.")
+    match verdict.valid:
+        case Validity.VALID:
+            return _valid(verdict)
+        case Validity.UNKNOWN:
+            return _unknown(verdict)
+        case Validity.INVALID:
+            return _invalid(verdict)
+
+
+def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
+    """Return the anomaly that a reader should see first, None if there is none.
+
+    What counts against the system comes before what is allowed; then as in `words.FIRST`.
+    """
+
+    def rank(name: str) -> tuple[bool, bool, int, str]:
+        summary = verdict.anomalies[name]
+        harness = summary.anomaly_class is AnomalyClass.HARNESS
+        order = FIRST.index(name) if name in FIRST else len(FIRST)
+        return counting(summary) == 0, harness, order, name
+
+    names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
+    return (names[0], verdict.anomalies[names[0]]) if names else None
+
+
+def counting(summary: AnomalySummary) -> int:
+    """Return how many of an anomaly are not allowed."""
+    return summary.count - summary.allowed
+
+
+def broker_name(broker: object) -> str:
+    """Return `broker 2 (n2)`: brokers have numbers, nodes have names, and they belong together."""
+    return f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "nobody"
+
+
+def _valid(verdict: Verdict) -> Headline:
+    found = decisive(verdict)
+    if found is None:
+        return Headline(tone="valid", sentence="Valid: every promise was kept.")
+    name, summary = found
+    sentence = f"Valid, by contract: {words_of(name).counted(summary.count)}, and that is allowed."
+    return _with_witness("valid", sentence, name, summary)
+
+
+def _unknown(verdict: Verdict) -> Headline:
+    why = verdict.unknown_because[0] if verdict.unknown_because else "not enough was checked"
+    sentence = f"Unknown: {why.rstrip('.')}."
+    found = decisive(verdict)
+    if found is None:
+        return Headline(tone="unknown", sentence=sentence, more=verdict.unknown_because[1:])
+    return _with_witness("unknown", sentence, *found, more=verdict.unknown_because[1:])
+
+
+def _invalid(verdict: Verdict) -> Headline:
+    found = decisive(verdict)
+    if found is None:
+        return Headline(tone="invalid", sentence="Invalid.")
+    name, summary = found
+    sentence = f"Invalid: {words_of(name).counted(counting(summary) or summary.count)}."
+    others = [
+        words_of(other).counted(counting(each))
+        for other, each in sorted(verdict.anomalies.items())
+        if other != name and counting(each)
+    ]
+    more = (f"Besides: {'; '.join(others)}.",) if others else ()
+    return _with_witness("invalid", sentence, name, summary, more=more)
+
+
+def _with_witness(
+    tone: str, sentence: str, name: str, summary: AnomalySummary, *, more: tuple[str, ...] = ()
+) -> Headline:
+    ranked = sorted(summary.examples, key=lambda each: (each.allowed, not each.trusted))
+    witness = ranked[0] if ranked else None
+    return Headline(
+        tone=tone,
+        sentence=sentence,
+        anomaly=name,
+        witness=witness,
+        facts=_facts(witness) if witness else (),
+        more=more,
+    )
+
+
+def _facts(witness: Example) -> tuple[tuple[str, str], ...]:
+    facts = []
+    if witness.topic:
+        facts.append(("partition", f"{witness.topic}-{witness.partition}"))
+    if witness.offset >= 0:
+        facts.append(("offset", str(witness.offset)))
+    for label, keys in _FACTS:
+        known = [witness.evidence[key] for key in keys if witness.evidence.get(key) is not None]
+        if known:
+            facts.append((label, broker_name(known[0]) if label in _BROKERS else str(known[0])))
+    return tuple(facts)

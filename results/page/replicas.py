@@ -1,0 +1,166 @@
+"""What each replica's log holds around an offset, beside what clients were told."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from results.record.verdict import Example
+from results.tables import RunTables
+
+AROUND = 3
+"""So many offsets on each side are shown."""
+EPOCH_COLOURS = 6
+FINAL = "final"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One offset in one replica's log, or as clients were told.
+
+    Attributes:
+        text: The value, `control`, or empty where there is nothing.
+        epoch: The leader epoch that the record carries; None where there is none.
+        colour: Which of the epochs' colours, from 0; None: none.
+        here: The offset that the example is about.
+        differs: Not what was acknowledged at this offset.
+    """
+
+    text: str
+    epoch: int | None
+    colour: int | None
+    here: bool
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRow:
+    """One line of the drawing."""
+
+    name: str
+    note: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaWindow:
+    """The drawing: rows of the same offsets."""
+
+    place: str
+    offset: int
+    offsets: tuple[int, ...]
+    rows: tuple[LogRow, ...]
+    epochs: tuple[tuple[int, int], ...]
+    """(epoch, colour) for the legend."""
+
+
+_Record = tuple[str, int]
+"""A record's text and leader epoch."""
+
+
+def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
+    """Return what the logs hold around an example's offset; None if nobody looked into them."""
+    if example.offset < 0 or not example.topic:
+        return None
+    offsets = tuple(range(max(0, example.offset - AROUND), example.offset + AROUND + 1))
+    logs = _logs(tables, example, offsets)
+    if not logs:
+        return None
+    epochs = sorted({epoch for log in logs.values() for _, epoch in log.values()})
+    colours = {epoch: number % EPOCH_COLOURS for number, epoch in enumerate(epochs)}
+    told = _told(tables, example, offsets)
+    value = example.evidence.get("value")
+    if isinstance(value, int):
+        told.setdefault(example.offset, str(value))
+    rows = [_told_row(told, offsets, example.offset)]
+    rows += [
+        _log_row(node, log, told=told, offsets=offsets, here=example.offset, colours=colours)
+        for node, log in sorted(logs.items())
+    ]
+    return ReplicaWindow(
+        place=f"{example.topic}-{example.partition}",
+        offset=example.offset,
+        offsets=offsets,
+        rows=tuple(_noted(row, example) for row in rows),
+        epochs=tuple(colours.items()),
+    )
+
+
+def _place(example: Example, offsets: Iterable[int]) -> pc.Expression:
+    window = list(offsets)
+    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
+    return place & (pc.field("offset") >= window[0]) & (pc.field("offset") <= window[-1])
+
+
+def _logs(
+    tables: RunTables, example: Example, offsets: tuple[int, ...]
+) -> dict[str, dict[int, _Record]]:
+    rows = tables.record("replica_records", filters=_place(example, offsets)).to_pylist()
+    snapshots = sorted({str(row["snapshot"]) for row in rows})
+    chosen = FINAL if FINAL in snapshots or not snapshots else snapshots[-1]
+    logs: dict[str, dict[int, _Record]] = {node: {} for node in _replicas(tables, example)}
+    for row in rows:
+        ours = row["topic_id"] == example.topic_id or not example.topic_id
+        if str(row["snapshot"]) == chosen and ours:
+            text = "control" if row["control"] else str(row["value"])
+            logs.setdefault(row["node"], {})[row["offset"]] = (text, row["leader_epoch"])
+    return logs if rows else {}
+
+
+def _replicas(tables: RunTables, example: Example) -> list[str]:
+    """Return every node that has a log of the partition: one may hold nothing of the window."""
+    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
+    states = tables.record("replica_states", filters=place & (pc.field("snapshot") == FINAL))
+    return sorted({str(node) for node in states["node"].to_pylist()})
+
+
+def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> dict[int, str]:
+    acked = _place(example, offsets) & pc.field("acked")
+    values: dict[int, list[str]] = defaultdict(list)
+    for row in tables.record("sends", filters=acked).to_pylist():
+        values[row["offset"]].append(str(row["value"]))
+    # Two clients may have been told the same offset: the example's own value goes first.
+    mine = str(example.evidence.get("value"))
+    return {
+        offset: mine if offset == example.offset and mine in found else found[-1]
+        for offset, found in values.items()
+    }
+
+
+def _told_row(told: dict[int, str], offsets: tuple[int, ...], here: int) -> LogRow:
+    cells = [
+        Cell(text=told.get(offset, ""), epoch=None, colour=None, here=offset == here, differs=False)
+        for offset in offsets
+    ]
+    return LogRow(name="clients were told", note="", cells=tuple(cells))
+
+
+def _log_row(
+    node: str,
+    log: dict[int, _Record],
+    *,
+    told: dict[int, str],
+    offsets: tuple[int, ...],
+    here: int,
+    colours: dict[int, int],
+) -> LogRow:
+    cells = []
+    for offset in offsets:
+        text, epoch = log.get(offset, ("", None))
+        differs = offset in told and told[offset] != text
+        colour = None if epoch is None else colours[epoch]
+        cells.append(
+            Cell(text=text, epoch=epoch, colour=colour, here=offset == here, differs=differs)
+        )
+    return LogRow(name=node, note="", cells=tuple(cells))
+
+
+def _noted(row: LogRow, example: Example) -> LogRow:
+    roles = (("leader_then", "led then"), ("final_leader", "leads at the end"))
+    notes = [
+        text
+        for key, text in roles
+        if isinstance(broker := example.evidence.get(key), int) and row.name == f"n{broker}"
+    ]
+    return LogRow(name=row.name, note=", ".join(notes), cells=row.cells)

@@ -1,0 +1,168 @@
+"""What anomalies and terms mean, in the words of somebody who meets them for the first time."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An anomaly in a sentence: `37 acknowledged writes were lost`.
+
+    Attributes:
+        one, many: What happened once, and several times, without the number.
+        means: What it means, as a whole sentence.
+    """
+
+    one: str
+    many: str
+    means: str
+
+    def counted(self, count: int) -> str:
+        """Return the sentence with its number."""
+        return f"{count:,} {self.one if count == 1 else self.many}"
+
+
+ANOMALIES = {
+    "lost-write": Words(
+        "acknowledged write was lost",
+        "acknowledged writes were lost",
+        "A broker confirmed that the message was stored, and afterwards it is not in the log.",
+    ),
+    "unseen": Words(
+        "acknowledged write was never read",
+        "acknowledged writes were never read",
+        "A broker confirmed the message, the log holds it, and no reader ever got it.",
+    ),
+    "log-divergence": Words(
+        "offset differs between replicas",
+        "offsets differ between replicas",
+        "Two replicas hold different records at one offset that both regard as committed.",
+    ),
+    "two-leaders-in-epoch": Words(
+        "leader epoch had two leaders",
+        "leader epochs had two leaders",
+        "Two brokers acted as the leader of one partition in the same leader epoch.",
+    ),
+    "inconsistent-offsets": Words(
+        "offset held two values",
+        "offsets held two values",
+        "Clients were told of two different values at one offset of a partition.",
+    ),
+    "duplicate": Words(
+        "value is in the log twice",
+        "values are in the log twice",
+        "One value that was sent once lies at two or more offsets.",
+    ),
+    "phantom": Words(
+        "value was read that nobody sent",
+        "values were read that nobody sent",
+        "A reader got a value that no client had sent to this partition.",
+    ),
+    "ack-mismatch": Words(
+        "write lies at another offset than acknowledged",
+        "writes lie at other offsets than acknowledged",
+        "The acknowledged offset does not hold the value, and another offset does.",
+    ),
+    "offset-order": Words(
+        "write got an offset above a later one's",
+        "writes got offsets above later ones'",
+        "A send that had ended before another one began has the higher offset.",
+    ),
+    "poll-skip": Words(
+        "read jumped over a committed record",
+        "reads jumped over committed records",
+        "A reader went on behind a committed record without having got it.",
+    ),
+    "nonmonotonic-poll": Words(
+        "read went backwards", "reads went backwards", "A reader got an earlier offset again."
+    ),
+    "uncommitted-read": Words(
+        "record was read before it was committed",
+        "records were read before they were committed",
+        "A reader got an offset that lay at or above the high watermark.",
+    ),
+    "epoch-regression": Words(
+        "leader epoch went down", "leader epochs went down", "Leader epochs only ever grow."
+    ),
+    "high-watermark-regression": Words(
+        "high watermark went down",
+        "high watermarks went down",
+        "A leader announced a lower end of what is committed than was announced before.",
+    ),
+    "committed-truncation": Words(
+        "committed record was cut off a replica",
+        "committed records were cut off replicas",
+        "A replica dropped a record from its log that a leader had announced as committed.",
+    ),
+    "incomplete-leader": Words(
+        "leader was elected without all committed records",
+        "leaders were elected without all committed records",
+        "A new leader's log ended below what its predecessors had announced as committed.",
+    ),
+    "double-vote": Words(
+        "controller voted twice in an epoch",
+        "controllers voted twice in an epoch",
+        "One voter gave two different votes in one epoch of the quorum.",
+    ),
+    "G1a": Words(
+        "failed write was read", "failed writes were read", "A send that failed was read."
+    ),
+    "unavailable": Words(
+        "partition stayed unavailable",
+        "partitions stayed unavailable",
+        "After all faults were healed, it took longer than the plan's budget to work again.",
+    ),
+    "malformed-history": Words(
+        "entry of the record contradicts another",
+        "entries of the record contradict others",
+        "The record itself is wrong, which is a bug of Logquake; nothing is proved by it.",
+    ),
+    "not-enough-traffic": Words(
+        "part of the run had too little traffic",
+        "parts of the run had too little traffic",
+        "Too few operations succeeded for a verdict to mean something.",
+    ),
+    "fault-without-effect": Words(
+        "kind of fault had no confirmed effect",
+        "kinds of faults had no confirmed effect",
+        "A run whose faults did nothing proves nothing.",
+    ),
+    "final-read-incomplete": Words(
+        "partition was not read to its end",
+        "partitions were not read to their ends",
+        "What was not read at the end may be there or not; nobody knows.",
+    ),
+}
+
+FIRST = (
+    "lost-write", "log-divergence", "two-leaders-in-epoch", "committed-truncation", "unseen",
+    "incomplete-leader", "inconsistent-offsets", "duplicate", "phantom",
+)  # fmt: skip
+"""Where several promises were broken, the earliest of these makes the headline."""
+
+GLOSSARY = {
+    "acknowledged": "The broker told the sender that its message is stored. With acks=all that is "
+    "said once all in-sync replicas have it, with acks=1 once the leader alone has it.",
+    "offset": "A record's place in the log of a partition, counted from 0.",
+    "value": "What a client of Logquake sends: a number that is sent once in a run, so that each "
+    "message can be told from every other.",
+    "replica": "A partition's log is kept on several brokers; each copy is a replica.",
+    "leader": "The one replica of a partition that takes writes; the others, its followers, copy "
+    "its log.",
+    "leader epoch": "A number that grows with each new leader of a partition. Every record "
+    "carries the epoch of the leader that took it, so one can tell who wrote it.",
+    "high watermark": "The offset up to which a partition's records are committed: all in-sync "
+    "replicas have them, and readers may see them.",
+    "ISR": "In-sync replicas: those that have all that the leader has, but for the last moment. "
+    "The next leader is chosen among them.",
+    "unclean election": "A leader chosen from outside of the ISR, when none of it is left. "
+    "Whatever it had not copied yet is lost.",
+    "truncation": "A replica that follows a new leader cuts off the end of its own log where it "
+    "differs from the new leader's.",
+    "fault": "What Logquake did to the cluster. It is confirmed when a measurement showed it, not "
+    "when the command was given.",
+}
+
+
+def words_of(name: str) -> Words:
+    """Return the words of an anomaly; of one that has none here, its name."""
+    return ANOMALIES.get(name) or Words(f"{name} anomaly", f"{name} anomalies", "")

@@ -1,0 +1,99 @@
+"""What all plots share: their look, the shaded faults, and the way to SVG."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from results.page.faults import FaultLine
+
+MAX_POINTS = 900
+"""A longer run is drawn in steps of several seconds."""
+OUTCOME_COLOURS = {"ok": "#2b8cbe", "fail": "#d95f02", "info": "#a06cd5"}
+"""Told apart by colour-blind people, and readable on white as on black."""
+SERIES_COLOURS = ("#2b8cbe", "#3f9d6d", "#d95f02", "#8a8f98")
+INK = "#010203"
+"""Stands for the colour of the text around the plot, and is replaced by `currentColor`."""
+_SHADE = "#8a8f98"
+_SIZE = (9.0, 2.7)
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": ["sans-serif"],
+    "font.size": 9,
+    "text.parse_math": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+}
+
+
+def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple[Figure, Axes]:
+    """Return an empty plot over seconds, with the time of each confirmed fault shaded."""
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+    axes.set_xlabel("seconds since the start")
+    axes.set_ylabel(label)
+    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+    for fault in faults:
+        if fault.confirmed_s is not None and fault.healed_s is not None:
+            axes.axvspan(fault.confirmed_s, fault.healed_s, color=_SHADE, alpha=0.16, linewidth=0)
+    return figure, axes
+
+
+def finish(figure: Figure, axes: Axes, *, name: str) -> str:
+    """Add the legend and return the SVG, ready to stand alone or inside of a page.
+
+    Args:
+        figure: The plot.
+        axes: Its axes.
+        name: Makes its ids different from those of other plots on a page.
+    """
+    text = io.StringIO()
+    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=4, labelcolor=INK)
+        figure.savefig(
+            text,
+            format="svg",
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
+    return _cleaned(text.getvalue(), name)
+
+
+def step_s(last_second: int) -> int:
+    """Return how many seconds a point of the plot stands for."""
+    return last_second // MAX_POINTS + 1
+
+
+def _cleaned(svg: str, name: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", svg)
+    svg = svg.replace(INK, "currentColor")
+    # The viewBox scales the plot; fixed widths would not.
+    opening = rf'<svg {_NAMESPACES} \1 class="plot">'
+    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', opening, svg)
+    return re.sub(r"\n\s*", "\n", svg)
+
+
+_NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+def standalone(svg: str) -> str:
+    """Return a plot as a file of its own, which follows the viewer's light or dark scheme."""
+    scheme = (
+        "<style>svg{color:#1b1f24}@media (prefers-color-scheme:dark){svg{color:#e3e6ea}}</style>"
+    )
+    return svg.replace(">", f">{scheme}", 1)

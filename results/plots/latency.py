@@ -1,0 +1,43 @@
+"""Latency quantiles of one kind of operation, on a logarithmic scale."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from results.page.faults import FaultLine
+from results.plots.canvas import SERIES_COLOURS, finish, new_axes, step_s
+from results.tables import RunTables
+
+_QUANTILES = (("p50_ms", "median", "-"), ("p95_ms", "95 %", "--"), ("p99_ms", "99 %", "-."),
+              ("max_ms", "slowest", ":"))  # fmt: skip
+
+
+def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> str:
+    """Return the plot of the statistics `latency` of one f as SVG; empty if there are none.
+
+    Of several seconds that are drawn as one point, the worst is shown.
+    """
+    rows = [row for row in tables.statistics("latency").to_pylist() if row["f"] == f]
+    if not rows:
+        return ""
+    last = max(row["second"] or 0 for row in rows)
+    step = step_s(last)
+    figure, axes = new_axes(f"{f}: milliseconds", faults=faults)
+    for (column, label, style), colour in zip(_QUANTILES, SERIES_COLOURS, strict=True):
+        worst = _worst(rows, column, step=step)
+        seconds = range(min(worst, default=0), max(worst, default=-1) + 1, step)
+        # A second without such an operation is a gap, not a line across it.
+        values = [worst.get(second, math.nan) for second in seconds]
+        axes.plot(list(seconds), values, label=label, color=colour, linestyle=style, linewidth=1.3)
+    axes.set_yscale("log")
+    axes.margins(x=0)
+    return finish(figure, axes, name=f"latency-{f}")
+
+
+def _worst(rows: Sequence[Mapping[str, object]], column: str, *, step: int) -> dict[int, float]:
+    worst: dict[int, float] = {}
+    for row in rows:
+        second, value = row["second"], row[column]
+        if isinstance(second, int) and isinstance(value, float) and value > 0:
+            start = second // step * step
+            worst[start] = max(value, worst.get(start, 0.0))
+    return worst
