@@ -99,6 +99,10 @@ class KafkaCluster:
         """Return how often the node's broker was started: 1 for the first."""
         return self._brokers.incarnation(node)
 
+    def answers(self, node: str) -> bool:
+        """Tell whether a node's broker runs and is not paused, as far as processes show."""
+        return self._brokers.answers(node)
+
     def exited(self) -> Mapping[str, ProcessId]:
         """Return the brokers that ended though nobody stopped or killed them, by node."""
         return self._brokers.exited()
@@ -233,7 +237,9 @@ def _endpoints(hosts: Hosts, nodes: Sequence[str]) -> dict[str, Endpoint]:
     else:
         ports = free_ports(2 * len(nodes))  # They share one address.
     return {
-        node: Endpoint(host=addresses[node], broker_port=ports[2 * at], controller_port=ports[2 * at + 1])
+        node: Endpoint(
+            host=addresses[node], broker_port=ports[2 * at], controller_port=ports[2 * at + 1]
+        )
         for at, node in enumerate(nodes)
     }
 

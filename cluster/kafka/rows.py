@@ -1,0 +1,242 @@
+"""Turns a broker's answers into rows of the record. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.metadata.v12.response import MetadataResponse
+
+from cluster.kafka.configuration import node_id
+from cluster.kafka.questions import Place
+from cluster.kafka.thinning import Thinning
+from results.record.clock import NS_PER_S
+from results.record.tables import LIVE
+
+NOTED = "noted"
+"""The snapshot of a run's last look before the stop."""
+LEADER_REPEAT_NS = 2 * NS_PER_S
+"""A leader that goes on leading says so at least so often: a high watermark that stays is news to whoever
+read beyond it."""
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When, and of which life of a broker, an answer came.
+
+    Attributes:
+        asked_ns, observed_ns: Before the question, and after its answer.
+        incarnation: Of the broker.
+        snapshot: Set: every row is due.
+    """
+
+    asked_ns: int
+    observed_ns: int
+    incarnation: int
+    snapshot: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leadership:
+    """Who leads a partition, and as who says so knows: leader -1 is none, ISR and numbers may be null."""
+
+    place: Place
+    topic_id: str
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...] | None = None
+    high_watermark: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaEnds:
+    """What Fetch tells of a replica: its own high watermark, last stable offset, log start."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """What the quorum's leader knows of one voter."""
+
+    role: str
+    epoch: int
+    leader: int
+    high_watermark: int
+    log_end_offset: int | None
+
+
+def beliefs(answer: MetadataResponse) -> Iterator[Leadership]:
+    """Yield what a broker's metadata say, of each partition that it knows."""
+    for topic in answer.topics:
+        for state in topic.partitions:
+            yield Leadership(
+                place=(str(topic.name), int(state.partition_index)),
+                topic_id=str(topic.topic_id),
+                leader=int(state.leader_id),
+                leader_epoch=int(state.leader_epoch),
+                isr=tuple(sorted(int(replica) for replica in state.isr_nodes)),
+            )
+
+
+def claims(
+    answer: ListOffsetsResponse, node: str, topic_ids: Mapping[str, str]
+) -> Iterator[Leadership]:
+    """Yield what a broker claims by answering as leader; errors claim nothing."""
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code is ErrorCode.none and each.offset >= 0 and each.leader_epoch >= 0:
+                yield Leadership(
+                    place=(str(topic.name), int(each.partition_index)),
+                    topic_id=topic_ids[topic.name],
+                    leader=node_id(node),
+                    leader_epoch=int(each.leader_epoch),
+                    high_watermark=int(each.offset),
+                )
+
+
+def log_ends(answer: ListOffsetsResponse) -> dict[Place, int]:
+    """Return log end offsets of the replicas that the broker has."""
+    return {
+        (str(topic.name), int(each.partition_index)): int(each.offset)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code is ErrorCode.none and each.offset >= 0
+    }
+
+
+def replica_ends(answer: FetchResponse) -> dict[Place, ReplicaEnds]:
+    """Return high watermarks and the like of the replicas that the broker has."""
+    return {
+        (str(topic.topic), int(each.partition_index)): ReplicaEnds(
+            high_watermark=int(each.high_watermark),
+            last_stable_offset=int(each.last_stable_offset),
+            log_start_offset=int(each.log_start_offset),
+        )
+        for topic in answer.responses
+        for each in topic.partitions
+        if each.error_code is ErrorCode.none and each.high_watermark >= 0
+    }
+
+
+def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | None:
+    """Return what the quorum's leader knows of a node; None if it was not reached."""
+    if answer.error_code is not ErrorCode.none or not answer.topics:
+        return None
+    state = answer.topics[0].partitions[0]
+    if state.error_code is not ErrorCode.none:
+        return None
+    own = node_id(node)
+    ends = {int(voter.replica_id): int(voter.log_end_offset) for voter in state.current_voters}
+    end = ends.get(own, -1)
+    return QuorumState(
+        role="leader" if state.leader_id == own else "follower",
+        epoch=int(state.leader_epoch),
+        leader=int(state.leader_id),
+        high_watermark=int(state.high_watermark),
+        log_end_offset=end if end >= 0 else None,
+    )
+
+
+@dataclass(slots=True)
+class RowMaker:
+    """Makes the rows of one node's observer that are worth writing.
+
+    Attributes:
+        node: The node that is asked.
+        topic_ids: By topic.
+    """
+
+    node: str
+    topic_ids: Mapping[str, str]
+    _metadata: Thinning = field(default_factory=Thinning)
+    _claims: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
+    _replicas: Thinning = field(default_factory=Thinning)
+    _quorum: Thinning = field(default_factory=Thinning)
+
+    def leadership(self, source: str, said: Leadership, at: Moment) -> Row | None:
+        """Return a row of `leadership`, or None if it would say nothing new."""
+        deciding = (said.topic_id, said.leader, said.leader_epoch, said.isr, at.incarnation)
+        growing = () if said.high_watermark is None else (said.high_watermark,)
+        thinning = self._metadata if source == "metadata" else self._claims
+        due = thinning.is_due(said.place, at_ns=at.observed_ns, deciding=deciding, growing=growing)
+        if not due and at.snapshot is None:
+            return None
+        return _row(
+            "leadership",
+            topic=said.place[0],
+            topic_id=said.topic_id,
+            partition=said.place[1],
+            asked_ns=at.asked_ns,
+            observed_ns=at.observed_ns,
+            source=source,
+            observer=self.node,
+            incarnation=at.incarnation,
+            leader=said.leader,
+            leader_epoch=said.leader_epoch,
+            isr=None if said.isr is None else list(said.isr),
+            high_watermark=said.high_watermark,
+        )
+
+    def replica(
+        self, place: Place, end: int | None, *, ends: ReplicaEnds | None, at: Moment
+    ) -> Row | None:
+        """Return a row of `replica_states`, or None if it would say nothing new."""
+        high = ends.high_watermark if ends else None
+        stable = ends.last_stable_offset if ends and ends.last_stable_offset >= 0 else None
+        start = ends.log_start_offset if ends and ends.log_start_offset >= 0 else None
+        due = self._replicas.is_due(
+            place,
+            at_ns=at.observed_ns,
+            deciding=(at.incarnation, start, high is None, end is None),
+            growing=tuple(-1 if number is None else number for number in (end, high, stable)),
+        )
+        if not due and at.snapshot is None:
+            return None
+        return _row(
+            "replica_states",
+            topic=place[0],
+            topic_id=self.topic_ids[place[0]],
+            partition=place[1],
+            observed_ns=at.observed_ns,
+            snapshot=at.snapshot,
+            node=self.node,
+            incarnation=at.incarnation,
+            log_start_offset=start,
+            log_end_offset=end,
+            high_watermark=high,
+            high_watermark_source=None if high is None else "fetch",
+            high_watermark_ns=None if high is None else at.observed_ns,
+            last_stable_offset=stable,
+        )
+
+    def quorum(self, state: QuorumState, at: Moment) -> Row | None:
+        """Return a row of `quorum_states`, or None if it would say nothing new."""
+        due = self._quorum.is_due(
+            "quorum",
+            at_ns=at.observed_ns,
+            deciding=(state.role, state.epoch, state.leader, at.incarnation),
+            growing=(state.high_watermark,),
+        )
+        if not due and at.snapshot is None:
+            return None
+        return _row(
+            "quorum_states",
+            observed_ns=at.observed_ns,
+            node=self.node,
+            incarnation=at.incarnation,
+            role=state.role,
+            epoch=state.epoch,
+            leader=state.leader,
+            high_watermark=state.high_watermark,
+            log_end_offset=state.log_end_offset,
+        )
+
+
+def _row(table: str, **values: object) -> Row:
+    return tuple(values.get(name) for name in LIVE[table].names)
