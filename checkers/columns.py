@@ -1,6 +1,7 @@
 """Columns of Arrow tables as numpy arrays, and the few set operations that kernels share."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,3 +71,29 @@ def repeated(ordered: Ints) -> Ints:
 def stack(columns: Sequence[Ints]) -> Ints:
     """Return columns end to end."""
     return np.concatenate([np.asarray(column, dtype=np.int64) for column in columns])
+
+
+def rows_at(table: pa.Table, name: str, at: Ints) -> "pa.Array[Any]":
+    """Return a column's values at some rows, null where the row is -1."""
+    rows = pa.array(at, pa.int64(), mask=at < 0)
+    return table[name].combine_chunks().take(rows)
+
+
+def take(table: pa.Table, at: Ints) -> pa.Table:
+    """Return some rows of a table, in the order given."""
+    return table.take(pa.array(at, pa.int64()))
+
+
+def repeat(word: str, times: int) -> "pa.StringArray":
+    """Return a column that says the same in every row."""
+    return pa.array([word] * times, pa.string())
+
+
+def nullable(numbers: Ints) -> "pa.Int64Array":
+    """Return integers as an Arrow column, null where they are `NONE`."""
+    return pa.array(numbers, pa.int64(), mask=numbers == NONE)
+
+
+def schema_of(**columns: pa.DataType) -> pa.Schema:
+    """Return a schema of nullable columns, in the order given."""
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])

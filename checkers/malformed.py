@@ -54,7 +54,9 @@ def _out_of_turn(ops: pa.Table) -> list[_Flaw]:
     follows = process[1:] == process[:-1]
     after_info = follows & _seen_before(unknown, process)[1:]
     overlap = follows & ~after_info & ((ended[:-1] > begun[1:]) | (ended[:-1] < 0))
-    late = [(int(row) + 1, "follows an op of unknown outcome in") for row in np.flatnonzero(after_info)]
+    late = [
+        (int(row) + 1, "follows an op of unknown outcome in") for row in np.flatnonzero(after_info)
+    ]
     open_ = [(int(row) + 1, "was invoked during another op of") for row in np.flatnonzero(overlap)]
     return [
         (int(op_ids[row]), f"op {op_ids[row]} {what} process {process[row]}")

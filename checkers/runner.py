@@ -5,14 +5,16 @@ must make the verdict unknown rather than end the pipeline.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from checkers.group import Group
 from checkers.protocol import Checker, Labels, Scope
 from checkers.registry import CHECKERS
 from results.record.verdict import Anomaly
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +45,19 @@ def run_checkers(group: Group, checkers: Sequence[Checker] = CHECKERS) -> list[C
     ]
 
 
-def _run(checker: Checker, group: Group) -> CheckResult:
+def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:
+    """Return what some work on a group gives; if it crashes, a result that says so."""
     try:
-        found = checker.check(group)
+        return work(group)
     except Exception as crash:  # noqa: BLE001 - see the module's docstring
         where = f"{group.place}: " if group.topic else ""
-        error = f"{where}{type(crash).__name__}: {crash}"
-        return CheckResult(name=checker.name, rows=0, error=error)
+        return CheckResult(name=name, rows=0, error=f"{where}{type(crash).__name__}: {crash}")
+
+
+def _run(checker: Checker, group: Group) -> CheckResult:
+    found = guarded(checker.name, group, checker.check)
+    if isinstance(found, CheckResult):
+        return found
     return CheckResult(
         name=checker.name,
         rows=found.rows,

@@ -1,0 +1,25 @@
+"""What an engine of the pipeline does, and how it fails."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from checkers.examine import Piece
+from checkers.facts import RunFacts
+from checkers.ingest import Problem, Tables, Unit
+
+
+class EngineError(Exception):
+    """An engine that cannot work here, in one sentence with the remedy."""
+
+
+class Engine(Protocol):
+    """Does the work of the pipeline, somewhere."""
+
+    name: str
+
+    def ingest(self, units: Sequence[Unit]) -> Iterable[tuple[Unit, Tables, list[Problem]]]:
+        """Return the tables of each unit."""
+
+    def examine(self, runs: Mapping[Path, RunFacts]) -> Iterable[Piece]:
+        """Return the results of each group of the runs, in any order."""

@@ -1,0 +1,111 @@
+"""Everything that is worked out from one group: checks and statistics, ready to travel.
+
+Both engines call `examine` for each group, and `gathered` once for what came back: so they cannot
+differ in more than where the work is done.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from checkers.facts import RunFacts
+from checkers.group import group_of
+from checkers.judge import Place
+from checkers.runner import CheckResult, dump_result, guarded, parse_result, run_checkers
+from checkers.statistics import STATISTICS, partition_statistics, run_statistics
+
+CHECK, STATISTIC = "check", "statistic"
+RUN: Place = ("", "", -1)
+"""The place of a whole run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One result of one group.
+
+    Attributes:
+        run_id: As recorded in the tables.
+        topic, topic_id, partition: Which group; empty and -1 for the whole run.
+        kind: `CHECK` (the payload is a result in JSON) or `STATISTIC` (an Arrow IPC stream).
+        name: Of the checker or the statistic.
+        payload: See `kind`.
+    """
+
+    run_id: str
+    topic: str
+    topic_id: str
+    partition: int
+    kind: str
+    name: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """All results of one run.
+
+    Attributes:
+        checks: By place.
+        statistics: Every table of `STATISTICS`, rows by place.
+    """
+
+    checks: Mapping[Place, list[CheckResult]]
+    statistics: Mapping[str, pa.Table]
+
+
+def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> list[Piece]:
+    """Check one group, and work out its statistics.
+
+    Args:
+        facts: The run's context.
+        tables: The group's rows by table.
+        place: Which group; partition -1 for the tables without a partition.
+    """
+    topic, topic_id, partition = place
+    group = group_of(facts, tables, topic=topic, topic_id=topic_id, partition=partition)
+    work = run_statistics if partition < 0 else partition_statistics
+    results = run_checkers(group)
+    figures = guarded("statistics", group, work)
+    if isinstance(figures, CheckResult):
+        results, figures = [*results, figures], {}
+    payloads = [(CHECK, each.name, dump_result(each).encode()) for each in results]
+    payloads += [(STATISTIC, name, pack(table)) for name, table in figures.items()]
+    return [
+        Piece(
+            run_id=facts.recorded_id, topic=topic, topic_id=topic_id, partition=partition,
+            kind=kind, name=name, payload=payload,
+        )
+        for kind, name, payload in payloads
+    ]  # fmt: skip
+
+
+def gathered(pieces: Iterable[Piece]) -> Gathered:
+    """Put the pieces of one run together, in the order of their places."""
+    checks: defaultdict[Place, list[CheckResult]] = defaultdict(list)
+    parts: dict[str, list[pa.Table]] = {
+        name: [schema.empty_table()] for name, schema in STATISTICS.items()
+    }
+    for piece in sorted(pieces, key=lambda each: (each.topic, each.partition, each.topic_id)):
+        if piece.kind == STATISTIC:
+            parts[piece.name].append(unpack(piece.payload))
+        else:
+            place = (piece.topic, piece.topic_id, piece.partition)
+            checks[place].append(parse_result(piece.payload.decode()))
+    tables = {name: pa.concat_tables(each).combine_chunks() for name, each in parts.items()}
+    return Gathered(checks=dict(checks), statistics=tables)
+
+
+def pack(table: pa.Table) -> bytes:
+    """Return a table as the bytes of an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(payload: bytes) -> pa.Table:
+    """Return the table that `pack` wrote."""
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()

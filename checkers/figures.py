@@ -1,0 +1,92 @@
+"""The figures of a verdict, from the statistics of a run."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pyarrow as pa
+
+from checkers.facts import RunFacts
+from results.record.clock import NS_PER_S
+from results.record.terms import Outcome
+
+
+def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, object]:
+    """Return what `verdict.json` has as `stats`.
+
+    Args:
+        facts: The run's context.
+        statistics: Every table of `STATISTICS` by name.
+    """
+    return {
+        **_ops(statistics["totals"]),
+        **_faults(statistics["faults"]),
+        **_rate(facts, statistics["offered"]),
+        "phases_s": _phases(facts),
+        "unavailable_s": _longest_unavailable_s(statistics["availability"]),
+        "elections": _elections(statistics["leaders"]),
+    }
+
+
+def _ops(totals: pa.Table) -> dict[str, object]:
+    ops: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    messages: Counter[str] = Counter()
+    latency: dict[str, object] = {}
+    for row in totals.to_pylist():
+        f = row["f"] or "?"
+        ops[f][row["outcome"]] = row["count"]
+        messages[f] += row["messages"] or 0
+        if row["outcome"] == Outcome.OK.value:
+            latency[f] = {key: row[f"{key}_ms"] for key in ("p50", "p99", "max")}
+    return {"ops": dict(ops), "messages": dict(messages), "latency_ms": latency}
+
+
+def _faults(faults: pa.Table) -> dict[str, object]:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in faults.to_pylist():
+        kind = counts[row["kind"] or "?"]
+        kind["scheduled"] += 1
+        kind["confirmed"] += row["confirmed_ns"] is not None
+        kind["healed"] += row["healed_ns"] is not None
+    return {"faults": {kind: dict(counts[kind]) for kind in sorted(counts)}}
+
+
+def _rate(facts: RunFacts, offered: pa.Table) -> dict[str, object]:
+    rows = offered.to_pylist()
+    total = {name: sum(row[name] for row in rows) for name in offered.column_names}
+    calm = total["calm_offered"]
+    held = round(100 * (calm - total["calm_missed"]) / calm, 2) if calm else None
+    return {
+        "rate": {
+            "planned_per_s": facts.plan.rate,
+            "offered": total["offered"],
+            "missed": total["missed"],
+            "held_outside_of_faults_percent": held,
+        }
+    }
+
+
+def _phases(facts: RunFacts) -> dict[str, float]:
+    """Seconds from each milestone to the next one, named by the former."""
+    stones = facts.milestones
+    return {
+        one.name: round((other.at_ns - one.at_ns) / NS_PER_S, 3) for one, other in pairwise(stones)
+    }
+
+
+def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
+    """For each partition the longest time in which sends were tried and none came out ok."""
+    longest: dict[str, int] = {}
+    current: Counter[str] = Counter()
+    for row in availability.to_pylist():
+        place = f"{row['topic']}/{row['partition']}"
+        current[place] = 0 if row["ok"] else current[place] + 1
+        longest[place] = max(longest.get(place, 0), current[place])
+    return longest
+
+
+def _elections(leaders: pa.Table) -> int:
+    """How many times a partition was seen to get another leader or epoch after its first."""
+    led = [row for row in leaders.to_pylist() if row["leader"] >= 0]
+    places = {(row["topic"], row["topic_id"], row["partition"]) for row in led}
+    return len(led) - len(places)

@@ -1,0 +1,36 @@
+"""What the configuration of a run promises, in sentences for people."""
+
+from checkers.facts import RunFacts
+
+
+def guarantees(facts: RunFacts) -> tuple[str, ...]:
+    """Return a sentence for each promise that the plan's settings make or give up."""
+    return (_acks(facts), _unclean(facts), _duplicates(facts))
+
+
+def _acks(facts: RunFacts) -> str:
+    plan = facts.plan
+    if facts.no_acks:
+        return "acks=0: nothing is ever acknowledged, so every message may be lost"
+    if facts.weak_acks:
+        return "acks=1: the leader alone vouches for a message; losing the leader may lose it"
+    held = f"acks=all with min.insync.replicas {plan.min_insync} of {plan.replication}"
+    spare = plan.min_insync - 1
+    if spare <= 0:
+        return f"{held}: an acknowledged message is in every in-sync replica, which may be only one"
+    brokers = "one broker" if spare == 1 else f"{spare} brokers"
+    return f"{held}: an acknowledged message survives the loss of {brokers}"
+
+
+def _unclean(facts: RunFacts) -> str:
+    if facts.plan.unclean_elections:
+        return "unclean elections are on: a replica that lacks messages may become the leader"
+    return "unclean elections are off: only an in-sync replica becomes the leader"
+
+
+def _duplicates(facts: RunFacts) -> str:
+    if facts.idempotent:
+        return "producers are idempotent: a message that is sent again is stored once"
+    if facts.retries:
+        return "producers retry and are not idempotent: a message may be stored twice"
+    return "producers never send a message again: each is stored at most once"

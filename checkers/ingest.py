@@ -1,0 +1,302 @@
+"""From the files of one unit to complete tables; a unit is one writer's streams, or one node's files.
+
+Both engines call this, in this process or in Spark's tasks. Live streams tell an invocation and a
+completion apart; here they are joined, what stayed open is closed with `info`, and ops are copied
+onto their sends and polls. A stream that ends without its end mark, or that cannot be read, is told
+as a `Problem`, never raised: a broken record must come out as unknown.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    first_match,
+    ints,
+    nullable,
+    repeat,
+    rows_at,
+    stack,
+    take,
+)
+from results.record.stream import STREAM_SUFFIX, table_of
+from results.record.tables import LIVE, TABLES
+from results.record.terms import OUTCOME_RANK, Outcome
+
+_END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
+           MemoryError, NotImplementedError)  # fmt: skip
+"""What reading hostile bytes raises."""
+_MOP_BITS = 32
+_RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something of the record that could not be read.
+
+    Attributes:
+        unit: Of what: a writer, or a node.
+        sentence: For people.
+        cut: Whether a live stream lacks its end, so that rows may be missing.
+    """
+
+    unit: str
+    sentence: str
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What one task of ingest reads.
+
+    Attributes:
+        run_id: Of the run; becomes a column.
+        name: The writer, or the node.
+        folder: `record/live`, or `nodes/<node>`.
+        snapshot: What a node's files are; empty for a writer's streams.
+    """
+
+    run_id: str
+    name: str
+    folder: Path
+    snapshot: str = ""
+
+
+Tables = dict[str, pa.Table]
+NodeReader = Callable[[Unit, list[Problem]], Iterable[tuple[str, pa.RecordBatch]]]
+"""Reads a node's files; yields batches of tables without `run_id`, and notes problems."""
+
+
+def live_units(run_id: str, live: Path) -> list[Unit]:
+    """Return a unit for each writer that has streams in `record/live`."""
+    writers = {_writer(path) for path in live.glob(f"*{STREAM_SUFFIX}")} if live.is_dir() else set()
+    return [Unit(run_id=run_id, name=writer, folder=live) for writer in sorted(writers)]
+
+
+def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
+    """Return a unit for each node whose files were kept."""
+    folders = sorted(path for path in nodes.iterdir() if path.is_dir()) if nodes.is_dir() else []
+    return [Unit(run_id=run_id, name=path.name, folder=path, snapshot=snapshot) for path in folders]
+
+
+def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
+    """Return the complete tables of a unit, and what of it could not be read."""
+    problems: list[Problem] = []
+    try:
+        if unit.snapshot:
+            tables = _node_tables(unit, read_node, problems)
+        else:
+            tables = completed(_read_streams(unit, problems))
+        return {
+            name: _with_run(name, table, unit.run_id) for name, table in tables.items()
+        }, problems
+    except _BROKEN as broken:
+        sentence = f"{unit.name}: {type(broken).__name__}: {broken}"
+        return {}, [*problems, Problem(unit=unit.name, sentence=sentence, cut=not unit.snapshot)]
+
+
+def completed(streams: Mapping[str, pa.Table]) -> Tables:
+    """Join invocations with completions, and copy ops onto what they sent and read.
+
+    Args:
+        streams: Tables of `LIVE` by name, of one writer; absent ones are empty.
+
+    Returns:
+        Tables of `TABLES`, but for `run_id`.
+    """
+    live = {name: streams.get(name, schema.empty_table()) for name, schema in LIVE.items()}
+    sends = _sends(live["send_invocations"], live["send_completions"])
+    answered = np.isin(*_part_keys(sends, live["send_completions"]))
+    ops = _ops(live["op_invocations"], live["op_completions"], sends, answered)
+    ops = ops.append_column("messages", pa.array(_messages(ops, sends, live["polled"]), pa.int64()))
+    tables = {name: live[name] for name in LIVE if name in TABLES}
+    tables["faults"] = _last_of_each(live["faults"], "fault_id")
+    tables["ops"] = ops
+    tables["sends"] = _with_op(sends, ops, ("process", "phase", "invoke_ns", "complete_ns"))
+    copies = ("process", "phase", "invoke_ns", "complete_ns", "outcome")
+    tables["polls"] = _with_op(live["polled"], ops, copies)
+    return tables
+
+
+def combined(parts: Iterable[Tables]) -> Tables:
+    """Return every table of the record, the parts of it end to end."""
+    gathered: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
+    for part in parts:
+        for name, table in part.items():
+            gathered[name].append(table)
+    return {
+        name: pa.concat_tables([TABLES[name].empty_table(), *tables])
+        for name, tables in gathered.items()
+    }
+
+
+def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
+    """Give rows without a topic_id that of their topic: logs and old requests name topics only.
+
+    Args:
+        table: Rows of a node or an observer.
+        ids: By topic; without those that were created more than once.
+    """
+    if "topic_id" not in table.column_names or not table["topic_id"].null_count or not ids:
+        return table
+    names = table["topic"].combine_chunks()
+    at = pc.index_in(names, value_set=pa.array(list(ids), pa.string()))
+    known = pa.array(list(ids.values()), pa.string()).take(at)
+    filled = pc.coalesce(table["topic_id"].combine_chunks(), known)
+    return table.set_column(table.column_names.index("topic_id"), "topic_id", filled)
+
+
+def read_live(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the whole and sound batches of a stream.
+
+    Raises:
+        OSError, pa.ArrowException: The stream does not end with its end mark, or is broken.
+    """
+    with path.open("rb") as file, pa.ipc.open_stream(file) as reader:
+        for batch in reader:
+            batch.validate(full=True)
+            yield batch
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        file.seek(max(0, size - len(_END_MARK)))
+        if file.read() != _END_MARK:
+            raise OSError("it has no end mark")
+
+
+def _writer(path: Path) -> str:
+    return path.name.removesuffix(STREAM_SUFFIX).partition(".")[2]
+
+
+def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
+    streams: Tables = {}
+    for path in sorted(unit.folder.glob(f"*.{unit.name}{STREAM_SUFFIX}")):
+        name = table_of(path)
+        if name not in LIVE or _writer(path) != unit.name:
+            continue
+        batches: list[pa.RecordBatch] = []
+        try:
+            for batch in read_live(path):
+                batches.append(batch.cast(LIVE[name]))  # noqa: PERF401 - what came before a break counts
+        except _BROKEN as broken:
+            sentence = f"the stream {path.name} is cut: {broken}"
+            problems.append(Problem(unit=unit.name, sentence=sentence, cut=True))
+        streams[name] = pa.Table.from_batches(batches, schema=LIVE[name])
+    return streams
+
+
+def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> Tables:
+    batches: dict[str, list[pa.RecordBatch]] = {}
+    try:
+        for name, batch in read_node(unit, problems):
+            batches.setdefault(name, []).append(batch)
+    except _BROKEN as broken:
+        sentence = f"the files of {unit.name} cannot be read: {broken}"
+        problems.append(Problem(unit=unit.name, sentence=sentence))
+    return {name: pa.Table.from_batches(rows) for name, rows in batches.items()}
+
+
+def _with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
+    """Add `run_id`, and bring the columns into the table's order and types."""
+    schema = TABLES[name]
+    columns = [
+        repeat(run_id, table.num_rows)
+        if field.name == "run_id"
+        else table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _ranks(table: pa.Table, name: str = "outcome") -> Ints:
+    """Return outcomes as 0 ok, 1 fail, 2 info; null, and anything else, is info."""
+    words = pa.array([str(word) for word in _RANKED], pa.string())
+    found = pc.index_in(table[name].combine_chunks(), value_set=words)
+    return np.asarray(
+        found.fill_null(OUTCOME_RANK[Outcome.INFO]).to_numpy(zero_copy_only=False), np.int64
+    )
+
+
+def _words(ranks: Ints) -> "pa.StringArray":
+    return pa.array([str(_RANKED[rank]) for rank in ranks.tolist()], pa.string())
+
+
+def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:
+    at = first_match(*_part_keys(invoked, done))
+    unknown = np.full(len(at), OUTCOME_RANK[Outcome.INFO], dtype=np.int64)
+    ranks = np.where(at < 0, unknown, _ranks(done)[np.maximum(at, 0)]) if done.num_rows else unknown
+    offsets = np.where(at < 0, NONE, _at(done, "offset", at))
+    acked = np.where(at < 0, 0, _at(done, "acked", at)) == 1
+    columns: dict[str, pa.Array[Any]] = {
+        "offset": nullable(np.maximum(offsets, NONE)),
+        "outcome": _words(ranks),
+        "acked": pa.array(acked, pa.bool_()),
+        "error": rows_at(done, "error", at),
+    }
+    for name, column in columns.items():
+        invoked = invoked.append_column(name, column)
+    return invoked
+
+
+def _at(table: pa.Table, name: str, at: Ints) -> Ints:
+    """Return an integer column at some rows; anything where the row is -1."""
+    column = ints(table, name)
+    return column[np.maximum(at, 0)] if len(column) else np.full(len(at), NONE, dtype=np.int64)
+
+
+def _part_keys(parts: pa.Table, others: pa.Table) -> tuple[Ints, Ints]:
+    """Number the (op_id, mop) of two tables alike."""
+    count = parts.num_rows
+    _, op = np.unique(stack([ints(parts, "op_id"), ints(others, "op_id")]), return_inverse=True)
+    mop = stack([ints(parts, "mop"), ints(others, "mop")])
+    keys = (op.astype(np.int64) << _MOP_BITS) + mop
+    return keys[:count], keys[count:]
+
+
+def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> pa.Table:
+    op_ids, done_ids = ints(invoked, "op_id"), ints(done, "op_id")
+    at = first_match(op_ids, done_ids)
+    ops = invoked
+    for name in ("complete_ns", "outcome", "error"):
+        ops = ops.append_column(name, rows_at(done, name, at))
+    left_over = np.setdiff1d(np.arange(len(done_ids)), at)  # Of no op, or a second one.
+    strays = take(done, left_over)
+    ops = pa.concat_tables([ops, strays], promote_options="default")
+    ranks = _ranks(ops)
+    home = first_match(ints(sends, "op_id"), ints(ops, "op_id"))
+    parts = answered & (home >= 0)
+    np.maximum.at(ranks, home[parts], _ranks(sends)[parts])
+    return ops.set_column(ops.column_names.index("outcome"), "outcome", _words(ranks))
+
+
+def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table) -> Ints:
+    op_ids = ints(ops, "op_id")
+    counts = np.zeros(len(op_ids), dtype=np.int64)
+    for parts in (sends, polled):
+        home = first_match(ints(parts, "op_id"), op_ids)
+        np.add.at(counts, home[home >= 0], 1)
+    return counts
+
+
+def _with_op(parts: pa.Table, ops: pa.Table, names: tuple[str, ...]) -> pa.Table:
+    at = first_match(ints(parts, "op_id"), ints(ops, "op_id"))
+    for name in names:
+        parts = parts.append_column(name, rows_at(ops, name, at))
+    return parts
+
+
+def _last_of_each(table: pa.Table, key: str) -> pa.Table:
+    """Return the last row of each key: rows are written again at each step of their lives."""
+    keys = ints(table, key)
+    _, last = np.unique(keys[::-1], return_index=True)
+    return take(table, np.sort(len(keys) - 1 - last))

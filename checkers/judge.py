@@ -1,0 +1,285 @@
+"""Weighs what the checkers found: allowed or not, trusted or not, and so the verdict.
+
+Everything is reported, whoever judges; a judge only decides what counts. `contract` allows what the
+plan asked for (see `record-and-verdict`'s table), `strict` only what is always allowed, `jepsen`
+knows Jepsen's kinds only, and allows what Jepsen does.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.facts import RunFacts
+from checkers.guarantees import guarantees
+from checkers.protocol import Checker, Excuse, Premise
+from checkers.registry import CHECKERS
+from checkers.runner import CheckResult
+from results.record.terms import AnomalyClass, Judge, Validity
+from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Example, Verdict
+
+Place = tuple[str, str, int]
+"""(topic, topic_id, partition); empty and -1 for a whole run."""
+
+_CONTRACT: Mapping[str, frozenset[str]] = {
+    Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
+    Excuse.ACKS: frozenset({
+        "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
+        "int-send-skip", "ack-mismatch", "inconsistent-offsets",
+    }),
+    Excuse.UNCLEAN: frozenset({
+        "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
+        "int-send-skip", "ack-mismatch", "inconsistent-offsets", "poll-skip", "uncommitted-read",
+        "incomplete-leader", "committed-truncation", "high-watermark-regression",
+        "log-divergence",
+    }),
+    Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
+}  # fmt: skip
+"""What each row of the contract's table allows; a checker notes the rows that fit the case."""
+
+_JEPSENS = frozenset({
+    "duplicate", "inconsistent-offsets", "lost-write", "unseen", "G1a", "poll-skip",
+    "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",
+    "int-send-skip", "int-nonmonotonic-send", "precommitted-read", "G0", "G0-process",
+    "G0-realtime", "G1c", "G1c-process", "G1c-realtime",
+})  # fmt: skip
+
+_PREMISE_SENTENCES = {
+    Premise.WELL_FORMED.value: "the history is malformed",
+    Premise.WHOLE_RECORD.value: "a stream of the record is cut, so that rows may be missing",
+    Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
+    Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
+}
+
+
+@dataclass(slots=True)
+class _Tally:
+    anomaly_class: AnomalyClass
+    count: int = 0
+    allowed: int = 0
+    trusted: int = 0
+    weighty: int = 0
+    broken: set[str] = field(default_factory=set)
+    examples: list[Example] = field(default_factory=list)
+
+
+def weigh(
+    facts: RunFacts,
+    results: Mapping[Place, Sequence[CheckResult]],
+    *,
+    judge: Judge,
+    engine: str,
+    stats: Mapping[str, object],
+) -> Verdict:
+    """Return the verdict on a run.
+
+    Args:
+        facts: The run's context.
+        results: What the checkers said, by place.
+        judge: Who judges.
+        engine: Which engine ran the checkers.
+        stats: Figures for people, as they are.
+    """
+    malformed = any(
+        each.name == "malformed-history" and each.anomalies
+        for group in results.values()
+        for each in group
+    )
+    tallies = _tallies(results, judge, malformed=malformed)
+    checked = _checked(facts, results)
+    doubts = (
+        *facts.problems,
+        *_shortfalls(facts),
+        *_crashes(results),
+        *_unchecked(facts, results, checked),
+        *_harness_doubts(tallies),
+        *_untrusted(tallies),
+    )
+    return Verdict(
+        run_id=facts.run_id,
+        valid=_validity(tallies, doubts),
+        judge=judge.value,
+        engine=engine,
+        anomalies={name: _summary(tallies[name]) for name in sorted(tallies)},
+        unknown_because=tuple(dict.fromkeys(doubts)),
+        guarantees=guarantees(facts),
+        checked=checked,
+        stats=dict(stats),
+    )
+
+
+def allowed(name: str, excuses: Iterable[str], judge: Judge) -> str | None:
+    """Return why a judge allows an anomaly, None if it does not."""
+    if name in _CONTRACT[Excuse.ALWAYS]:
+        return Excuse.ALWAYS.value
+    match judge:
+        case Judge.STRICT:
+            return None
+        case Judge.JEPSEN:
+            return None if name in _JEPSENS else "not one of Jepsen's kinds"
+        case Judge.CONTRACT:
+            fitting = (row for row in excuses if name in _CONTRACT.get(row, frozenset()))
+            return next(fitting, None)
+
+
+def _tallies(
+    results: Mapping[Place, Sequence[CheckResult]], judge: Judge, *, malformed: bool
+) -> dict[str, _Tally]:
+    tallies: dict[str, _Tally] = {}
+    for place in sorted(results):
+        for result in results[place]:
+            if result.anomalies:
+                checker = _checker(result.name)
+                tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
+                failed = malformed and Premise.WELL_FORMED in checker.premises
+                _add(tally, result, judge, (Premise.WELL_FORMED.value,) if failed else ())
+    for tally in tallies.values():
+        tally.examples.sort(key=lambda each: (each.topic, each.partition, each.offset))
+    return tallies
+
+
+def _add(tally: _Tally, result: CheckResult, judge: Judge, failed: tuple[str, ...]) -> None:
+    harness = tally.anomaly_class is AnomalyClass.HARNESS
+    for anomaly in result.anomalies:
+        broken = (*anomaly.broken_premises, *failed)
+        why = None if harness else allowed(result.name, anomaly.excuses, judge)
+        _count(tally, 1, broken, is_allowed=why is not None)
+        tally.examples.append(_example(anomaly, why, broken))
+    for (excuses, noted), count in result.beyond:
+        why = None if harness else allowed(result.name, excuses, judge)
+        _count(tally, count, (*noted, *failed), is_allowed=why is not None)
+
+
+def _count(tally: _Tally, count: int, broken: tuple[str, ...], *, is_allowed: bool) -> None:
+    tally.count += count
+    tally.allowed += count * is_allowed
+    tally.trusted += count * (not broken)
+    if not is_allowed:
+        tally.weighty += count * (not broken)
+        tally.broken |= set(broken)
+
+
+def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Example:
+    doubt = "; ".join(_PREMISE_SENTENCES[premise] for premise in broken)
+    return Example(
+        sentence=anomaly.sentence,
+        evidence=anomaly.evidence,
+        topic=anomaly.topic,
+        topic_id=anomaly.topic_id,
+        partition=anomaly.partition,
+        offset=anomaly.offset,
+        allowed=why is not None,
+        trusted=not broken,
+        why="; ".join(part for part in (why and f"allowed: {why}", doubt) if part),
+    )
+
+
+def _summary(tally: _Tally) -> AnomalySummary:
+    return AnomalySummary(
+        anomaly_class=tally.anomaly_class,
+        count=tally.count,
+        allowed=tally.allowed,
+        trusted=tally.trusted,
+        examples=tuple(tally.examples[:MAX_EXAMPLES]),
+    )
+
+
+def _validity(tallies: Mapping[str, _Tally], doubts: Sequence[str]) -> Validity:
+    judged = [each for each in tallies.values() if each.anomaly_class is not AnomalyClass.HARNESS]
+    if any(tally.weighty for tally in judged):
+        return Validity.INVALID
+    return Validity.UNKNOWN if doubts else Validity.VALID
+
+
+def _checked(
+    facts: RunFacts, results: Mapping[Place, Sequence[CheckResult]]
+) -> dict[str, int | None]:
+    rows: defaultdict[str, int] = defaultdict(int)
+    for group in results.values():
+        for result in group:
+            rows[result.name] += result.rows
+    names = sorted({checker.name for checker in CHECKERS})
+    applied = {checker.name for checker in CHECKERS if checker.applies(facts)}
+    return {name: rows[name] if name in applied else None for name in names}
+
+
+def _unchecked(
+    facts: RunFacts,
+    results: Mapping[Place, Sequence[CheckResult]],
+    checked: Mapping[str, int | None],
+) -> list[str]:
+    """Checks that the plan promised and that had nothing to look at, as a whole or somewhere."""
+    seen = {(topic, partition) for topic, _, partition in results}
+    sentences = [
+        f"nothing was recorded of {topic}/{partition}"
+        for topic, partition in facts.plan.topic_partitions
+        if (topic, partition) not in seen
+    ]
+    sentences += [
+        f"there was nothing to check for {name}" for name, rows in checked.items() if rows == 0
+    ]
+    somewhere = [name for name, rows in checked.items() if rows]
+    for name in somewhere:
+        partitions = [place for place in sorted(results) if place[2] >= 0]
+        gaps = [place for place in partitions if _gap(results[place], name)]
+        if gaps:
+            places = ", ".join(f"{topic}/{partition}" for topic, _, partition in gaps)
+            sentences.append(f"there was nothing to check for {name} in {places}")
+    return sentences
+
+
+def _gap(group: Sequence[CheckResult], name: str) -> bool:
+    """Tell if a partition that was written to gave a check nothing to look at."""
+    rows = {each.name: each.rows for each in group}
+    return bool(rows.get("malformed-history")) and rows.get(name) == 0
+
+
+def _shortfalls(facts: RunFacts) -> list[str]:
+    """What the run did not get to, by its milestones."""
+    sentences = []
+    if facts.milestone("stopped") is None:
+        last = facts.milestones[-1].name if facts.milestones else "none"
+        sentences.append(
+            "the run ended before its brokers were stopped, so that there is no final log"
+            f" (its last milestone: {last})"
+        )
+    for name, what in (
+        ("healed", "not every fault was healed"),
+        ("recovered", "not every partition got a leader and a full ISR back"),
+    ):
+        reached = facts.milestone(name)
+        if reached is not None and "failed" in reached.detail:
+            sentences.append(f"{what}: {reached.detail['failed']}")
+    return sentences
+
+
+def _crashes(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
+    return [
+        f"the checker of {result.name} crashed: {result.error}"
+        for place in sorted(results)
+        for result in results[place]
+        if result.error is not None
+    ]
+
+
+def _harness_doubts(tallies: Mapping[str, _Tally]) -> list[str]:
+    sentences = []
+    for name in sorted(tallies):
+        tally = tallies[name]
+        if tally.anomaly_class is AnomalyClass.HARNESS:
+            shown = [example.sentence for example in tally.examples[:3]]
+            more = f" (and {tally.count - len(shown)} more)" if tally.count > len(shown) else ""
+            sentences.append(f"{name}: {'; '.join(shown)}{more}")
+    return sentences
+
+
+def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
+    return [
+        f"{name} cannot be trusted: {_PREMISE_SENTENCES[premise]}"
+        for name in sorted(tallies)
+        for premise in sorted(tallies[name].broken)
+        if tallies[name].anomaly_class is not AnomalyClass.HARNESS
+    ]
+
+
+def _checker(name: str) -> Checker:
+    return next(checker for checker in CHECKERS if checker.name == name)

@@ -1,0 +1,114 @@
+"""From folders of runs to verdicts: the pipeline's entry."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from checkers.engine import Engine, EngineError
+from checkers.examine import RUN, Piece, examine, gathered
+from checkers.facts import RunFacts
+from checkers.figures import figures
+from checkers.ingest import Problem, Tables
+from checkers.judge import weigh
+from checkers.spark.local import LocalEngine
+from checkers.stored import load_facts, needs_ingest, units_of, write_statistics, write_tables
+from results.record.paths import RunPaths
+from results.record.terms import Judge
+from results.record.verdict import Verdict
+
+ENGINES = ("spark", "local")
+
+
+def judge_runs(
+    roots: Sequence[Path],
+    *,
+    judge: Judge | None = None,
+    engine: str = "spark",
+    spark_master: str | None = None,
+    reingest: bool = False,
+) -> list[Verdict]:
+    """Judge runs, all in the same few jobs: ingest what was not, check, work out statistics.
+
+    Writes `record/*.parquet` and `statistics/*.parquet` of the runs; verdicts are the caller's.
+
+    Args:
+        roots: The folders of the runs.
+        judge: Who judges; None: whom each plan names.
+        engine: One of `ENGINES`.
+        spark_master: Where Spark runs (`local[2]`, `spark://...`, or `sc://...` for a remote one).
+        reingest: Work the tables out again though they are there.
+
+    Returns:
+        A verdict for each root, in their order.
+
+    Raises:
+        EngineError: The engine cannot work here.
+    """
+    with _started(engine, spark_master) as worker:
+        _ingest([root for root in roots if reingest or needs_ingest(RunPaths(root))], worker)
+        facts = {root: load_facts(root) for root in roots}
+        verdicts: dict[Path, Verdict] = {}
+        for batch in _apart(facts):
+            verdicts |= _judge_batch(batch, worker, judge)
+    return [verdicts[root] for root in roots]
+
+
+def _started(engine: str, spark_master: str | None) -> AbstractContextManager[Engine]:
+    if engine == "local":
+        return LocalEngine()
+    if engine != "spark":
+        raise EngineError(f"the engine {engine!r} is none of {', '.join(ENGINES)}")
+    from checkers.spark.engine import spark_engine  # noqa: PLC0415 - only who uses Spark pays for it
+
+    return spark_engine(spark_master)
+
+
+def _ingest(roots: Sequence[Path], worker: Engine) -> None:
+    paths = {RunPaths(root).run_id: RunPaths(root) for root in roots}
+    units = [unit for each in paths.values() for unit in units_of(each)]
+    parts: dict[str, list[Tables]] = {run_id: [] for run_id in paths}
+    problems: dict[str, list[Problem]] = {run_id: [] for run_id in paths}
+    for unit, tables, found in worker.ingest(units) if units else ():
+        parts[unit.run_id].append(tables)
+        problems[unit.run_id] += found
+    for run_id, each in paths.items():
+        write_tables(each, parts[run_id], problems[run_id])
+
+
+def _apart(facts: Mapping[Path, RunFacts]) -> Iterator[dict[Path, RunFacts]]:
+    """Yield batches in which no two runs were recorded under one id: copies of a folder."""
+    rest = dict(facts)
+    while rest:
+        batch: dict[str, Path] = {}
+        for root, each in rest.items():
+            batch.setdefault(each.recorded_id, root)
+        yield {root: rest.pop(root) for root in batch.values()}
+
+
+def _judge_batch(
+    runs: Mapping[Path, RunFacts], worker: Engine, judge: Judge | None
+) -> dict[Path, Verdict]:
+    pieces: dict[str, list[Piece]] = {facts.recorded_id: [] for facts in runs.values()}
+    for piece in worker.examine(runs):
+        pieces[piece.run_id].append(piece)
+    return {
+        root: _verdict(root, facts, pieces[facts.recorded_id], (judge, worker.name))
+        for root, facts in runs.items()
+    }
+
+
+def _verdict(
+    root: Path, facts: RunFacts, pieces: Sequence[Piece], by: tuple[Judge | None, str]
+) -> Verdict:
+    judge, engine = by
+    if not any(piece.partition < 0 for piece in pieces):
+        pieces = [*pieces, *examine(facts, {}, RUN)]  # Not one op: that, too, is to be judged.
+    found = gathered(pieces)
+    write_statistics(RunPaths(root), found.statistics)
+    return weigh(
+        facts,
+        found.checks,
+        judge=judge or facts.plan.judge,
+        engine=engine,
+        stats=figures(facts, found.statistics),
+    )

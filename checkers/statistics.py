@@ -1,0 +1,199 @@
+"""Figures for pages and trends, from the rows of one group; pure, the same in both engines.
+
+`STATISTICS` are the tables of `statistics/*.parquet`. Windows are whole seconds of the run, named by
+their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, Mask, equal, ints, present, schema_of, select, texts
+from checkers.group import Group
+from results.record.clock import NS_PER_S
+from results.record.terms import Outcome, Phase
+
+_NS_PER_MS = 1_000_000
+
+_Columns = dict[str, pa.DataType]
+_PLACE: _Columns = {"topic": pa.string(), "topic_id": pa.string(), "partition": pa.int32()}
+_COUNTS: _Columns = {
+    "f": pa.string(),
+    "outcome": pa.string(),
+    "count": pa.int64(),
+    "messages": pa.int64(),
+}
+_QUANTILES: _Columns = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "max_ms"), pa.float64())
+
+STATISTICS: dict[str, pa.Schema] = {
+    "rates": schema_of(window_ns=pa.int64(), **_COUNTS),
+    "latency": schema_of(window_ns=pa.int64(), f=pa.string(), **_QUANTILES),
+    "totals": schema_of(**_COUNTS, **_QUANTILES),
+    "offered": schema_of(
+        window_ns=pa.int64(), offered=pa.int64(), missed=pa.int64(), calm_offered=pa.int64(),
+        calm_missed=pa.int64(),
+    ),
+    "availability": schema_of(
+        **_PLACE, window_ns=pa.int64(), attempted=pa.int64(), ok=pa.int64()
+    ),
+    "leaders": schema_of(
+        **_PLACE, leader=pa.int32(), epoch=pa.int32(), from_ns=pa.int64(), to_ns=pa.int64()
+    ),
+    "faults": schema_of(
+        fault_id=pa.int64(), kind=pa.string(), targets=pa.list_(pa.string()),
+        requested_ns=pa.int64(), confirmed_ns=pa.int64(), healed_ns=pa.int64(),
+    ),
+}  # fmt: skip
+"""`calm_` counts the windows of the main phase that no fault touched."""
+
+
+def run_statistics(group: Group) -> dict[str, pa.Table]:
+    """Return the figures of a whole run."""
+    ops, faults = group.table("ops"), group.table("faults")
+    return {
+        "rates": _rates(ops),
+        "latency": _latency(ops),
+        "totals": _totals(ops),
+        "offered": _offered(group.table("arrivals"), faults),
+        "faults": faults.select(STATISTICS["faults"].names),
+    }
+
+
+def partition_statistics(group: Group) -> dict[str, pa.Table]:
+    """Return the figures of one partition."""
+    return {"availability": availability(group), "leaders": _leaders(group)}
+
+
+def availability(group: Group) -> pa.Table:
+    """Return the sends that were attempted in each second, and how many of them came out ok."""
+    sends = group.table("sends")
+    windows = _windows(ints(sends, "invoke_ns"))
+    ok = equal(sends, "outcome", Outcome.OK.value)
+    starts, at = np.unique(windows, return_inverse=True)
+    return _rows(
+        "availability",
+        group,
+        window_ns=starts,
+        attempted=np.bincount(at, minlength=len(starts)),
+        ok=np.bincount(at, weights=ok, minlength=len(starts)).astype(np.int64),
+    )
+
+
+def _rows(name: str, group: Group, **columns: Sequence[object] | Ints) -> pa.Table:
+    length = len(next(iter(columns.values())))
+    place: dict[str, Sequence[object]] = {
+        "topic": [group.topic] * length,
+        "topic_id": [group.topic_id] * length,
+        "partition": [group.partition] * length,
+    }
+    return pa.table({**place, **columns}, schema=STATISTICS[name])
+
+
+def _windows(times: Ints) -> Ints:
+    return times // NS_PER_S * NS_PER_S
+
+
+def _when(ops: pa.Table) -> Ints:
+    """When an op counts: at its end, or at its beginning if it has none."""
+    return np.where(present(ops, "complete_ns"), ints(ops, "complete_ns"), ints(ops, "invoke_ns"))
+
+
+def _rates(ops: pa.Table) -> pa.Table:
+    keyed = pa.table({
+        "window_ns": _windows(_when(ops)), "f": ops["f"], "outcome": ops["outcome"],
+        "messages": ops["messages"],
+    })  # fmt: skip
+    return _summed(keyed, ["window_ns", "f", "outcome"], "rates")
+
+
+def _summed(keyed: pa.Table, keys: list[str], name: str) -> pa.Table:
+    grouped = keyed.group_by(keys, use_threads=False)
+    sums = grouped.aggregate([("messages", "sum"), ([], "count_all")])
+    sums = sums.rename_columns([*keys, "messages", "count"])
+    known = [field for field in STATISTICS[name] if field.name in sums.column_names]
+    ordered = sums.select([field.name for field in known]).cast(pa.schema(known))
+    return ordered.sort_by([(key, "ascending") for key in keys])
+
+
+def _durations(ops: pa.Table) -> pa.Table:
+    ok = equal(ops, "outcome", Outcome.OK.value)
+    return select(ops, ok & present(ops, "complete_ns") & present(ops, "invoke_ns"))
+
+
+def _latency(ops: pa.Table) -> pa.Table:
+    ok = _durations(ops)
+    windows, kinds = _windows(ints(ok, "complete_ns")), np.array(texts(ok, "f"), dtype=object)
+    spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
+    rows = []
+    for f in sorted(set(kinds.tolist())):
+        mine = kinds == f
+        order = np.argsort(windows[mine], kind="stable")
+        starts, at = np.unique(windows[mine][order], return_index=True)
+        parts = np.split(spans[mine][order], at[1:]) if len(starts) else []
+        rows += [
+            {"window_ns": int(start), "f": f, **_quantiles(part)}
+            for start, part in zip(starts, parts, strict=True)
+        ]
+    rows.sort(key=lambda row: (row["window_ns"], row["f"]))
+    return pa.Table.from_pylist(rows, schema=STATISTICS["latency"])
+
+
+def _quantiles(spans_ns: Ints) -> dict[str, float | None]:
+    """Nearest-rank quantiles: values that occurred, so that both engines agree to the bit."""
+    names = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
+    if not len(spans_ns):
+        return dict.fromkeys(names)
+    ranked = np.sort(spans_ns)
+    ranks = {name: int(np.ceil(share * len(ranked))) - 1 for name, share in names.items()}
+    return {name: int(ranked[max(0, rank)]) / _NS_PER_MS for name, rank in ranks.items()}
+
+
+def _totals(ops: pa.Table) -> pa.Table:
+    sums = _summed(ops.select(["f", "outcome", "messages"]), ["f", "outcome"], "totals")
+    ok = _durations(ops)
+    spans = ints(ok, "complete_ns") - ints(ok, "invoke_ns")
+    rows = [{**row, **_quantiles(spans[_of(ok, row)])} for row in sums.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=STATISTICS["totals"])
+
+
+def _of(ok: pa.Table, row: Mapping[str, object]) -> Mask:
+    return equal(ok, "f", row["f"]) & equal(ok, "outcome", row["outcome"])
+
+
+def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
+    at, offered, missed = (ints(arrivals, name) for name in ("window_ns", "offered", "missed"))
+    calm = equal(arrivals, "phase", Phase.MAIN.value)
+    begun, healed = ints(faults, "requested_ns"), ints(faults, "healed_ns")
+    for start, end in zip(begun, healed, strict=True):
+        calm &= (at + NS_PER_S < start) | ((at > end + NS_PER_S) & (end >= 0))
+    starts, window = np.unique(_windows(at), return_inverse=True)
+
+    def total(counts: Ints) -> Ints:
+        sums = np.zeros(len(starts), dtype=np.int64)
+        np.add.at(sums, window, counts)
+        return sums
+
+    columns = [starts, total(offered), total(missed), total(offered * calm), total(missed * calm)]
+    return pa.table([pa.array(column) for column in columns], schema=STATISTICS["offered"])
+
+
+def _leaders(group: Group) -> pa.Table:
+    """Who led from when to when, as observed; what lags behind the epoch seen is left out."""
+    rows = group.table("leadership")
+    told = select(rows, equal(rows, "source", "list-offsets", "metadata"))
+    columns = [ints(told, name).tolist() for name in ("observed_ns", "leader_epoch", "leader")]
+    spans: list[list[int]] = []
+    for time_ns, epoch, leader in sorted(zip(*columns, strict=True)):
+        if spans and epoch < spans[-1][1]:
+            continue
+        if spans and (leader, epoch) == (spans[-1][0], spans[-1][1]):
+            spans[-1][3] = time_ns
+            continue
+        if spans:
+            spans[-1][3] = time_ns
+        spans.append([leader, epoch, time_ns, time_ns])
+    names = ("leader", "epoch", "from_ns", "to_ns")
+    return _rows(
+        "leaders", group, **{name: [span[at] for span in spans] for at, name in enumerate(names)}
+    )
