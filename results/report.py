@@ -7,7 +7,7 @@ what is missing is left out or said. All text of others passes `inert` and the t
 import os
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from results.atomic import StoreError, write_atomically
 from results.environment import read_environment
 from results.page.faults import fault_lines
 from results.page.figures import figures
-from results.page.headline import Headline, headline
+from results.page.headline import Headline, as_sentence, headline, ranked_anomalies
 from results.page.inert import inert
 from results.page.replicas import ReplicaWindow, replica_window
 from results.page.timeline import timeline
@@ -27,6 +27,7 @@ from results.page.words import GLOSSARY, words_of
 from results.plots.canvas import standalone
 from results.plots.latency import latency_plot
 from results.plots.rates import rates_plot
+from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import F
@@ -100,7 +101,8 @@ def render_report(
         "id": id,
         "glossary": GLOSSARY,
         "window": _witness_window(tables, head),
-        "windows": _windows(tables, verdict),
+        "anomalies": ranked_anomalies(verdict) if verdict else [],
+        "windows": _windows(tables, verdict, head),
         "timeline": timeline(tables, milestones=milestones, faults=faults, verdict=verdict),
         "milestones": milestones,
         "troubled": [each for each in milestones if "failed" in each.detail],
@@ -142,6 +144,7 @@ def _engine() -> jinja2.Environment:
     )
     engine.filters["listed"] = _listed
     engine.filters["size"] = _size
+    engine.filters["sentence"] = as_sentence
     return engine
 
 
@@ -153,15 +156,20 @@ def _is_markup(value: object) -> bool:
     return isinstance(value, Markup)
 
 
-def _listed(value: object) -> str:
-    """Return a piece of evidence as text; a long list ends in a count."""
+def _listed(value: object, key: str) -> str:
+    """Return a piece of evidence as text; times also in seconds, a long list with its end cut."""
     if not isinstance(value, list | tuple):
-        return "-" if value is None else str(value)
+        seconds = isinstance(value, int) and key.endswith("_ns")
+        return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)
     if not value:
         return "none"
     shown = "; ".join(str(each) for each in value[:_MAX_LISTED])
     rest = len(value) - _MAX_LISTED
     return f"{shown}; and {rest} more" if rest > 0 else shown
+
+
+def _seconds(time_ns: object) -> str:
+    return f"{time_ns / NS_PER_S:.3f} s" if isinstance(time_ns, int) else "?"
 
 
 def _size(size_bytes: int) -> str:
@@ -192,15 +200,23 @@ def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
     return replica_window(tables, head.witness) if head.witness else None
 
 
-def _windows(tables: RunTables, verdict: Verdict | None) -> dict[int, ReplicaWindow]:
-    """Return the drawing of each example that has one, by the example's identity."""
-    found = {id(example): replica_window(tables, example) for example in _examples(verdict)}
-    return {key: window for key, window in found.items() if window is not None}
+def _windows(
+    tables: RunTables, verdict: Verdict | None, head: Headline
+) -> dict[int, ReplicaWindow]:
+    """Return the drawings by the identity of their examples; each place is drawn once."""
+    drawn = {_where(head.witness)} if head.witness else set()
+    windows = {}
+    for _, summary in ranked_anomalies(verdict) if verdict else ():
+        for example in summary.examples:
+            window = None if _where(example) in drawn else replica_window(tables, example)
+            if window is not None:
+                drawn.add(_where(example))
+                windows[id(example)] = window
+    return windows
 
 
-def _examples(verdict: Verdict | None) -> Iterable[Example]:
-    for summary in verdict.anomalies.values() if verdict else ():
-        yield from summary.examples
+def _where(example: Example) -> tuple[str, str, int, int]:
+    return example.topic, example.topic_id, example.partition, example.offset
 
 
 def _text(path: Path) -> str:

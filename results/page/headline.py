@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from results.page.words import FIRST, words_of
+from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 
@@ -57,7 +58,12 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
 
 
 def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
-    """Return the anomaly that a reader should see first, None if there is none.
+    """Return the anomaly that a reader should see first, None if there is none."""
+    return next(iter(ranked_anomalies(verdict)), None)
+
+
+def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
+    """Return the anomalies in the order in which a reader should see them.
 
     What counts against the system comes before what is allowed; then as in `words.FIRST`.
     """
@@ -69,7 +75,7 @@ def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
         return counting(summary) == 0, harness, order, name
 
     names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
-    return (names[0], verdict.anomalies[names[0]]) if names else None
+    return [(name, verdict.anomalies[name]) for name in names]
 
 
 def counting(summary: AnomalySummary) -> int:
@@ -136,8 +142,15 @@ def _facts(witness: Example) -> tuple[tuple[str, str], ...]:
         facts.append(("partition", f"{witness.topic}-{witness.partition}"))
     if witness.offset >= 0:
         facts.append(("offset", str(witness.offset)))
+    if isinstance(acked_ns := witness.evidence.get("acknowledged_ns"), int):
+        facts.append(("acknowledged at", f"{acked_ns / NS_PER_S:.1f} s"))
     for label, keys in _FACTS:
         known = [witness.evidence[key] for key in keys if witness.evidence.get(key) is not None]
         if known:
             facts.append((label, broker_name(known[0]) if label in _BROKERS else str(known[0])))
     return tuple(facts)
+
+
+def as_sentence(text: str) -> str:
+    """Return a checker's sentence with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from results.page.headline import broker_name
 from results.record.verdict import Example
 from results.tables import RunTables
 
@@ -24,6 +25,7 @@ class Cell:
         epoch: The leader epoch that the record carries; None where there is none.
         colour: Which of the epochs' colours, from 0; None: none.
         here: The offset that the example is about.
+        far: Not beside it; left out where there is little room.
         differs: Not what was acknowledged at this offset.
     """
 
@@ -31,6 +33,7 @@ class Cell:
     epoch: int | None
     colour: int | None
     here: bool
+    far: bool
     differs: bool
 
 
@@ -51,8 +54,8 @@ class ReplicaWindow:
     offset: int
     offsets: tuple[int, ...]
     rows: tuple[LogRow, ...]
-    epochs: tuple[tuple[int, int], ...]
-    """(epoch, colour) for the legend."""
+    epochs: tuple[tuple[str, int], ...]
+    """(epoch and its leader, colour) for the legend."""
 
 
 _Record = tuple[str, int]
@@ -68,7 +71,8 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     if not logs:
         return None
     epochs = sorted({epoch for log in logs.values() for _, epoch in log.values()})
-    colours = {epoch: number % EPOCH_COLOURS for number, epoch in enumerate(epochs)}
+    led_by = _leaders(tables, example)
+    colours = _colours(epochs, led_by)
     told = _told(tables, example, offsets)
     value = example.evidence.get("value")
     if isinstance(value, int):
@@ -83,8 +87,32 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
         offset=example.offset,
         offsets=offsets,
         rows=tuple(_noted(row, example) for row in rows),
-        epochs=tuple(colours.items()),
+        epochs=tuple((_named(each, led_by), colour) for each, colour in colours.items()),
     )
+
+
+def _leaders(tables: RunTables, example: Example) -> dict[int, int]:
+    return {
+        row["leader_epoch"]: row["leader"]
+        for row in tables.statistics("leaders").to_pylist()
+        if (row["topic"], row["partition"]) == (example.topic, example.partition)
+        and (row["leader"] or -1) >= 0
+    }
+
+
+def _colours(epochs: list[int], led_by: dict[int, int]) -> dict[int, int]:
+    """Give an epoch the colour that its leader has in the time line, if no other epoch has it."""
+    colours: dict[int, int] = {}
+    for epoch in epochs:
+        free = [each for each in range(EPOCH_COLOURS) if each not in colours.values()] or [0]
+        wanted = led_by[epoch] % EPOCH_COLOURS if epoch in led_by else free[-1]
+        colours[epoch] = wanted if wanted in free else free[-1]
+    return colours
+
+
+def _named(epoch: int, led_by: dict[int, int]) -> str:
+    leader = f", written by {broker_name(led_by[epoch])}" if epoch in led_by else ""
+    return f"epoch {epoch}{leader}"
 
 
 def _place(example: Example, offsets: Iterable[int]) -> pc.Expression:
@@ -130,7 +158,14 @@ def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> dict
 
 def _told_row(told: dict[int, str], offsets: tuple[int, ...], here: int) -> LogRow:
     cells = [
-        Cell(text=told.get(offset, ""), epoch=None, colour=None, here=offset == here, differs=False)
+        Cell(
+            text=told.get(offset, ""),
+            epoch=None,
+            colour=None,
+            here=offset == here,
+            far=abs(offset - here) > 1,
+            differs=False,
+        )
         for offset in offsets
     ]
     return LogRow(name="clients were told", note="", cells=tuple(cells))
@@ -148,10 +183,15 @@ def _log_row(
     cells = []
     for offset in offsets:
         text, epoch = log.get(offset, ("", None))
-        differs = offset in told and told[offset] != text
-        colour = None if epoch is None else colours[epoch]
         cells.append(
-            Cell(text=text, epoch=epoch, colour=colour, here=offset == here, differs=differs)
+            Cell(
+                text=text,
+                epoch=epoch,
+                colour=None if epoch is None else colours[epoch],
+                here=offset == here,
+                far=abs(offset - here) > 1,
+                differs=offset in told and told[offset] != text,
+            )
         )
     return LogRow(name=node, note="", cells=tuple(cells))
 

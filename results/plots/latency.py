@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
 from results.page.faults import FaultLine
 from results.plots.canvas import SERIES_COLOURS, finish, new_axes, step_s
 from results.tables import RunTables
@@ -29,6 +31,9 @@ def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> s
         values = [worst.get(second, math.nan) for second in seconds]
         axes.plot(list(seconds), values, label=label, color=colour, linestyle=style, linewidth=1.3)
     axes.set_yscale("log")
+    # The default writes powers as mathematics, which stays text here.
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.margins(x=0)
     return finish(figure, axes, name=f"latency-{f}")
 
