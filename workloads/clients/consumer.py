@@ -1,0 +1,104 @@
+"""The consumer of one process."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from results.record.plan import Plan
+from results.record.values import VALUE_BYTES, decode_payload
+from workloads.clients.failures import error_name
+from workloads.clients.settings import consumer_settings
+from workloads.protocol import Batch, Key
+
+_END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
+
+
+class ProcessConsumer:
+    """A confluent-kafka consumer that is assigned by hand and commits nothing.
+
+    Args:
+        plan: Decides the client's settings.
+        bootstrap: `host:port,...`.
+        client_id: The process, as brokers' logs shall show it.
+        report_ends: Whether a poll tells which partitions were read to their end.
+    """
+
+    def __init__(
+        self, plan: Plan, *, bootstrap: str, client_id: str, report_ends: bool = False
+    ) -> None:
+        settings = consumer_settings(plan, bootstrap=bootstrap, client_id=client_id)
+        self._handle = Consumer({**settings, "enable.partition.eof": report_ends})
+
+    def assign(self, starts: Mapping[Key, int | None]) -> str | None:
+        """Read these partitions from now on; return the error, if there is one."""
+        partitions = [
+            TopicPartition(topic, partition, OFFSET_BEGINNING if offset is None else offset)
+            for (topic, partition), offset in starts.items()
+        ]
+        try:
+            self._handle.assign(partitions)
+        except KafkaException as refused:
+            return error_name(refused.args[0])
+        return None
+
+    def poll(self, limit: int, timeout_s: float = 0) -> Batch:
+        """Return what was fetched; errors of a partition end the poll as a whole."""
+        try:
+            messages = self._handle.consume(limit, timeout_s)
+        except KafkaException as refused:
+            return _batch([], [], error_name(refused.args[0]))
+        records = [message for message in messages if message.error() is None]
+        if len(records) == len(messages):
+            return _batch(records, [], None)
+        others = [message for message in messages if message.error() is not None]
+        ends = [message for message in others if _code(message) == _END]
+        errors = [_sentence(message) for message in others if _code(message) != _END]
+        return _batch(records, ends, "; ".join(errors) or None)
+
+    def close(self) -> None:
+        """Leave; nothing is committed, and no group is told."""
+        self._handle.close()
+
+
+def _batch(records: Sequence[Message], ends: Sequence[Message], error: str | None) -> Batch:
+    return Batch(
+        topics=[str(message.topic()) for message in records],
+        partitions=[int(message.partition() or 0) for message in records],
+        offsets=[int(message.offset() or 0) for message in records],
+        values=_values([message.value() for message in records]),
+        leader_epochs=[message.leader_epoch() for message in records],
+        ends={
+            (str(end.topic()), int(end.partition() or 0)): int(end.offset() or 0) for end in ends
+        },
+        error=error,
+    )
+
+
+def _values(payloads: Sequence[bytes | None]) -> Sequence[int | None]:
+    """Return the value at the head of each payload, all at once where they are alike."""
+    joined = b"".join([payload or b"" for payload in payloads])
+    size_bytes = len(payloads[0] or b"") if payloads else 0
+    if size_bytes < VALUE_BYTES or any(len(payload or b"") != size_bytes for payload in payloads):
+        return [decode_payload(payload) for payload in payloads]
+    heads = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), size_bytes)
+    values: list[int | None] = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().tolist()
+    return values
+
+
+def _code(message: Message) -> int | None:
+    error = message.error()
+    return None if error is None else error.code()
+
+
+def _sentence(message: Message) -> str:
+    error = message.error()
+    where = f"{message.topic()}-{message.partition()}"
+    return where if error is None else f"{where}: {error_name(error)}"

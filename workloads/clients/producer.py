@@ -1,0 +1,151 @@
+"""The producer that the processes of a worker share."""
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from results.record.plan import Plan
+from results.record.terms import Outcome
+from results.record.values import VALUE_BYTES
+from workloads.clients.failures import DEFINITE, error_name, refusal_outcome, send_outcome
+from workloads.clients.settings import producer_settings
+from workloads.protocol import Send, SendResult, Values
+
+
+class UnreachableError(ConnectionError):
+    """No broker answered, in one sentence."""
+
+
+class SharedProducer:
+    """A confluent-kafka producer; each op's reports are gathered until the last one is in.
+
+    Args:
+        plan: Decides acks, idempotence, retries, linger, compression and payloads.
+        bootstrap: `host:port,...`.
+        worker: The worker's number.
+    """
+
+    def __init__(self, plan: Plan, *, bootstrap: str, worker: int) -> None:
+        self.fatal = False
+        self._retries = plan.retries
+        self._payload_bytes = plan.payload_bytes
+        settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
+        self._handle = Producer({**settings, "error_cb": self._on_error})
+
+    def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
+        """Hand the op's messages to librdkafka; those that it refuses get their outcome here."""
+        flight = _Flight(op.values, done, retries=self._retries)
+        topic, partition = op.key
+        produce = self._handle.produce
+        for index, payload in enumerate(_payloads(op.values, self._payload_bytes)):
+            try:
+                produce(topic, payload, None, partition, flight.report)
+            except BufferError:
+                full = KafkaError._QUEUE_FULL  # noqa: SLF001 - a public constant that begins so
+                flight.refuse(index, Outcome.FAIL, f"_QUEUE_FULL: {DEFINITE[full]}")
+            except KafkaException as refused:
+                error = refused.args[0]
+                self.fatal = self.fatal or error.fatal()
+                flight.refuse(index, refusal_outcome(error), error_name(error))
+        flight.settle()
+
+    def serve(self, timeout_s: float) -> None:
+        """Wait for reports, at most that long (librdkafka counts whole milliseconds)."""
+        self._handle.poll(timeout_s)
+
+    def waiting(self) -> int:
+        """Return how many messages have no report yet."""
+        return len(self._handle)
+
+    def check_reachable(self, topic: str, *, timeout_s: float) -> None:
+        """Ask for the topic's metadata.
+
+        Raises:
+            UnreachableError: No broker answered within the limit, or the topic is not there.
+        """
+        try:
+            answer = self._handle.list_topics(topic, timeout=timeout_s).topics[topic]
+        except KafkaException as silent:
+            raise UnreachableError(
+                f"no broker answered a client within {timeout_s:g} s: {silent.args[0].str()}"
+            ) from silent
+        if answer.error is not None:
+            raise UnreachableError(f"topic {topic} cannot be used: {answer.error.str()}")
+
+    def _on_error(self, error: KafkaError) -> None:
+        self.fatal = self.fatal or error.fatal()
+        print(error_name(error), file=sys.stderr, flush=True)  # noqa: T201 - the worker's log
+
+
+class _Flight:
+    """The messages of one op between `produce` and their reports."""
+
+    __slots__ = ("_done", "_messages", "_refused", "_retries", "_values")
+
+    def __init__(
+        self, values: Values, done: Callable[[SendResult], None], *, retries: int | None
+    ) -> None:
+        self._values = values
+        self._done = done
+        self._retries = retries
+        self._messages: list[Message] = []
+        self._refused: dict[int, tuple[Outcome, str]] = {}
+
+    def report(self, _error: KafkaError | None, message: Message) -> None:
+        """Take a delivery report: the one piece of Python that runs for each message."""
+        messages = self._messages
+        messages.append(message)
+        if len(messages) + len(self._refused) == len(self._values):
+            self._done(self._result())
+
+    def refuse(self, index: int, outcome: Outcome, error: str) -> None:
+        """Note a message that librdkafka did not take."""
+        self._refused[index] = (outcome, error)
+
+    def settle(self) -> None:
+        """End the op at once if no message is under way (reports come from `serve` only)."""
+        if len(self._refused) == len(self._values):
+            self._done(self._result())
+
+    def _result(self) -> SendResult:
+        errors = [message.error() for message in self._messages]
+        offsets = np.full(len(self._values), -1, dtype=np.int64)
+        indices = self._indices()
+        offsets[indices] = [_offset_or_none(message) for message in self._messages]
+        if not self._refused and errors.count(None) == len(errors):
+            return SendResult(offsets=offsets)
+        outcomes = [Outcome.OK] * len(offsets)
+        reasons: list[str | None] = [None] * len(offsets)
+        for index, error in zip(indices, errors, strict=True):
+            if error is not None:
+                outcomes[index] = send_outcome(error, retries=self._retries)
+                reasons[index] = error_name(error)
+                offsets[index] = -1
+        for index, (outcome, reason) in self._refused.items():
+            outcomes[index], reasons[index] = outcome, reason
+        return SendResult(offsets=offsets, outcomes=outcomes, errors=reasons)
+
+    def _indices(self) -> Values:
+        """Which of the op's values each report is of: reports need not come in order."""
+        if not self._messages:
+            return np.empty(0, dtype=np.int64)
+        payloads = b"".join([message.value() or b"" for message in self._messages])
+        heads = np.frombuffer(payloads, dtype=np.uint8).reshape(len(self._messages), -1)
+        values = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
+        indices: Values = values - self._values[0]
+        return indices
+
+
+def _offset_or_none(message: Message) -> int:
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
+def _payloads(values: Values, size_bytes: int) -> list[bytes]:
+    """Return the payload of each value: its 8 bytes, big-endian, and zeros."""
+    block = np.zeros((len(values), size_bytes), dtype=np.uint8)
+    block[:, :VALUE_BYTES] = values.astype(">i8").view(np.uint8).reshape(-1, VALUE_BYTES)
+    payloads: list[bytes] = block.view(f"V{size_bytes}").ravel().tolist()
+    return payloads

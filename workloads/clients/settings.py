@@ -1,0 +1,136 @@
+"""librdkafka's settings of a plan, for producers and for consumers.
+
+Names and defaults: https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+"""
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from results.record.plan import Plan, PlanError
+
+Settings = dict[str, str | int | float | bool | logging.Logger]
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+OWNED: Mapping[str, str] = {
+    "bootstrap.servers": "the cluster that the run starts",
+    "acks": "the plan's acks",
+    "request.required.acks": "the plan's acks",
+    "enable.idempotence": "the plan's idempotence",
+    "retries": "the plan's retries",
+    "message.send.max.retries": "the plan's retries",
+    "delivery.timeout.ms": "the plan's delivery_timeout_s",
+    "message.timeout.ms": "the plan's delivery_timeout_s",
+    "compression.type": "the plan's compression",
+    "compression.codec": "the plan's compression",
+    "linger.ms": "the plan's linger_ms",
+    "queue.buffering.max.ms": "the plan's linger_ms",
+    "isolation.level": "the workload",
+    "auto.offset.reset": "the workload, which never lets a reader jump unseen",
+    "enable.auto.commit": "the workload",
+    "enable.auto.offset.store": "the workload",
+    "enable.partition.eof": "the final reads",
+    "delivery.report.only.error": "the record, which needs every report",
+    "transactional.id": "the workload",
+    "group.id": "the workload",
+}
+"""Settings that a user may not override, and who decides them: the record would not be true."""
+
+_SOCKET_TIMEOUT_MS = 10_000
+"""So that what is in flight to a paused broker is tried elsewhere within a delivery timeout."""
+_CONNECTION: Settings = {
+    "socket.timeout.ms": _SOCKET_TIMEOUT_MS,
+    "socket.keepalive.enable": True,
+    "reconnect.backoff.ms": 100,
+    "reconnect.backoff.max.ms": 1000,
+    # A paused leader does not answer, and so cannot say that it leads no more: ask the others.
+    "topic.metadata.refresh.interval.ms": 2000,
+    "allow.auto.create.topics": False,
+}
+_FETCH: Settings = {
+    # A fetch is answered when this much has come or 100 ms are over: ten requests a second from
+    # each reader to each broker at ordinary rates, rather than one for each record.
+    "fetch.min.bytes": 65_536,
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 100,
+    # How long fetching rests once the queue is full; the default, 1 s, would starve a quick reader.
+    "fetch.queue.backoff.ms": 20,
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 16_384,
+}
+
+
+def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
+    """Return the settings of a worker's producer; `worker` decides a mixed compression."""
+    compression = (
+        COMPRESSIONS[worker % len(COMPRESSIONS)]
+        if plan.compression == "mixed"
+        else plan.compression
+    )
+    settings: Settings = {
+        **_CONNECTION,
+        "bootstrap.servers": bootstrap,
+        "client.id": f"worker-{worker}",
+        "acks": plan.acks,
+        "enable.idempotence": plan.idempotent,
+        "linger.ms": plan.linger_ms,
+        "compression.type": compression,
+        "delivery.timeout.ms": round(plan.delivery_timeout_s * 1000),
+        "request.timeout.ms": min(_SOCKET_TIMEOUT_MS, round(plan.delivery_timeout_s * 1000)),
+        "queue.buffering.max.messages": max(100_000, 2 * plan.sends_per_op * plan.concurrency),
+        # A worker's partitions are chosen by the generator, so that a stuck one need not wait.
+        "sticky.partitioning.linger.ms": 0,
+    }
+    if plan.retries is not None:
+        settings["retries"] = plan.retries
+    return {**settings, **plan.client}
+
+
+def consumer_settings(plan: Plan, *, bootstrap: str, client_id: str) -> Settings:
+    """Return the settings of one process's consumer."""
+    settings: Settings = {
+        **_CONNECTION,
+        **_FETCH,
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "group.id": f"logquake-{plan.name}",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+        "check.crcs": True,
+    }
+    return {**settings, **plan.client}
+
+
+def check_client_settings(plan: Plan) -> None:
+    """Build the clients of a plan without connecting.
+
+    Raises:
+        PlanError: One sentence with the key that librdkafka refuses, or that the plan decides.
+    """
+    for key, value in plan.client.items():
+        if key in OWNED:
+            raise PlanError(f"the plan's client.{key} cannot be set: {OWNED[key]} decides it")
+        refusal = _refusal(plan.model_copy(update={"client": {key: value}}))
+        if refusal is not None:
+            raise PlanError(f"the plan's client.{key} cannot be {value!r}: {refusal}")
+    refusal = _refusal(plan)
+    if refusal is not None:
+        raise PlanError(f"the plan's client settings do not go together: {refusal}")
+
+
+def _refusal(plan: Plan) -> str | None:
+    silent = logging.Logger("unconnected clients", level=logging.CRITICAL + 1)
+    sender = producer_settings(plan, bootstrap="", worker=0)
+    reader = consumer_settings(plan, bootstrap="", client_id="check")
+    for settings, kind in ((sender, Producer), (reader, Consumer)):
+        del settings["bootstrap.servers"]
+        try:
+            kind({**settings, "logger": silent})
+        except KafkaException as refused:
+            return str(refused.args[0].str())
+        except (TypeError, ValueError) as refused:
+            return str(refused)
+    return None

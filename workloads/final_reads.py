@@ -1,0 +1,229 @@
+"""The final reads: fresh consumers read every partition from its beginning to its end.
+
+They run when the workers have stopped and the cluster has recovered. A read is complete only if its
+position has really reached the target, the leader's last stable offset after the last send ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.plan import Plan
+from results.record.stream import StreamWriter
+from results.record.terms import F, Outcome, Phase
+from results.record.topics import CreatedTopic
+from workloads.clients.consumer import ProcessConsumer
+from workloads.crew import WORKER_BITS, next_positions
+from workloads.protocol import Batch, Key
+from workloads.recorder import ISOLATION, STREAMS, Recorder
+
+FINAL_WORKER = 1023
+FIRST_PROCESS = 1_000_000
+MOST_READERS = 8
+POLL_LIMIT = 10_000
+_IDLE_S = 0.01
+_REST_S = 0.25
+_FLUSH_S = 0.1
+_WRITER = "final"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalRead:
+    """How far one partition was read.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        target_end: The offset that had to be reached: the first one that need not be read.
+        reached: The position after the last record (or the end that the leader told).
+        complete: Whether the target was reached.
+    """
+
+    topic: str
+    partition: int
+    target_end: int
+    reached: int
+    complete: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    process: int
+    goals: dict[Key, int]
+    """What it still has to reach."""
+    positions: dict[Key, int]
+    client: ProcessConsumer | None = None
+    rest_until_s: float = 0
+    keys: list[Key] = field(default_factory=list)
+
+
+class FinalReader:
+    """Reads on with several consumers in turn until all goals are reached.
+
+    Args:
+        plan: Decides the clients' settings.
+        bootstrap: `host:port,...`.
+        targets: The end to reach, by partition.
+        recorder: Gets the ops.
+        clock: The run's.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        bootstrap: str,
+        targets: Mapping[Key, int],
+        *,
+        recorder: Recorder,
+        clock: RunClock,
+    ) -> None:
+        self._plan = plan
+        self._bootstrap = bootstrap
+        self._recorder = recorder
+        self._clock = clock
+        self._next_op_id = FINAL_WORKER << WORKER_BITS
+        keys, count = sorted(targets), min(MOST_READERS, max(1, len(targets)))
+        self._readers = [
+            _Reader(
+                process=FIRST_PROCESS + number,
+                goals={key: targets[key] for key in keys[number::count]},
+                positions=dict.fromkeys(keys[number::count], 0),
+            )
+            for number in range(count)
+        ]
+        self._stride = count
+
+    def read(self, timeout_s: float) -> dict[Key, int]:
+        """Return the positions that were reached within the limit."""
+        deadline_s = stopwatch_s() + timeout_s
+        flush_at_s = 0.0
+        while (now_s := stopwatch_s()) < deadline_s:
+            at_work = [reader for reader in self._readers if reader.goals]
+            if not at_work:
+                break
+            moved = [self._step(reader) for reader in at_work if reader.rest_until_s <= now_s]
+            if now_s >= flush_at_s:
+                flush_at_s = now_s + _FLUSH_S
+                self._recorder.flush()
+            if not any(moved):
+                pause_until(min(deadline_s, now_s + _IDLE_S))
+        for reader in self._readers:
+            if reader.client is not None:
+                reader.client.close()
+        return {key: at for reader in self._readers for key, at in reader.positions.items()}
+
+    def _step(self, reader: _Reader) -> bool:
+        if reader.client is None:
+            return self._assign(reader)
+        op_id = self._begin(reader, F.POLL)
+        batch = reader.client.poll(POLL_LIMIT)
+        self._recorder.polled(op_id, batch)
+        self._end(reader, op_id, batch.error)
+        self._advance(reader, batch)
+        return bool(batch.offsets)
+
+    def _assign(self, reader: _Reader) -> bool:
+        """Give a process its consumer; a later process reads on where the one before it was."""
+        client_id = f"process-{reader.process}"
+        reader.client = ProcessConsumer(
+            self._plan, bootstrap=self._bootstrap, client_id=client_id, report_ends=True
+        )
+        starts = {key: reader.positions[key] or None for key in reader.goals}
+        op_id = self._begin(reader, F.ASSIGN)
+        error = reader.client.assign(starts)
+        self._recorder.assigned(
+            op_id, process=reader.process, at_ns=self._clock.now_ns(), starts=starts
+        )
+        self._end(reader, op_id, error)
+        return True
+
+    def _begin(self, reader: _Reader, f: F) -> int:
+        op_id = self._next_op_id
+        self._next_op_id += 1
+        self._recorder.invoked(
+            op_id, process=reader.process, f=f, phase=Phase.FINAL, at_ns=self._clock.now_ns()
+        )
+        return op_id
+
+    def _end(self, reader: _Reader, op_id: int, error: str | None) -> None:
+        outcome = Outcome.OK if error is None else Outcome.INFO
+        self._recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
+        if error is None or reader.client is None:
+            return
+        reader.client.close()
+        reader.client = None
+        reader.process += self._stride
+        reader.rest_until_s = stopwatch_s() + _REST_S
+
+    def _advance(self, reader: _Reader, batch: Batch) -> None:
+        for key, position in (next_positions(batch) | batch.ends).items():
+            reader.positions[key] = max(reader.positions[key], position)
+            if reader.positions[key] >= reader.goals.get(key, 0):
+                reader.goals.pop(key, None)
+
+
+def read_to_end(
+    plan: Plan,
+    topics: Sequence[CreatedTopic],
+    bootstrap: str,
+    *,
+    targets: Mapping[Key, int],
+    clock: RunClock,
+    live: Path,
+    timeout_s: float,
+) -> list[FinalRead]:
+    """Read every partition to its target, and record the ops and how far it came.
+
+    Args:
+        plan: The run's.
+        topics: As created.
+        bootstrap: `host:port,...`.
+        targets: The leader's last stable offset, by (topic, partition), taken after the last send
+            ended.
+        clock: The run's.
+        live: The folder of the live streams; the writer's name is `final`.
+        timeout_s: The limit for all partitions together.
+
+    Returns:
+        A row for each partition of the targets, in order.
+    """
+    streams = [table for table in STREAMS if table not in ("arrivals", "reservations")]
+    recorder = Recorder(
+        live, _WRITER, worker=FINAL_WORKER, topics=topics, acks=plan.acks, streams=streams
+    )
+    reader = FinalReader(plan, bootstrap, targets, recorder=recorder, clock=clock)
+    try:
+        reached = reader.read(timeout_s)
+    finally:
+        recorder.close()
+    reads = [
+        FinalRead(
+            topic=topic,
+            partition=partition,
+            target_end=target,
+            reached=reached[topic, partition],
+            complete=reached[topic, partition] >= target,
+        )
+        for (topic, partition), target in sorted(targets.items())
+    ]
+    _record(reads, topics, live)
+    return reads
+
+
+def _record(reads: Sequence[FinalRead], topics: Sequence[CreatedTopic], live: Path) -> None:
+    topic_ids = {each.topic: each.topic_id for each in topics}
+    writer = StreamWriter(live, "final_reads", _WRITER)
+    for each in reads:
+        writer.append(
+            (
+                each.topic,
+                topic_ids.get(each.topic),
+                each.partition,
+                ISOLATION,
+                each.target_end,
+                each.reached,
+                each.complete,
+            )
+        )
+    writer.close()

@@ -1,0 +1,335 @@
+"""The controlling side of the workers: start, steer, count, stop.
+
+A worker that ends by itself makes the run's verdict unknown; `Fleet.died` says which, and why.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.terms import F, Outcome, Phase
+from results.record.topics import CreatedTopic
+from workloads.worker import READY_TIMEOUT_S, WorkerConfig
+
+_START_TIMEOUT_S = READY_TIMEOUT_S * 2 + 10
+_RECENT_S = 1.0
+_EXIT_GRACE_S = 3.0
+"""Between a worker's limit for ops in flight and SIGKILL."""
+
+OpCounts = Mapping[tuple[F, Outcome], int]
+
+
+class FleetError(Exception):
+    """The workers could not be started, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What happened within a stretch of time.
+
+    Attributes:
+        ops: Ended ops by f and outcome.
+        offered: Arrivals.
+        missed: Of them, those that found no free process.
+    """
+
+    ops: OpCounts = field(default_factory=dict)
+    offered: int = 0
+    missed: int = 0
+
+    def of_outcome(self, outcome: Outcome) -> int:
+        """Return how many ops ended so."""
+        return sum(count for (_, ended), count in self.ops.items() if ended is outcome)
+
+    def of_f(self, f: F) -> int:
+        """Return how many ops of this kind ended."""
+        return sum(count for (kind, _), count in self.ops.items() if kind is f)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCounts:
+    """The workers' counts, as they last told them.
+
+    Attributes:
+        total: Since the start.
+        recent: Within the `recent_s` seconds before the last status.
+        recent_s: About one second; 0 before there were two statuses.
+        in_flight: Ops that have begun and not ended.
+        latency_ms: Median and 99th percentile of sends that ended ok within the last 0.2 s, of
+            the slowest worker, in milliseconds; None if there was none.
+        age_s: Seconds since the worker that is silent for longest last told anything.
+    """
+
+    total: Counts
+    recent: Counts
+    recent_s: float
+    in_flight: int
+    latency_ms: tuple[float, float] | None
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Status:
+    at_s: float
+    counts: Counts = Counts()
+    in_flight: int = 0
+    latency_ms: tuple[float, float] | None = None
+
+
+class Fleet:
+    """The workers of a run.
+
+    Args:
+        plan: The run's.
+        topics: As created.
+        bootstrap: `host:port,...`.
+        clock: The run's; workers share its zero.
+        paths: Streams go to `live`, the workers' own words to `workers/worker-<i>.log`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        topics: Sequence[CreatedTopic],
+        bootstrap: str,
+        *,
+        clock: RunClock,
+        paths: RunPaths,
+    ) -> None:
+        self._plan = plan
+        self._topics = tuple(topics)
+        self._bootstrap = bootstrap
+        self._clock = clock
+        self._paths = paths
+        self._workers: list[_Worker] = []
+
+    def start(self) -> None:
+        """Start the workers, in phase warmup; return when all are ready, and at work.
+
+        Call it from a thread that lives as long as the run: Linux ends the workers with it.
+
+        Raises:
+            FleetError: A worker ended, or did not become ready in time.
+        """
+        self._paths.live.mkdir(parents=True, exist_ok=True)
+        count = min(self._plan.workers, self._plan.concurrency)
+        self._workers = [
+            _Worker(self._config(number, count), self._folder) for number in range(count)
+        ]
+        for worker in self._workers:
+            try:
+                wait_until(
+                    worker.ready_or_ended,
+                    timeout_s=_START_TIMEOUT_S,
+                    what=f"worker {worker.number} to be ready",
+                    interval_s=0.05,
+                )
+            except WaitTimeoutError as late:
+                self._abandon()
+                raise FleetError(f"{late}; {worker.log} has its last words") from late
+            if not worker.ready.is_set():
+                self._abandon()
+                raise FleetError(worker.obituary())
+
+    def phase(self, phase: Phase) -> None:
+        """Tell the workers in which phase the ops are that they invoke from now on."""
+        for worker in self._workers:
+            worker.tell({"phase": phase.value})
+
+    def counts(self) -> FleetCounts:
+        """Return what the workers have told of themselves so far."""
+        now_s = stopwatch_s()
+        pairs = [worker.statuses(now_s - _RECENT_S) for worker in self._workers]
+        last = [new for _, new in pairs]
+        latencies = [each.latency_ms for each in last if each.latency_ms is not None]
+        return FleetCounts(
+            total=_sum([each.counts for each in last]),
+            recent=_sum([_difference(old.counts, new.counts) for old, new in pairs]),
+            recent_s=max((new.at_s - old.at_s for old, new in pairs), default=0),
+            in_flight=sum(each.in_flight for each in last),
+            latency_ms=max(latencies, default=None),
+            age_s=max((now_s - each.at_s for each in last), default=0),
+        )
+
+    def died(self) -> list[str]:
+        """Return a sentence for each worker that ended without having been told to."""
+        return [
+            worker.obituary() for worker in self._workers if not worker.stopping and worker.ended()
+        ]
+
+    def stop(self, timeout_s: float) -> list[str]:
+        """Start no new ops, wait for those in flight, and end the workers. Idempotent.
+
+        Args:
+            timeout_s: For ops in flight; what is open after it stays open in the record.
+
+        Returns:
+            A sentence for each worker that had to be killed, or had died before.
+        """
+        troubles = self.died()
+        for worker in self._workers:
+            worker.tell({"stop": timeout_s})
+            worker.stopping = True
+        deadline_s = stopwatch_s() + timeout_s + _EXIT_GRACE_S
+        for worker in self._workers:
+            if not worker.end(deadline_s):
+                troubles.append(f"worker {worker.number} did not stop in time and was killed")
+        return troubles
+
+    @property
+    def _folder(self) -> Path:
+        folder = self._paths.root / "workers"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _config(self, number: int, count: int) -> WorkerConfig:
+        return WorkerConfig(
+            plan=self._plan,
+            topics=self._topics,
+            bootstrap=self._bootstrap,
+            start_ns=self._clock.start_ns,
+            live=self._paths.live.absolute(),
+            worker=number,
+            workers=count,
+            parent=os.getpid(),
+        )
+
+    def _abandon(self) -> None:
+        for worker in self._workers:
+            worker.stopping = True
+            worker.end(stopwatch_s())
+
+
+class _Worker:
+    """One worker's process, its pipe, and the thread that reads what it tells."""
+
+    def __init__(self, config: WorkerConfig, folder: Path) -> None:
+        self.number = config.worker
+        self.ready = threading.Event()
+        self.stopping = False
+        self.log = folder / f"worker-{self.number}.log"
+        self._error: str | None = None
+        self._lock = threading.Lock()
+        self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
+        path = folder / f"worker-{self.number}.json"
+        path.write_text(config.model_dump_json(exclude_none=True), encoding="utf-8")
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
+                [sys.executable, "-m", "workloads.worker", str(path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._ear = threading.Thread(target=self._listen, daemon=True)
+        self._ear.start()
+
+    def ready_or_ended(self) -> bool:
+        return self.ready.is_set() or self.ended()
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def obituary(self) -> str:
+        self._ear.join(_EXIT_GRACE_S)
+        status = self._process.poll()
+        return self._error or (
+            f"worker {self.number} ended by itself with status {status};"
+            f" {self.log} has its last words"
+        )
+
+    def tell(self, command: dict[str, object]) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        if self.stopping or self.ended():
+            return
+        try:
+            stdin.write(json.dumps(command).encode() + b"\n")
+            stdin.flush()
+        except BrokenPipeError:
+            return  # It has just ended; `died` tells.
+
+    def end(self, deadline_s: float) -> bool:
+        """Wait for the process; kill it at the deadline, and tell whether it ended by itself."""
+        try:
+            self._process.wait(max(0, deadline_s - stopwatch_s()))
+            by_itself = True
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            by_itself = False
+        self._ear.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        return by_itself
+
+    def statuses(self, since_s: float) -> tuple[_Status, _Status]:
+        """Return the last status that is not younger than `since_s`, and the newest one."""
+        with self._lock:
+            while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
+                self._statuses.popleft()
+            return self._statuses[0], self._statuses[-1]
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            if "ready" in told:
+                self.ready.set()
+            elif "error" in told:
+                self._error = f"worker {self.number}: {told['error']}"
+            else:
+                with self._lock:
+                    self._statuses.append(_status(line))
+
+
+class _Told(BaseModel):
+    """A status line of a worker."""
+
+    ops: list[tuple[F, Outcome, int]]
+    offered: int
+    missed: int
+    in_flight: int
+    latency_ms: tuple[float, float] | None
+
+
+def _status(line: bytes) -> _Status:
+    told = _Told.model_validate_json(line)
+    by_kind = {(f, outcome): count for f, outcome, count in told.ops}
+    return _Status(
+        at_s=stopwatch_s(),
+        counts=Counts(ops=by_kind, offered=told.offered, missed=told.missed),
+        in_flight=told.in_flight,
+        latency_ms=told.latency_ms,
+    )
+
+
+def _sum(counts: Sequence[Counts]) -> Counts:
+    ops: Counter[tuple[F, Outcome]] = Counter()
+    for each in counts:
+        ops.update(each.ops)
+    return Counts(
+        ops=ops,
+        offered=sum(each.offered for each in counts),
+        missed=sum(each.missed for each in counts),
+    )
+
+
+def _difference(old: Counts, new: Counts) -> Counts:
+    return Counts(
+        ops={key: count - old.ops.get(key, 0) for key, count in new.ops.items()},
+        offered=new.offered - old.offered,
+        missed=new.missed - old.missed,
+    )

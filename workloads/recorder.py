@@ -1,0 +1,191 @@
+"""What a worker's clients did, as rows of the live streams.
+
+Small ops are buffered as rows. The columns of large ones are gathered as arrays and written
+together at the next flush, so that a message costs no Python of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from results.record.stream import StreamWriter
+from results.record.tables import LIVE
+from results.record.terms import F, Outcome, Phase
+from results.record.topics import CreatedTopic
+from workloads.pacing import ArrivalCount
+from workloads.protocol import Batch, Key, Reservation, Send, SendResult
+
+STREAMS = (
+    "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
+    "assignments", "reservations", "arrivals",
+)  # fmt: skip
+ISOLATION = "read_uncommitted"
+_ROWS_UP_TO = 16
+"""Ops with more sends or records than this are recorded as columns."""
+
+
+class _Stream:
+    """A live stream that takes rows, and whole columns to be written at the next flush."""
+
+    def __init__(self, folder: Path, table: str, writer: str) -> None:
+        self._writer = StreamWriter(folder, table, writer)
+        self._schema = LIVE[table]
+        self._batches: list[pa.RecordBatch] = []
+        self.append = self._writer.append
+
+    def columns(self, length: int, columns: Mapping[str, object]) -> None:
+        """Gather columns of equal length; single words stand for a column of them."""
+        arrays = [_array(columns.get(field.name), field.type, length) for field in self._schema]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        if self._batches:
+            table = pa.Table.from_batches(self._batches).combine_chunks()
+            self._batches.clear()
+            for batch in table.to_batches():
+                self._writer.append_batch(batch)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what was gathered, and end the stream."""
+        self.flush()
+        self._writer.close()
+
+
+def _array(column: Any, kind: pa.DataType, length: int) -> Any:  # noqa: ANN401 - see below
+    """Return a column as an Arrow array; the stubs of pyarrow know no array of a type met here."""
+    if column is None:
+        return pa.nulls(length, cast("Any", kind))
+    if isinstance(column, str | int):
+        return pa.repeat(cast("Any", pa.scalar(column, kind)), length)
+    return column if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+class Recorder:
+    """The live streams of one writer.
+
+    Args:
+        folder: The run's `record/live`.
+        writer: `worker-<i>`, or who else drives clients.
+        worker: The worker's number, a column of some tables.
+        topics: The topics of the run, for their ids.
+        acks: The plan's, a column of sends.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        writer: str,
+        *,
+        worker: int,
+        topics: Sequence[CreatedTopic],
+        acks: str,
+        streams: Sequence[str] = STREAMS,
+    ) -> None:
+        self._worker = worker
+        self._acks = acks
+        self._topic_ids = {each.topic: each.topic_id for each in topics}
+        self._streams = {table: _Stream(folder, table, writer) for table in streams}
+        self._invocations = self._streams["op_invocations"].append
+        self._completions = self._streams["op_completions"].append
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Write a reservation to disk now: its values may leave afterwards."""
+        stream = self._streams["reservations"]
+        stream.append((self._worker, reservation.value_from, reservation.value_to))
+        stream.flush()
+
+    def invoked(self, op_id: int, *, process: int, f: F, phase: Phase, at_ns: int) -> None:
+        """Record that an op begins."""
+        self._invocations((op_id, process, self._worker, f.value, phase.value, at_ns))
+
+    def completed(
+        self, op_id: int, *, at_ns: int, outcome: Outcome, error: str | None = None
+    ) -> None:
+        """Record how an op ended."""
+        self._completions((op_id, at_ns, outcome.value, error))
+
+    def sending(self, op_id: int, op: Send) -> None:
+        """Record what an op is about to send."""
+        topic, partition = op.key
+        topic_id, stream = self._topic_ids[topic], self._streams["send_invocations"]
+        if len(op.values) <= _ROWS_UP_TO:
+            for mop, value in enumerate(op.values.tolist()):
+                stream.append(
+                    (op_id, mop, topic, topic_id, partition, value, self._acks, None, None)
+                )
+            return
+        stream.columns(len(op.values), {
+            "op_id": op_id, "mop": np.arange(len(op.values)), "topic": topic,
+            "topic_id": topic_id, "partition": partition, "value": op.values, "acks": self._acks,
+        })  # fmt: skip
+
+    def sent(self, op_id: int, result: SendResult) -> None:
+        """Record what came of each send; a negative offset is none."""
+        stream, length = self._streams["send_completions"], len(result.offsets)
+        outcomes = result.outcomes or [Outcome.OK] * length
+        errors = result.errors or [None] * length
+        acknowledging = self._acks != "0"
+        if length <= _ROWS_UP_TO:
+            rows = zip(result.offsets.tolist(), outcomes, errors, strict=True)
+            for mop, (offset, outcome, error) in enumerate(rows):
+                acked = acknowledging and outcome is Outcome.OK
+                known = offset if offset >= 0 and acknowledging else None
+                stream.append((op_id, mop, known, outcome.value, acked, error))
+            return
+        unknown = (result.offsets < 0) | (not acknowledging)
+        stream.columns(length, {
+            "op_id": op_id, "mop": np.arange(length),
+            "offset": pa.array(result.offsets, pa.int64(), mask=unknown),
+            "outcome": outcomes if result.outcomes else Outcome.OK.value,
+            "acked": np.array([acknowledging and each is Outcome.OK for each in outcomes])
+            if result.outcomes else np.full(length, acknowledging),
+            "error": result.errors,
+        })  # fmt: skip
+
+    def polled(self, op_id: int, batch: Batch) -> None:
+        """Record what a poll returned."""
+        stream, length = self._streams["polled"], len(batch.offsets)
+        topic_ids = [self._topic_ids.get(topic) for topic in batch.topics]
+        if length <= _ROWS_UP_TO:
+            columns = (batch.topics, topic_ids, batch.partitions, batch.offsets, batch.values,
+                       batch.leader_epochs)  # fmt: skip
+            for pos, row in enumerate(zip(*columns, strict=True)):
+                stream.append((op_id, 0, pos, *row, ISOLATION))
+            return
+        stream.columns(length, {
+            "op_id": op_id, "mop": 0, "pos": np.arange(length), "topic": batch.topics,
+            "topic_id": topic_ids, "partition": batch.partitions, "offset": batch.offsets,
+            "value": batch.values, "leader_epoch": batch.leader_epochs, "isolation": ISOLATION,
+        })  # fmt: skip
+
+    def assigned(
+        self, op_id: int, *, process: int, at_ns: int, starts: Mapping[Key, int | None]
+    ) -> None:
+        """Record what a consumer was assigned, and where it starts (null: the beginning)."""
+        for (topic, partition), offset in starts.items():
+            topic_id = self._topic_ids[topic]
+            self._streams["assignments"].append(
+                (op_id, process, "assign", at_ns, topic, topic_id, partition, offset)
+            )
+
+    def arrived(self, counts: Sequence[ArrivalCount]) -> None:
+        """Record what was offered and missed."""
+        for each in counts:
+            self._streams["arrivals"].append(
+                (self._worker, each.window_ns, each.phase.value, each.offered, each.missed)
+            )
+
+    def flush(self) -> None:
+        """Write everything that was recorded so far."""
+        for stream in self._streams.values():
+            stream.flush()
+
+    def close(self) -> None:
+        """End the streams."""
+        for stream in self._streams.values():
+            stream.close()

@@ -1,0 +1,274 @@
+"""One worker: `python -m workloads.worker CONFIG.json`, with many logical processes in one thread.
+
+Standard input brings JSON lines: `{"phase": "main"}`, and `{"stop": 10.0}` (no new ops; wait that
+many seconds for those in flight). Its end means that the controller has died: the record is
+finished and the worker gone within a second. Standard output has a JSON line when the worker is
+ready, and five a second with its counts so far. Who steers it is `workloads.fleet`.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from statistics import quantiles
+
+from pydantic import BaseModel, ConfigDict
+
+from results.record.clock import NS_PER_S, RunClock, stopwatch_s
+from results.record.plan import Plan
+from results.record.terms import Phase
+from results.record.topics import CreatedTopic
+from workloads.clients.consumer import ProcessConsumer
+from workloads.clients.producer import SharedProducer, UnreachableError
+from workloads.crew import Clients, Crew
+from workloads.log import LogGenerator
+from workloads.pacing import Arrivals
+from workloads.recorder import Recorder
+
+GENERATORS = {"log": LogGenerator}
+
+FLUSH_S = 0.05
+STATUS_S = 0.2
+READY_TIMEOUT_S = 15.0
+_TICK_S = 0.02
+"""The longest wait for reports: how late a command or a flush may be."""
+_SHORTEST_WAIT_S = 0.002
+"""librdkafka counts milliseconds: a shorter wait would be none, and the loop would spin."""
+_PR_SET_PDEATHSIG = 1
+_LAST_SECONDS = 3
+"""After the controller's death, if the loop should hang."""
+
+
+class WorkerConfig(BaseModel):
+    """What a worker is told at its start.
+
+    Attributes:
+        plan: The run's.
+        topics: As created.
+        bootstrap: `host:port,...`.
+        start_ns: The zero of the run's clock.
+        live: The folder of the live streams.
+        worker: This one's number.
+        workers: How many there are.
+        parent: The pid of the controller.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    plan: Plan
+    topics: tuple[CreatedTopic, ...]
+    bootstrap: str
+    start_ns: int
+    live: Path
+    worker: int
+    workers: int
+    parent: int
+
+
+class _Order(Enum):
+    STOP = "stop"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    phase: Phase | None = None
+    order: _Order | None = None
+    limit_s: float = 0
+
+
+class Control:
+    """The commands of the controller; reading them never waits.
+
+    Args:
+        fd: A pipe's reading end.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._rest = b""
+        os.set_blocking(fd, False)
+
+    def commands(self) -> list[_Command]:
+        """Return what came since the last call; the end of the pipe is a command too."""
+        try:
+            data = os.read(self._fd, 65_536)
+        except BlockingIOError:
+            return []
+        if not data:
+            return [_Command(order=_Order.ABANDONED)]
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [_command(json.loads(line)) for line in lines if line.strip()]
+
+
+def _command(line: dict[str, object]) -> _Command:
+    if "phase" in line:
+        return _Command(phase=Phase(str(line["phase"])))
+    return _Command(order=_Order.STOP, limit_s=float(str(line["stop"])))
+
+
+class Worker:
+    """The loop that paces, serves, flushes and tells.
+
+    Args:
+        config: What the worker was told.
+        control: Its commands.
+    """
+
+    def __init__(self, config: WorkerConfig, control: Control) -> None:
+        plan = config.plan
+        self._config = config
+        self._control = control
+        self._clock = RunClock(start_ns=config.start_ns)
+        self._recorder = Recorder(
+            config.live,
+            f"worker-{config.worker}",
+            worker=config.worker,
+            topics=config.topics,
+            acks=plan.acks,
+        )
+        generator = GENERATORS[plan.workload]
+        self._crew = Crew(
+            range(config.worker, plan.concurrency, config.workers),
+            concurrency=plan.concurrency,
+            worker=config.worker,
+            generator=generator(plan, worker=config.worker, workers=config.workers),
+            clients=_clients(config),
+            recorder=self._recorder,
+            clock=self._clock,
+        )
+        self._phase = Phase.WARMUP
+        self._flush_at_s = self._status_at_s = 0.0
+
+    def run(self) -> None:
+        """Work until told to stop, or abandoned; the record is whole on disk afterwards."""
+        _say({"ready": True})
+        rate = self._config.plan.rate / self._config.workers
+        self._arrivals = Arrivals(rate, start_ns=self._clock.now_ns())
+        command = self._work()
+        self._arrivals.give_up()
+        if command.order is _Order.STOP:
+            self._wait_for_flights(command.limit_s)
+        self._recorder.arrived(self._arrivals.closed())
+        self._recorder.close()
+        self._tell()
+
+    def _work(self) -> _Command:
+        while True:
+            for command in self._control.commands():
+                if command.order is not None:
+                    return command
+                self._phase = command.phase or self._phase
+            self._crew.serve(self._pause_s(busy=self._start_ops()))
+            self._housekeep()
+
+    def _start_ops(self) -> bool:
+        """Hand waiting arrivals to free processes; tell whether that did anything."""
+        busy = False
+        self._arrivals.offer(self._clock.now_ns(), self._phase)
+        for _ in range(self._crew.free):
+            if not self._arrivals.take(self._clock.now_ns(), self._phase):
+                break
+            busy = self._crew.invoke(self._phase) or busy
+        return busy
+
+    def _pause_s(self, *, busy: bool) -> float:
+        if self._config.plan.rate == 0:
+            return 0 if busy and self._crew.free else _SHORTEST_WAIT_S
+        until_next_s = (self._arrivals.next_ns() - self._clock.now_ns()) / NS_PER_S
+        return min(_TICK_S, max(_SHORTEST_WAIT_S, until_next_s))
+
+    def _wait_for_flights(self, limit_s: float) -> None:
+        deadline_s = stopwatch_s() + limit_s
+        while self._crew.in_flight and stopwatch_s() < deadline_s:
+            if any(each.order is _Order.ABANDONED for each in self._control.commands()):
+                return
+            self._crew.serve(_TICK_S)
+            self._housekeep()
+
+    def _housekeep(self) -> None:
+        now_s = stopwatch_s()
+        if now_s >= self._flush_at_s:
+            self._flush_at_s = now_s + FLUSH_S
+            self._recorder.arrived(self._arrivals.closed(self._clock.now_ns()))
+            self._recorder.flush()
+        if now_s >= self._status_at_s:
+            self._status_at_s = now_s + STATUS_S
+            self._tell()
+
+    def _tell(self) -> None:
+        latencies_ms = [each / 1e6 for each in self._crew.latencies_ns]
+        self._crew.latencies_ns.clear()
+        cuts = quantiles(latencies_ms, n=100) if len(latencies_ms) > 1 else latencies_ms * 99
+        _say({
+            "ops": [[f, outcome, count] for (f, outcome), count in self._crew.ops.items()],
+            "offered": self._arrivals.offered,
+            "missed": self._arrivals.missed,
+            "in_flight": self._crew.in_flight,
+            "latency_ms": [cuts[49], cuts[98]] if cuts else None,
+        })  # fmt: skip
+
+
+def _clients(config: WorkerConfig) -> Clients:
+    plan, bootstrap = config.plan, config.bootstrap
+    first = SharedProducer(plan, bootstrap=bootstrap, worker=config.worker)
+    for topic in config.topics:
+        first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
+    made = [first]
+
+    def sender() -> SharedProducer:
+        return made.pop() if made else SharedProducer(
+            plan, bootstrap=bootstrap, worker=config.worker
+        )  # fmt: skip
+
+    def reader(process: int) -> ProcessConsumer:
+        return ProcessConsumer(plan, bootstrap=bootstrap, client_id=f"process-{process}")
+
+    return Clients(sender=sender, reader=reader)
+
+
+def _say(line: dict[str, object]) -> None:
+    try:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The controller has died; standard input says so too, and ends the loop.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the exit
+
+
+def _outlive_nobody(parent: int) -> None:
+    """Have a stuck worker killed when the controller is gone; the pipe's end is the ordinary way.
+
+    The signal of Linux comes at once, the pipe's end with it: the alarm leaves the loop its second.
+    """
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.alarm(_LAST_SECONDS))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(config_path: str) -> None:
+    """Run the worker of a config file; end the process without waiting for its clients."""
+    # The controller decides when to stop: Ctrl-C in a terminal reaches the whole foreground group.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = WorkerConfig.model_validate_json(Path(config_path).read_text(encoding="utf-8"))
+    _outlive_nobody(config.parent)
+    status = 0
+    try:
+        Worker(config, Control(sys.stdin.fileno())).run()
+    except UnreachableError as unreachable:
+        _say({"error": str(unreachable)})
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # librdkafka's handles wait for their connections when they are destroyed; nobody needs that.
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
