@@ -9,12 +9,12 @@ from results.record.verdict import AnomalySummary, Example, Verdict
 
 _FACTS = (
     ("value", ("value",)),
-    ("acknowledged by", ("leader_then", "leader", "broker")),
+    ("leader then, as observed", ("leader_then", "leader", "broker")),
     ("leader epoch", ("leader_epoch_then", "leader_epoch", "epoch")),
     ("leader at the end", ("final_leader",)),
     ("its epoch", ("final_leader_epoch",)),
 )
-_BROKERS = {"acknowledged by", "leader at the end"}
+_BROKERS = {"leader then, as observed", "leader at the end"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

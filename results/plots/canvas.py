@@ -60,6 +60,8 @@ def finish(figure: Figure, axes: Axes, *, name: str) -> str:
         axes: Its axes.
         name: Makes its ids different from those of other plots on a page.
     """
+    axes.margins(x=0)
+    axes.set_xlim(left=0)
     text = io.StringIO()
     with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=4, labelcolor=INK)

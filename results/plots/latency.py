@@ -34,7 +34,6 @@ def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> s
     # The default writes powers as mathematics, which stays text here.
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.margins(x=0)
     return finish(figure, axes, name=f"latency-{f}")
 
 

@@ -41,5 +41,4 @@ def rates_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
             linewidth=1.5,
         )
     axes.set_ylim(bottom=0)
-    axes.margins(x=0)
     return finish(figure, axes, name="rates")

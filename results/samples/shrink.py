@@ -1,0 +1,150 @@
+"""Makes a small sample out of a stored run: `python -m results.samples.shrink RUN NAME`.
+
+What `check` reads stays: plan, milestones, topics, the tables of the record, statistics. Live
+streams and segment files go, for the tables hold what was in them. What would tell of the machine
+goes too: its name, its folders.
+"""
+
+import argparse
+import json
+import platform
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from results.atomic import StoreError
+from results.record.paths import RunPaths
+from results.store import Store
+
+_TEXTS = ("plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl")
+_SMALL_FILE_BYTES = 64_000
+_NODE_FILES = re.compile(r".*checkpoint|quorum-state|.*\.properties|(server|controller)\.log")
+_SORT = ("topic", "partition", "offset", "value", "op_id", "node", "second", "observed_ns")
+_ZSTD_LEVEL = 19
+_PRIVATE_KEYS = ("doctor", "java", "platform")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrubber:
+    """Replaces what would tell of the machine, the longest text first."""
+
+    words: tuple[tuple[str, str], ...]
+
+    def text(self, text: str) -> str:
+        for word, instead in self.words:
+            text = text.replace(word, instead)
+        return text
+
+    def column(self, column: "pa.ChunkedArray[pa.StringScalar]") ->
+    "pa.ChunkedArray[pa.StringScalar]": for word, instead in self.words: column =
+    pc.replace_substring(column, word, instead) return column
+
+
+def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
+    """Copy a run to a folder that is not there yet, as small as `check` allows.
+
+    Args:
+        paths: The stored and judged run.
+        target: The sample's folder; its last two names become the run's id.
+
+    Raises:
+        StoreError: The run has no verdict, or the target is there already.
+    """
+    if not paths.verdict.exists():
+        raise StoreError(f"the run {paths.run_id} has no verdict; judge it: logquake check")
+    if target.exists():
+        raise StoreError(f"{target} is there already; remove it first")
+    target.mkdir(parents=True)
+    sample = RunPaths(target.absolute())
+    scrubber = _scrubber(paths, sample)
+    for name in (*_TEXTS, "verdict.json"):
+        _copy_text(paths.root / name, sample.root / name, scrubber)
+    _copy_environment(paths, sample, scrubber)
+    for folder in ("record", "statistics"):
+        _copy_tables(paths.root / folder, sample.root / folder, scrubber, run_id=sample.run_id)
+    _copy_nodes(paths, sample, scrubber)
+    return sample
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make a sample beside this file; 254 if that cannot be."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("run", help="folder, id, or latest")
+    parser.add_argument("name", help="of the sample, such as loss-acks-1")
+    parser.add_argument("--store", type=Path, default=Path("runs"))
+    parser.add_argument("--samples", type=Path, default=Path(__file__).resolve().parent)
+    arguments = parser.parse_args(argv)
+    try:
+        run = Store(arguments.store).find(arguments.run)
+        sample = shrink_run(run, arguments.samples / arguments.name)
+    except StoreError as wrong:
+        sys.stderr.write(f"{wrong}\n")
+        return 254
+    files = [path for path in sample.root.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    sys.stdout.write(f"{sample.root}: {len(files)} files, {size:,} bytes\n")
+    return 0
+
+
+def _scrubber(paths: RunPaths, sample: RunPaths) -> _Scrubber:
+    roots = {str(paths.root), str(paths.root.absolute()), str(paths.root.resolve())}
+    words = {root: "RUN" for root in roots}
+    words[paths.run_id] = sample.run_id
+    words[str(Path.cwd())] = "."
+    words[str(Path.home())] = "~"
+    if len(platform.node()) > 2:  # noqa: PLR2004 - a name this short occurs inside of words
+        words[platform.node()] = "machine"
+    return _Scrubber(tuple(sorted(words.items(), key=lambda each: -len(each[0]))))
+
+
+def _copy_text(source: Path, target: Path, scrubber: _Scrubber) -> None:
+    if source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = source.read_text(encoding="utf-8", errors="replace")
+        target.write_text(scrubber.text(text), encoding="utf-8")
+
+
+def _copy_environment(paths: RunPaths, sample: RunPaths, scrubber: _Scrubber) -> None:
+    if not paths.environment.exists():
+        return
+    values = json.loads(paths.environment.read_text(encoding="utf-8"))
+    kept = {key: value for key, value in values.items() if key not in _PRIVATE_KEYS}
+    text = json.dumps(kept, indent=1, sort_keys=True) + "\n"
+    sample.environment.write_text(scrubber.text(text), encoding="utf-8")
+
+
+def _copy_tables(source: Path, target: Path, scrubber: _Scrubber, *, run_id: str) -> None:
+    for path in sorted(source.glob("*.parquet")):
+        target.mkdir(exist_ok=True)
+        table = pq.read_table(path, partitioning=None)
+        for number, field in enumerate(table.schema):
+            if field.name == "run_id":
+                column: object = pa.array([run_id] * table.num_rows, type=field.type)
+            elif pa.types.is_string(field.type):
+                column = scrubber.column(table[field.name])
+            else:
+                continue
+            table = table.set_column(number, field, column)
+        # Spark keeps no order, so none is lost; equal hashes of replicas come to lie together.
+        keys = [(name, "ascending") for name in _SORT if name in table.column_names]
+        ordered = table.sort_by(keys) if keys else table
+        pq.write_table(
+            ordered, target / path.name, compression="zstd", compression_level=_ZSTD_LEVEL
+        )
+
+
+def _copy_nodes(paths: RunPaths, sample: RunPaths, scrubber: _Scrubber) -> None:
+    for path in sorted(paths.nodes.rglob("*")) if paths.nodes.exists() else ():
+        wanted = _NODE_FILES.fullmatch(path.name) and path.is_file() and not path.is_symlink()
+        if wanted and path.stat().st_size <= _SMALL_FILE_BYTES:
+            _copy_text(path, sample.nodes / path.relative_to(paths.nodes), scrubber)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
