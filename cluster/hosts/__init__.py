@@ -1,10 +1,10 @@
 """How to reach the machines of a run, and how to leave none of it behind.
 
 One file a kind of host: `namespace` (each node has a network namespace and an address of its own;
-the network between them can be cut) and `process` (all nodes share this machine's loopback; any
-Unix). `examine` tries what works here and `choose` takes the best of it, `signals` hits processes
-and never a stranger's, `ledger` writes down what was started, `leftovers` ends what a dead run
-left.
+the network between them, made by `links`, can be cut by `cuts`) and `process` (all nodes share this
+machine's loopback; any Unix). `examine` tries what works here and `choose` takes the best of it,
+`signals` hits processes and never a stranger's, `ledger` writes down what was started, `leftovers`
+ends what a dead run left.
 
 Every machine has an init of its own, the `agent`: a small program that starts the node's processes,
 and kills them all as soon as the harness has gone, however it went. Namespaces have no names and

@@ -46,7 +46,7 @@ class Agent:
     def __init__(self, parent_pid: int) -> None:
         self._parent_pid = parent_pid
         self._children: dict[int, subprocess.Popen[bytes]] = {}
-        self._nonces: list[str] = []
+        self._nonces: set[str] = set()
         self._input = b""
         self._alive = True
         self._selector = selectors.DefaultSelector()
@@ -121,7 +121,10 @@ class Agent:
                     child.returncode = os.waitstatus_to_exitcode(ended[1])
 
     def _read(self) -> None:
-        data = os.read(sys.stdin.fileno(), READ_BYTES)
+        try:
+            data = os.read(sys.stdin.fileno(), READ_BYTES)
+        except ConnectionError:
+            data = b""
         if not data:
             self._stop()
             return
@@ -134,11 +137,11 @@ class Agent:
             answer = self._deeds[request["do"]](request)
         except (OSError, subprocess.SubprocessError) as error:
             answer = {"error": str(error)}
-        line = json.dumps(answer).encode() + b"\n"
+        line = json.dumps({**answer, "id": request["id"]}).encode() + b"\n"
         try:
             while line:
                 line = line[os.write(sys.stdout.fileno(), line) :]
-        except BrokenPipeError:
+        except ConnectionError:
             self._stop()
 
     def _ping(self, _request: Message) -> Message:
@@ -187,16 +190,17 @@ class Agent:
                 self._datagrams.sendto(nonce.encode(), (address, port))
         return {}
 
-    def _seen(self, _request: Message) -> Message:
+    def _seen(self, request: Message) -> Message:
         self._receive()
-        nonces, self._nonces = self._nonces, []
-        return {"nonces": nonces}
+        return {"nonces": sorted(self._nonces.intersection(request["nonces"]))}
 
     def _receive(self) -> None:
         # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
         with contextlib.suppress(OSError):
-            while len(self._nonces) < REMEMBERED_NONCES:
-                self._nonces.append(self._datagrams.recv(READ_BYTES).decode(errors="replace"))
+            while data := self._datagrams.recv(READ_BYTES):
+                if len(self._nonces) >= REMEMBERED_NONCES:
+                    self._nonces.clear()  # All but the newest were asked for long ago.
+                self._nonces.add(data.decode(errors="replace"))
 
     def _kill_all(self) -> None:
         """SIGKILL the groups of our children, then orphans, until there is no child left."""

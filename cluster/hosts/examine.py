@@ -9,14 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts.namespace import (
-    DROP_MARKED,
-    HUB_ADDRESS,
-    NODE_PREFIX,
-    cut_rules,
-    enter_prefix,
-    search_path,
-)
+from cluster.hosts.cuts import DROP_MARKED, cut_rules
+from cluster.hosts.links import HUB_ADDRESS
+from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.protocol import UserError
 
 TRIAL_TIMEOUT_S = 10.0

@@ -1,12 +1,14 @@
 """The harness's end of the line to an agent."""
 
+import contextlib
+import itertools
 import json
 import os
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ class Machine:
         self._ledger = ledger
         self._lock = threading.Lock()
         self._buffer = b""
+        self._request_ids = itertools.count()
         self._errors = ledger.path.with_name("agents.log")
         ledger.intend("agent", node)
         ours, theirs = socket.socketpair()
@@ -60,15 +63,14 @@ class Machine:
         """Start a process; `node` is the one it is written down for."""
         what = Path(command.argv[0]).name
         self._ledger.intend(what, node)
-        answer = self._ask(
-            {
-                "do": "spawn",
-                "argv": list(command.argv),
-                "env": dict(command.env),
-                "cwd": os.fspath(command.cwd.absolute()),
-                "log": os.fspath(command.log.absolute()),
-            }
-        )
+        request = {
+            "do": "spawn",
+            "argv": list(command.argv),
+            "env": dict(command.env),
+            "cwd": os.fspath(command.cwd.absolute()),
+            "log": os.fspath(command.log.absolute()),
+        }
+        answer = self._ask(request, node=node)
         process = ProcessId(pid=answer["pid"], start_ticks=answer["start_ticks"])
         self._ledger.started(what, node, process)
         return process
@@ -91,12 +93,15 @@ class Machine:
         """Send datagrams: (address, port, nonce) each."""
         self._ask({"do": "send", "datagrams": list(datagrams)})
 
-    def seen(self) -> frozenset[str]:
-        """Return the nonces that arrived since this was asked last."""
-        return frozenset(self._ask({"do": "seen"})["nonces"])
+    def seen(self, nonces: Iterable[str]) -> frozenset[str]:
+        """Return which of the nonces have arrived so far."""
+        return frozenset(self._ask({"do": "seen", "nonces": list(nonces)})["nonces"])
 
     def close(self) -> None:
         """Tell the agent to kill all that it started, and to end."""
+        # A forked worker may hold the socket as well: closing ours alone would not end the line.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def wait_closed(self) -> None:
@@ -107,18 +112,23 @@ class Machine:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(END_TIMEOUT_S)
 
-    def _ask(self, request: dict[str, Any], *, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:  # noqa: ANN401 - JSON
+    def _ask(
+        self, request: dict[str, Any], *, node: str = "", timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Any:  # noqa: ANN401 - JSON
         with self._lock:
+            request_id = next(self._request_ids)
+            line = json.dumps({**request, "id": request_id}).encode() + b"\n"
             try:
                 self._socket.settimeout(timeout_s)
-                self._socket.sendall(json.dumps(request).encode() + b"\n")
-                line = self._read_line()
+                self._socket.sendall(line)
+                # Ctrl-C may have interrupted an earlier request, whose answer comes first then.
+                while (answer := json.loads(self._read_line()))["id"] != request_id:
+                    pass
             except OSError as error:
-                self._socket.close()  # What comes later would be taken for another answer.
                 raise ClusterError(self._lost(str(error))) from error
-        answer = json.loads(line)
         if "error" in answer:
-            raise ClusterError(f"{request['do']} failed on {self.node}: {answer['error']}")
+            where = node or self.node
+            raise ClusterError(f"cannot {request['do']} on {where}: {answer['error']}")
         return answer
 
     def _read_line(self) -> bytes:

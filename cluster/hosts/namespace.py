@@ -12,39 +12,23 @@ Namespaces have no names: each lives as long as a process in it. So neither a fi
 bridge is left when the harness is killed, and an ordinary user needs nothing but user namespaces.
 """
 
-import json
 import os
-import re
-import socket
-import subprocess
 import uuid
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from cluster.hosts.cuts import DROP_MARKED, TABLE, chain, cut_rules, dropped_packets, join_rules
 from cluster.hosts.ledger import ProcessLedger
-from cluster.hosts.machine import END_TIMEOUT_S, Machine
+from cluster.hosts.links import NETWORK, make_bridge, make_links, node_commands, remove_links
+from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command, Link, ProcessId, UserError
-from results.record.clock import pause_until, stopwatch_s, wait_until
+from results.record.clock import pause_until, stopwatch_s
 
 OUTSIDE = "LOGQUAKE_OUTSIDE"
 """Environment variable: the network namespace that the harness left when it entered the hub."""
 NODE_PREFIX = ("unshare", "--net", "--mount", "--")
-BRIDGE = "lqhub"
-TABLE = "logquake"
-NETWORK = "10.81.0"
-HUB_ADDRESS = f"{NETWORK}.254"
 MAX_NODES = 253
-MARK = "0x4c51"
-DROP_MARKED = f"""table ip {TABLE} {{
-chain drop_marked {{
-type filter hook input priority 0; policy accept;
-meta mark {MARK} drop
-}}
-}}
-"""
-"""Cuts count and mark, and this chain drops: so each of two cuts over one link sees all packets."""
 PROBE_INTERVAL_S = 0.1
 
 
@@ -99,14 +83,14 @@ class NamespaceHosts:
             raise ClusterError("namespace hosts must be made inside a hub (see enter_prefix)")
         ledger = ProcessLedger(self._processes_file)
         try:
-            _ip(_hub_commands())
+            make_bridge()
             for node in self._numbers:
                 self._machines[node] = Machine(node, ledger, prefix=NODE_PREFIX)
             for machine in self._machines.values():
                 machine.wait_ready()
-            _ip([line for node in self._numbers for line in self._veth_commands(node)])
+            make_links(machine.process.pid for machine in self._machines.values())
             for node, machine in self._machines.items():
-                machine.run(["ip", "-batch", "-"], stdin=_batch(self._node_commands(node)))
+                machine.run(["ip", "-batch", "-"], stdin=node_commands(self.address(node)))
                 self._nft(node, DROP_MARKED)
         except BaseException:
             self.down()
@@ -131,7 +115,7 @@ class NamespaceHosts:
             machine.wait_closed()
         self._cuts.clear()
         if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
-            _remove_links()
+            remove_links()
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop what travels over the links, by a chain in each receiver's namespace."""
@@ -146,16 +130,15 @@ class NamespaceHosts:
         """Undo one cut, and no other. Idempotent."""
         for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
             # Made once more before it is deleted, so that a cut that failed half-way is undone too.
-            delete = f"delete chain ip {TABLE} {_chain(cut_id)}\n"
-            self._nft(receiver, cut_rules(cut_id, {}) + delete)
+            self._nft(receiver, join_rules(cut_id))
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
         """Return how many packets each link of a cut has dropped so far (nft counters)."""
         links = self._cuts.get(cut_id, frozenset())
         counts: dict[Link, int] = {}
         for receiver in sorted(_sources_by_receiver(links)):
-            argv = ["nft", "-j", "list", "chain", "ip", TABLE, _chain(cut_id)]
-            for source, packets in _counted(self._machine(receiver).run(argv)):
+            argv = ["nft", "-j", "list", "chain", "ip", TABLE, chain(cut_id)]
+            for source, packets in dropped_packets(self._machine(receiver).run(argv)):
                 counts[source, receiver] = packets
         return counts
 
@@ -179,9 +162,14 @@ class NamespaceHosts:
             outgoing[source].append((self.address(receiver), port, nonce))
         for source, datagrams in outgoing.items():
             self._machine(source).send(datagrams)
-        receivers = {receiver for _, receiver in nonces.values()}
-        seen = {nonce for receiver in receivers for nonce in self._machine(receiver).seen()}
-        return {nonces[nonce] for nonce in seen & nonces.keys()}
+        expected: dict[str, list[str]] = defaultdict(list)
+        for nonce, (_, receiver) in nonces.items():
+            expected[receiver].append(nonce)
+        return {
+            nonces[nonce]
+            for receiver, those in expected.items()
+            for nonce in self._machine(receiver).seen(those)
+        }
 
     def _nft(self, node: str, script: str) -> None:
         """Run a script of nft commands on a node: all of it takes effect, or nothing."""
@@ -193,104 +181,9 @@ class NamespaceHosts:
             raise ClusterError("the hosts are down")
         return self._machines[node]
 
-    def _veth_commands(self, node: str) -> list[str]:
-        end = f"lq{self._numbers[node]}"
-        pid = self._machines[node].process.pid
-        return [
-            f"link add {end} type veth peer name eth0 netns {pid}",
-            f"link set {end} master {BRIDGE} up",
-        ]
-
-    def _node_commands(self, node: str) -> list[str]:
-        return [
-            "link set lo up",
-            f"address add {self.address(node)}/24 dev eth0",
-            "link set eth0 up",
-        ]
-
-
-def cut_rules(cut_id: str, addresses: Mapping[str, str]) -> str:
-    """Return the nft script of one cut in one receiver's namespace.
-
-    Args:
-        cut_id: The cut; its chain is made if there is none.
-        addresses: Of the sources, by their names.
-    """
-    rules = "".join(
-        f'ip saddr {address} counter meta mark set {MARK} comment "{source}"\n'
-        for source, address in addresses.items()
-    )
-    hook = "type filter hook input priority -10; policy accept;"
-    return f"table ip {TABLE} {{\nchain {_chain(cut_id)} {{\n{hook}\n{rules}}}\n}}\n"
-
-
-def _hub_commands() -> list[str]:
-    return [
-        "link set lo up",
-        f"link add {BRIDGE} type bridge",
-        f"address add {HUB_ADDRESS}/24 dev {BRIDGE}",
-        f"link set {BRIDGE} up",
-    ]
-
-
-def _batch(commands: Iterable[str]) -> str:
-    return "".join(f"{command}\n" for command in commands)
-
-
-def _ip(commands: Iterable[str]) -> None:
-    """Run `ip` commands in the hub.
-
-    Raises:
-        UserError: There is no `ip`, or it was refused.
-    """
-    said = _ip_errors(commands)
-    if said:
-        raise UserError(f"cannot make the network of the nodes: {said}")
-
-
-def _ip_errors(commands: Iterable[str], *options: str) -> str:
-    """Run `ip` commands in the hub, and return what it complained about."""
-    argv = ["ip", *options, "-batch", "-"]
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed words and our own numbers
-            argv, input=_batch(commands), capture_output=True, text=True, check=False, timeout=20
-        )
-    except FileNotFoundError as error:
-        raise UserError("the command ip is missing; type: apt-get install iproute2") from error
-    return done.stderr.strip() if done.returncode else ""
-
-
-def _remove_links() -> None:
-    """Remove the bridge and our ends of the veth pairs, as far as there are any."""
-    # The ends at the nodes take ours along when their namespaces go, maybe just now: hence -force.
-    _ip_errors([f"link delete {name}" for name in _our_links()], "-force")
-    wait_until(
-        lambda: not _our_links(), timeout_s=END_TIMEOUT_S, what="the end of the bridge and links"
-    )
-
-
-def _our_links() -> list[str]:
-    return [name for _, name in socket.if_nameindex() if name.startswith("lq")]
-
-
-def _chain(cut_id: str) -> str:
-    """Return the name of a cut's chain: its id in letters that nft accepts, and still unique."""
-    return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
-
 
 def _sources_by_receiver(links: Iterable[Link]) -> dict[str, set[str]]:
     by_receiver: dict[str, set[str]] = defaultdict(set)
     for source, receiver in links:
         by_receiver[receiver].add(source)
     return by_receiver
-
-
-def _counted(listing: str) -> list[tuple[str, int]]:
-    """Return (comment, packets) of each rule in a listing of `nft -j`."""
-    rules = [item["rule"] for item in json.loads(listing)["nftables"] if "rule" in item]
-    return [
-        (rule["comment"], part["counter"]["packets"])
-        for rule in rules
-        for part in rule["expr"]
-        if "counter" in part
-    ]

@@ -23,6 +23,7 @@ from cluster.protocol import Hosts
 
 INSIDE = "LOGQUAKE_TEST_INSIDE"
 REPOSITORY = Path(__file__).parents[2]
+PLUGINS = ("-p", "pytest_timeout", "-p", "no:cacheprovider")
 NOBODY = 65534
 NODES = ("n1", "n2", "n3")
 
@@ -78,12 +79,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def run_inside(room: Room, test: str) -> None:
     """Run one test by a pytest of its own inside a hub; fail with its output."""
     with tempfile.TemporaryDirectory(prefix="hub-", ignore_cleanup_errors=True) as scratch:
-        pytest_line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        pytest_line = [sys.executable, "-m", "pytest", "-q", *PLUGINS]
         pytest_line += ["--basetemp", str(Path(scratch, "pytest")), test]
         inner = [*enter_prefix(root=room.root), *pytest_line]
         done = subprocess.run(
             inner if room.root or os.geteuid() else as_ordinary_user(inner, Path(scratch)),
-            env={**os.environ, INSIDE: "1", "PYTHONDONTWRITEBYTECODE": "1", "HOME": scratch},
+            env={
+                **os.environ,
+                INSIDE: "1",
+                "HOME": scratch,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # Importing them takes longer than a test.
+            },
             cwd=REPOSITORY,
             capture_output=True,
             text=True,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cluster.hosts.namespace import HUB_ADDRESS, OUTSIDE, NamespaceHosts, network_namespace
+from cluster.hosts.links import HUB_ADDRESS
+from cluster.hosts.namespace import OUTSIDE, NamespaceHosts, network_namespace
 from cluster.protocol import CanPartition, ClusterError, Command, UserError
 from results.record.clock import wait_until
 

@@ -1,0 +1,93 @@
+"""The agent and its line to the harness."""
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.agent import command_line
+from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.machine import Machine
+from cluster.protocol import ClusterError, Command
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine("n1", ProcessLedger(tmp_path / "processes.jsonl"))
+    machine.wait_ready()
+    yield machine
+    machine.close()
+    machine.wait_closed()
+
+
+def test_an_agent_ends_in_order_though_a_fork_holds_the_line_open(machine: Machine) -> None:
+    copy = os.dup(machine._socket.fileno())
+    machine.close()
+    machine.wait_closed()
+    os.close(copy)
+    assert machine._process.returncode == 0
+
+
+def test_a_user_s_modules_and_settings_do_not_get_in_the_agent_s_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "selectors.py").write_text("raise RuntimeError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    machine = Machine("n1", ProcessLedger(tmp_path / "processes.jsonl"))
+    machine.wait_ready()
+    machine.close()
+    machine.wait_closed()
+
+
+def test_an_agent_that_cannot_start_says_why(tmp_path: Path) -> None:
+    ledger = ProcessLedger(tmp_path / "processes.jsonl")
+    machine = Machine("n1", ledger, prefix=["sh", "-c", "echo no namespace for you >&2"])
+    with pytest.raises(ClusterError, match=r"agent of n1 .*no namespace for you"):
+        machine.wait_ready()
+    machine.close()
+    machine.wait_closed()
+
+
+def test_an_agent_whose_harness_is_dead_already_ends_at_once() -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    done = subprocess.run(command_line(dead.pid), stdin=subprocess.PIPE, check=False)
+    assert done.returncode == 0
+
+
+def test_a_failed_command_says_where_and_why(machine: Machine) -> None:
+    assert machine.run(["cat"], stdin="hello") == "hello"
+    with pytest.raises(ClusterError, match="on n1: it is broken"):
+        machine.run(["sh", "-c", "echo it is broken >&2; exit 3"])
+    with pytest.raises(ClusterError, match="on n1: exit code 3"):
+        machine.run(["sh", "-c", "exit 3"])
+
+
+def test_the_answer_to_an_interrupted_request_is_not_taken_for_another(machine: Machine) -> None:
+    interrupted = {"do": "run", "argv": ["echo", "old"], "input": "", "timeout_s": 5, "id": -1}
+    machine._socket.sendall(json.dumps(interrupted).encode() + b"\n")
+    assert machine.run(["echo", "new"]) == "new\n"
+
+
+def test_many_threads_may_ask_at_once(machine: Machine) -> None:
+    said: dict[int, str] = {}
+
+    def ask(number: int) -> None:
+        said[number] = machine.run(["echo", str(number)])
+
+    threads = [threading.Thread(target=ask, args=[number]) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == {number: f"{number}\n" for number in range(20)}
+
+
+def test_an_error_names_the_node_that_was_asked_for(machine: Machine, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"cannot spawn on n2.*absent"):
+        machine.spawn("n2", Command(argv=["absent"], log=tmp_path / "log", cwd=tmp_path))
