@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from cluster.hosts.process import free_ports
@@ -21,6 +22,7 @@ from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
 TOPICS_TIMEOUT_S = 30.0
+GRANT_TIMEOUT_S = 5.0
 TAIL_BYTES = 32_768
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -78,6 +80,32 @@ class KafkaCluster:
     def stop_node(self, node: str, timeout_s: float) -> bool:
         """SIGTERM; SIGKILL after the limit. Return whether it ended by itself (it is logged too)."""
         return self._brokers.stop(node, timeout_s)
+
+    def stop(self, timeout_s: float) -> dict[str, bool]:
+        """Stop all nodes for good, so that each can end by itself.
+
+        A broker ends when the quorum has granted its wish, which takes a majority of controllers; those
+        end with their brokers. So the quorum's leader is told first, and the others as soon as its
+        wish is granted (it is listed no more), while it is still closing its files: told in another
+        order, or all at once, the last one may wait for a quorum that is gone.
+
+        Args:
+            timeout_s: The limit of each node, after which it is killed.
+
+        Returns:
+            Of each node whether it ended by itself.
+        """
+        view = self._admin.view()
+        first = view.controller if view else None
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            tasks = {}
+            if first is not None:
+                tasks[first] = pool.submit(self.stop_node, first, timeout_s)
+                self._wait_unlisted(first)
+            for node in self.nodes:
+                if node != first:
+                    tasks[node] = pool.submit(self.stop_node, node, timeout_s)
+            return {node: tasks[node].result() for node in self.nodes}
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
@@ -209,6 +237,19 @@ class KafkaCluster:
             missing = [node for node in self.nodes if not self._admin.lists_itself(node)]
             words = self.last_words(missing[0]) if missing else ""
             raise sentence(f"{late}; {', '.join(missing) or 'the quorum'} did not", words) from late
+
+    def _wait_unlisted(self, node: str) -> None:
+        def is_unlisted() -> bool:
+            view = self._admin.view()
+            return view is None or node not in view.registered
+
+        with suppress(WaitTimeoutError):  # Then the others are told all the same.
+            wait_until(
+                is_unlisted,
+                timeout_s=GRANT_TIMEOUT_S,
+                what=f"the end of the registration of {node}",
+                interval_s=0.01,
+            )
 
     def _ready(self) -> bool:
         for node in self.exited():

@@ -100,7 +100,8 @@ def logging_properties(logs: Path) -> str:
     Args:
         logs: The folder of `server.log`, `controller.log`, `state-change.log`.
     """
-    lines = ["status = error", "appenders = server, controller, state"]
+    # Log4j's own hook would end the log at SIGTERM, before the broker has said how it stopped.
+    lines = ["status = error", "shutdownHook = disable", "appenders = server, controller, state"]
     for appender, file in (
         ("server", "server.log"),
         ("controller", "controller.log"),

@@ -17,12 +17,13 @@ from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
+from kio.static.protocol import RequestPayload
 
 from cluster.kafka import questions, rows
 from cluster.kafka.configuration import Endpoint, node_id
 from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership, Moment, Row, RowMaker
-from cluster.kafka.wire import A, Connection, RequestPayload, WireError
+from cluster.kafka.wire import A, Connection, WireError
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
