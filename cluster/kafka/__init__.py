@@ -7,8 +7,9 @@ itself several times a second for the record, `collect` tidies a node's folder a
 
 May import `cluster.protocol`, `cluster.hosts` and `results.record`; is imported by `harness`.
 
-To add a version: nothing, if it is 4.0 or later and on Maven Central (`--system kafka:VERSION`). If its
-settings differ, `configuration.server_properties` is the place; if its logging does, `fetch.LOGGING`
-and `configuration.logging_properties`; if it drops a version of a request, the imports in `admin` and
-`sweep`. Then run `pytest tests/cluster_kafka` with it: `LOGQUAKE_KAFKA=VERSION`.
+To add a version: nothing, if it is 4.0 or later and on Maven Central (`--system kafka:VERSION`). If
+its settings differ, `configuration.server_properties` is the place; if its logging does,
+`fetch.LOGGING` and `configuration.logging_properties`; if it drops a version of a request, the
+imports in `questions` and wherever its answers are read. Then run `pytest tests/cluster_kafka` with
+it: `LOGQUAKE_KAFKA=VERSION`.
 """

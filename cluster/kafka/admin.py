@@ -70,9 +70,9 @@ class Admin:
         """Ask all nodes at once, and take the answer of the one nearest to the truth.
 
         A broker that is cut off goes on believing what it knew last, and answers so. The quorum's
-        leader knows best: of the answers that name one, that of the highest quorum epoch counts, from
-        the leader itself if it answered. As soon as a majority names the same leader of the same
-        epoch, the others are not waited for.
+        leader knows best: of the answers that name one, that of the highest quorum epoch counts,
+        from the leader itself if it answered. As soon as a majority names the same leader of the
+        same epoch, the others are not waited for.
         """
         answers = self._ask_all()
         if not answers:
@@ -83,8 +83,9 @@ class Admin:
     def lists_itself(self, node: str) -> bool:
         """Tell whether a node answers and its own metadata list it among the brokers.
 
-        A broker serves requests only once it has read its new registration from the quorum, and such a
-        registration starts fenced: what it says of itself is never left over from before its restart.
+        A broker serves requests only once it has read its new registration from the quorum, and
+        such a registration starts fenced: what it says of itself is never left over from before its
+        restart.
         """
         if not self._answers(node):
             return False

@@ -46,7 +46,7 @@ def locked(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
                 )
             except WaitTimeoutError as held:
                 raise UserError(
-                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end it, and try again"
+                    f"another process has held {path} for {LOCK_TIMEOUT_S:g} s; end it, run again"
                 ) from held
         yield
 

@@ -78,16 +78,16 @@ class KafkaCluster:
         return self._brokers.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """SIGTERM; SIGKILL after the limit. Return whether it ended by itself (it is logged too)."""
+        """SIGTERM; SIGKILL after the limit. Return whether it ended by itself; log it."""
         return self._brokers.stop(node, timeout_s)
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
         """Stop all nodes for good, so that each can end by itself.
 
-        A broker ends when the quorum has granted its wish, which takes a majority of controllers; those
-        end with their brokers. So the quorum's leader is told first, and the others as soon as its
-        wish is granted (it is listed no more), while it is still closing its files: told in another
-        order, or all at once, the last one may wait for a quorum that is gone.
+        A broker ends when the quorum has granted its wish, which takes a majority of controllers;
+        those end with their brokers. So the quorum's leader is told first, and the others as soon
+        as its wish is granted (it is listed no more), while it is still closing its files: told in
+        another order, or all at once, the last one may wait for a quorum that is gone.
 
         Args:
             timeout_s: The limit of each node, after which it is killed.
@@ -143,9 +143,9 @@ class KafkaCluster:
     def view(self) -> ClusterView | None:
         """Ask all nodes that run and are not paused; None if nobody answers (in under 2 s).
 
-        `registered` is what the node nearest to the quorum's leader believes: a broker that was killed,
-        paused or cut off stays in it until its session ends (3 s), and one that comes back sooner was
-        never out of it. Whether a restarted broker is back, `is_back` tells.
+        `registered` is what the node nearest to the quorum's leader believes: a broker that was
+        killed, paused or cut off stays in it until its session ends (3 s), and one that comes back
+        sooner was never out of it. Whether a restarted broker is back, `is_back` tells.
         """
         return self._admin.view()
 
@@ -205,8 +205,8 @@ class KafkaCluster:
 
         Args:
             places: (topic, partition) each.
-            committed: True: the last stable offset, where a read_committed consumer ends; False: the
-                high watermark.
+            committed: True: the last stable offset, where a read_committed consumer ends; False:
+                the high watermark.
             timeout_s: After so long, what was answered is returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)

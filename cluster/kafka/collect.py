@@ -1,8 +1,8 @@
 """Tidies a node's folder for the record after the stop; of a run that died just as well.
 
-What stays: `server.properties`, `log4j2.properties`, `logs/`, and in `data/` all segments (`*.log`), the
-checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots. What goes can be made
-again from the segments: indexes and producer snapshots.
+What stays: `server.properties`, `log4j2.properties`, `logs/`, and in `data/` all segments
+(`*.log`), the checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots. What
+goes can be made again from the segments: indexes and producer snapshots.
 """
 
 from pathlib import Path

@@ -1,7 +1,8 @@
 """The settings of one node: a combined KRaft broker and controller. Pure.
 
-What is set differs from Kafka's defaults for two reasons only: faults last seconds here, so that what
-waits for tens of seconds by default would hide them; and nodes share one machine with their clients.
+What is set differs from Kafka's defaults for two reasons only: faults last seconds here, so that
+what waits for tens of seconds by default would hide them; and nodes share one machine with their
+clients.
 """
 
 from collections.abc import Mapping
@@ -146,7 +147,9 @@ def _identity(node: str, endpoints: Mapping[str, Endpoint], data: Path) -> dict[
         "advertised.listeners": broker,
         "inter.broker.listener.name": BROKER_LISTENER,
         "controller.listener.names": CONTROLLER_LISTENER,
-        "listener.security.protocol.map": f"{BROKER_LISTENER}:PLAINTEXT,{CONTROLLER_LISTENER}:PLAINTEXT",
+        "listener.security.protocol.map": (
+            f"{BROKER_LISTENER}:PLAINTEXT,{CONTROLLER_LISTENER}:PLAINTEXT"
+        ),
         "log.dirs": str(data),
     }
 

@@ -22,8 +22,7 @@ _MEANINGS = (
         "it got too little memory; three nodes need about 1.5 GiB: end something, or use --nodes 1",
     ),
     (
-        r"ConfigException: (?P<what>[^\n]+)|requirement failed: (?P<other>[^\n]+)"
-        r"|IllegalArgumentException: (?P<third>[^\n]+)",
+        r"(?:ConfigException|requirement failed|IllegalArgumentException): (?P<what>[^\n]+)",
         "it refuses a setting: {what}; see --set",
     ),
     (

@@ -1,8 +1,8 @@
 """Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
 
 Every jar is compared with the checksum that the repository publishes beside it. A manifest with the
-sizes and checksums of all of them is written last and in one step: without it nothing was fetched, and
-a file that no longer matches it is fetched again. With it, a run needs no network.
+sizes and checksums of all of them is written last and in one step: without it nothing was fetched,
+and a file that no longer matches it is fetched again. With it, a run needs no network.
 """
 
 import hashlib
@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from xml.etree.ElementTree import ParseError
 
 import requests
-from jgo.maven import MavenContext, PythonResolver
 from jgo.maven import Dependency as Jar
+from jgo.maven import MavenContext, PythonResolver
 
 from cluster.kafka.cache import cache_folder, locked, refused
 from cluster.protocol import UserError
@@ -35,10 +36,11 @@ LOGGING = {
     "1": "org.apache.logging.log4j:log4j-slf4j-impl",
     "2": "org.apache.logging.log4j:log4j-slf4j2-impl",
 }
-"""By the major version of slf4j: what leads its calls to log4j2. Kafka's own archive has it, its list of
-dependencies has not; without it a broker writes no log at all."""
+"""By the major version of slf4j: what leads its calls to log4j2. Kafka's own archive has it, its
+list of dependencies has not; without it a broker writes no log at all."""
 TIMEOUT_S = 20
 PARALLEL_DOWNLOADS = 8
+SAY_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +74,19 @@ class _ChecksumError(Exception):
 def fetch_kafka(version: str, *, progress: Progress, repository: str | None = None) -> Distribution:
     """Return a version of Kafka, from the cache if it is there whole, otherwise from Maven Central.
 
-    Proxies and certificates are those of the environment (`HTTPS_PROXY`, `REQUESTS_CA_BUNDLE`, ...).
+    Proxies and certificates are those of the environment (`HTTPS_PROXY`, `REQUESTS_CA_BUNDLE`,
+    ...).
 
     Args:
         version: `4.3.1`.
         progress: Is told in a few words how far it is.
-        repository: Address of a Maven repository; None: that of `LOGQUAKE_MAVEN_REPOSITORY`, or else
-            Maven Central.
+        repository: Address of a Maven repository; None: that of `LOGQUAKE_MAVEN_REPOSITORY`, or
+            else Maven Central.
 
     Raises:
         UserError: There is no such version, no network, no room; a sentence with the remedy.
     """
-    if int(version.split(".")[0]) < OLDEST_MAJOR:
+    if int(version.split(".", maxsplit=1)[0]) < OLDEST_MAJOR:
         raise UserError(
             f"Kafka {version} cannot be run: Logquake runs {OLDEST_MAJOR}.0 and later, e.g. 4.3.1"
         )
@@ -170,7 +173,7 @@ class _Fetch:
 
     @contextmanager
     def _no_half_descriptions(self) -> Iterator[None]:
-        """Drop all POMs first if an earlier resolution was cut off: one of them may be half a file."""
+        """Drop all POMs if an earlier resolution was cut off: one of them may be half a file."""
         mark = self._maven / "unfinished"
         self._maven.mkdir(parents=True, exist_ok=True)
         if mark.exists():
@@ -199,7 +202,9 @@ class _Fetch:
             try:
                 for task in as_completed(tasks):
                     received += task.result().size
-                    self._say(f"{next(done)} of {len(jars)} files, {received / 1e6:.0f} MB")
+                    number = next(done)
+                    if number % SAY_EVERY == 0 or number == len(jars):
+                        self._say(f"{number} of {len(jars)} files, {received / 1e6:.0f} MB")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -207,7 +212,7 @@ class _Fetch:
 
     def _whole_file(self, jar: Jar) -> _File:
         """Download a jar unless it is there; twice, if the first does not match its checksum."""
-        cached = jar.artifact.cached_path
+        cached = self._maven / jar.artifact.component.path_prefix / jar.artifact.filename
         path = cached.relative_to(self._maven).as_posix()
         expected = self._published_sha1(path)
         for _attempt in range(2):
@@ -253,12 +258,17 @@ def _explained(version: str, address: str) -> Iterator[None]:
             f" ({_reason(unreachable)}); connect to the network once, set HTTPS_PROXY, or name a"
             f" mirror in {REPOSITORY_VARIABLE}{_instead()}"
         ) from unreachable
+    except ParseError as broken:
+        raise UserError(
+            f"what {address} answers is not a Maven description ({broken}); behind a log-in page or a"
+            " proxy? Try again, or set HTTPS_PROXY"
+        ) from broken
     except _ChecksumError as broken:
         raise UserError(f"Kafka {version} arrived broken: {broken}; try again later") from broken
     except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
         raise UserError(
-            f"Kafka {version} is listed on Maven Central but cannot be had whole: {_lacking(missing)};"
-            " take another version, e.g. --system kafka:4.3.1"
+            f"Kafka {version} is listed on Maven Central but cannot be had whole:"
+            f" {_lacking(missing)}; take another version, e.g. --system kafka:4.3.1"
         ) from missing
 
 

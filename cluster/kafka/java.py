@@ -15,7 +15,8 @@ from cluster.protocol import UserError
 OLDEST = 17
 """Kafka 4.0 (KIP-1013) and Spark 4.0 need it."""
 SPARKS_MODULE = "jdk.incubator.vector"
-"""Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it refuses."""
+"""Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it
+refuses."""
 VERSION_TIMEOUT_S = 30
 REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'logquake[java]'"
 

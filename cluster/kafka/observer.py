@@ -1,8 +1,8 @@
 """Asks each broker by itself, several times a second, and writes what it says to the record.
 
-A client library would ask whichever broker it likes and believe the newest answer; what is wrong with a
-cluster shows where brokers answer differently. So every broker has a thread and connections of its own,
-with short limits: one that is paused or cut off delays no other.
+A client library would ask whichever broker it likes and believe the newest answer; what is wrong
+with a cluster shows where brokers answer differently. So every broker has a thread and connections
+of its own, with short limits: one that is paused or cut off delays no other.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The questions that Logquake asks a broker, each of one version that Kafka 4.0 and later answer."""
+"""The questions that Logquake asks a broker, each of a version that Kafka 4.0 and later know."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -29,7 +29,8 @@ METADATA_TOPIC = TopicName("__cluster_metadata")
 LATEST = i64(-1)
 CONSUMER = BrokerId(-1)
 ANY_REPLICA = BrokerId(-2)
-"""Kafka's "debugging consumer": the only one to whom a replica that does not lead tells its log's end."""
+"""Kafka's "debugging consumer": the only one to whom a replica that does not lead tells its log's
+end."""
 
 
 def api_versions() -> ApiVersionsRequest:
@@ -67,8 +68,8 @@ def replica_ends(places: Iterable[Place]) -> ListOffsetsRequest:
 def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
     """Fetch at each log's start as little as can be: the answer has the replica's high watermark.
 
-    Past its end a follower answers OFFSET_OUT_OF_RANGE without a high watermark; its start is in every
-    log. At most one batch comes back, however many partitions are asked for (KIP-74).
+    Past its end a follower answers OFFSET_OUT_OF_RANGE without a high watermark; its start is in
+    every log. At most one batch comes back, however many partitions are asked for (KIP-74).
 
     Args:
         starts: Log start offset by place.

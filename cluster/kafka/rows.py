@@ -18,8 +18,8 @@ from results.record.tables import LIVE
 NOTED = "noted"
 """The snapshot of a run's last look before the stop."""
 LEADER_REPEAT_NS = 2 * NS_PER_S
-"""A leader that goes on leading says so at least so often: a high watermark that stays is news to whoever
-read beyond it."""
+"""A leader that goes on leading says so at least so often: a high watermark that stays is news to
+whoever read beyond it."""
 Row = tuple[object, ...]
 
 
@@ -41,7 +41,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who leads a partition, and as who says so knows: leader -1 is none, ISR and numbers may be null."""
+    """Who leads a partition, as somebody said; leader -1 is none."""
 
     place: Place
     topic_id: str

@@ -18,7 +18,7 @@ FORMAT_TIMEOUT_S = 60
 
 
 def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[str]:
-    """Return the command line of one of Kafka's programs: properties of Java first, then its class."""
+    """Return the command line of a program of Kafka: properties of Java, then its class."""
     classpath = ":".join(str(jar) for jar in distribution.classpath)
     return [str(java.path), *JVM_FLAGS, "-cp", classpath, *arguments]
 

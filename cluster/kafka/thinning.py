@@ -1,8 +1,8 @@
 """Which of many observations are worth a row. Pure.
 
-Brokers are asked several times a second, and mostly say what they said before. What decides verdicts, a
-leader, an epoch, an ISR, or a number that went back, is written whenever it changed; numbers that only
-grow, at most twice a second.
+Brokers are asked several times a second, and mostly say what they said before. What decides
+verdicts, a leader, an epoch, an ISR, or a number that went back, is written whenever it changed;
+numbers that only grow, at most twice a second.
 """
 
 from collections.abc import Hashable

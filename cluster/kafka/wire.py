@@ -1,7 +1,7 @@
 """One connection to one broker: a request, then its answer, within a limit.
 
-Client libraries hide which broker answered, retry elsewhere and wait for long; an observer must do none
-of these. The messages are those of `kio`, generated from Kafka's own definitions
+Client libraries hide which broker answered, retry elsewhere and wait for long; an observer must do
+none of these. The messages are those of `kio`, generated from Kafka's own definitions
 (https://kafka.apache.org/protocol).
 """
 
