@@ -1,0 +1,257 @@
+"""A whole node's folder: everything is read, and nothing that is broken stops the rest."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cluster.files.batches import read_segment
+from cluster.files.damage import Problem
+from cluster.files.replica import clean_shutdown, read_node
+from cluster.files.rows import Replica, replica_records
+from results.record.tables import LIVE
+from results.record.values import pack_value
+
+NODE = Path(__file__).parent / "data" / "n2"
+METADATA_LOG = Path("data/__cluster_metadata-0/00000000000000000000.log")
+SNAPSHOT_END = 1821
+
+Rows = list[dict[str, object]]
+
+
+def read(folder: Path) -> tuple[dict[str, Rows], list[Problem]]:
+    problems: list[Problem] = []
+    tables: dict[str, list[pa.RecordBatch]] = {}
+    for table, batch in read_node(folder, node="n2", snapshot="final", problems=problems):
+        assert batch.schema == LIVE[table]
+        tables.setdefault(table, []).append(batch)
+    rows = {name: pa.Table.from_batches(parts).to_pylist() for name, parts in tables.items()}
+    return rows, problems
+
+
+def of(rows: Rows, topic: str) -> Rows:
+    return [row for row in rows if row["topic"] == topic]
+
+
+@pytest.fixture(name="node")
+def copied_node(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(NODE, tmp_path / "n2"))
+
+
+def test_a_whole_node_has_no_problem() -> None:
+    rows, problems = read(NODE)
+    assert problems == []
+    assert set(rows) == {
+        "leadership", "quorum_states", "replica_records", "replica_states", "truncations",
+    }  # fmt: skip
+
+
+def test_records_of_a_replica() -> None:
+    records = read(NODE)[0]["replica_records"]
+    counts = {topic: len(of(records, topic)) for topic in ("codecs", "txn", "log-0", "log-1")}
+    assert counts == {"codecs": 41, "txn": 15, "log-0": 70, "log-1": 26}
+    assert of(records, "__cluster_metadata") == []
+    after_the_election = of(records, "log-1")[20]
+    assert after_the_election["offset"] == 20
+    assert after_the_election["leader_epoch"] == 2
+    assert after_the_election["value"] == 5 << 32 | 31, "31: ten that came between were dropped"
+    assert after_the_election["topic_id"] == "4c0124e6-7b8c-48b3-bd95-c11ae7c9f164"
+    assert (after_the_election["node"], after_the_election["snapshot"]) == ("n2", "final")
+
+
+def test_transaction_markers_are_control_records_without_a_value() -> None:
+    transaction = of(read(NODE)[0]["replica_records"], "txn")
+    assert [row["offset"] for row in transaction if row["control"]] == [4, 9, 14]
+    assert [row["offset"] for row in transaction if row["value"] is None] == [4, 9, 14]
+    assert [row["sequence"] for row in transaction if not row["control"]] == list(range(12))
+
+
+def test_the_state_of_a_replica() -> None:
+    (state,) = of(read(NODE)[0]["replica_states"], "log-0")
+    assert (state["log_start_offset"], state["log_end_offset"]) == (0, 70)
+    assert (state["high_watermark"], state["high_watermark_source"]) == (70, "checkpoint")
+    assert state["epochs"] == [
+        {"epoch": epoch, "start_offset": start} for epoch, start in enumerate([0, 35, 45, 60])
+    ]
+    assert state["observed_ns"] is None
+
+
+def test_the_state_of_the_quorum() -> None:
+    rows, _ = read(NODE)
+    (state,) = of(rows["replica_states"], "__cluster_metadata")
+    assert state["high_watermark"] is None
+    (quorum,) = rows["quorum_states"]
+    assert (quorum["role"], quorum["epoch"], quorum["leader"]) == ("leader", 5, 2)
+    assert quorum["log_end_offset"] == state["log_end_offset"]
+
+
+def test_leadership_by_source() -> None:
+    leadership = of(read(NODE)[0]["leadership"], "log-1")
+    elections = [row for row in leadership if row["source"] == "metadata-log"]
+    assert [row["leader"] for row in elections][:5] == [1, 2, 2, 2, 1]
+    assert [row["log_offset"] for row in elections if row["unclean"]] == [246]
+    believed = [row for row in leadership if row["source"] == "state-change-log"]
+    assert {(row["leader"], row["leader_epoch"]) for row in believed} >= {(1, 0), (2, 1), (1, 2)}
+    assert {row["log_offset"] for row in believed} == {None}
+    assert {row["observed_ns"] for row in leadership} == {None}
+
+
+def test_truncations() -> None:
+    (truncation,) = read(NODE)[0]["truncations"]
+    assert (truncation["topic"], truncation["from_offset"]) == ("log-1", 20)
+    assert truncation["topic_id"] == "4c0124e6-7b8c-48b3-bd95-c11ae7c9f164"
+    assert truncation["to_offset"] is None
+    assert truncation["source"] == "server-log"
+
+
+def test_an_event_in_two_logs_counts_once(node: Path) -> None:
+    shutil.copy(node / "logs" / "server.log", node / "logs" / "console.log")
+    assert len(read(node)[0]["truncations"]) == 1
+
+
+def test_clean_shutdown(node: Path) -> None:
+    assert clean_shutdown(node / "data")
+    (node / "data" / ".kafka_cleanshutdown").unlink()
+    assert not clean_shutdown(node / "data")
+
+
+def every_file() -> list[str]:
+    return sorted(str(path.relative_to(NODE)) for path in NODE.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", every_file())
+def test_a_file_that_is_missing_costs_nothing_else(node: Path, name: str) -> None:
+    (node / name).unlink()
+    rows, problems = read(node)
+    assert len(of(rows["replica_records"], "log-0")) == (0 if "log-0-0/0000" in name else 70)
+    silent = ("logs/", ".kafka_cleanshutdown", ".log", ".checkpoint", "recovery-point")
+    if not any(part in name for part in silent):
+        assert [problem.path for problem in problems] == [name]
+        assert "missing" in problems[0].what
+
+
+def cuts(size: int) -> Iterator[int]:
+    yield from {0, 1, size // 3, size // 2, size - 1}
+
+
+@pytest.mark.parametrize("name", every_file())
+def test_a_torn_file_never_stops_the_reading(node: Path, name: str) -> None:
+    whole = (node / name).read_bytes()
+    for cut in cuts(len(whole)):
+        (node / name).write_bytes(whole[:cut])
+        rows, problems = read(node)
+        assert {problem.path for problem in problems} <= {name}
+        assert len(rows["replica_records"]) > 0
+
+
+@pytest.mark.parametrize("name", every_file())
+def test_a_file_of_garbage_never_stops_the_reading(node: Path, name: str) -> None:
+    (node / name).write_bytes(b"\xff\x00 garbage\n" * 20)
+    rows, problems = read(node)
+    assert {problem.path for problem in problems} <= {name}
+    assert len(rows["replica_records"]) > 0
+    if name.endswith("00.log"):
+        assert problems[0].node == "n2"
+
+
+def test_a_torn_segment_ends_the_replica_there_and_is_told(node: Path) -> None:
+    segment = node / "data" / "log-0-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:-30])
+    rows, problems = read(node)
+    (state,) = of(rows["replica_states"], "log-0")
+    assert state["log_end_offset"] == 60
+    assert [problem.path for problem in problems] == ["data/log-0-0/00000000000000000000.log"]
+    assert "torn batch" in str(problems[0])
+
+
+def test_an_old_segment_is_named_as_such(node: Path) -> None:
+    segment = node / "data" / "log-0-0" / "00000000000000000000.log"
+    segment.write_bytes(bytes(8) + b"\0\0\0\x16" + bytes(22))
+    rows, problems = read(node)
+    assert of(rows["replica_records"], "log-0") == []
+    assert "magic 0" in problems[0].what
+
+
+def test_a_missing_node_is_one_problem_for_its_folder(tmp_path: Path) -> None:
+    rows, problems = read(tmp_path / "n9")
+    assert rows.get("replica_records") is None
+    assert problems[0].path == "data"
+    assert "missing" in problems[0].what
+
+
+def test_deleted_stray_and_internal_partitions_are_left_out(node: Path) -> None:
+    data = node / "data"
+    for name in ("log-0-7.0a1b-delete", "log-0-7.0a1b-stray", "__consumer_offsets-0"):
+        shutil.copytree(data / "log-0-0", data / name)
+    rows, problems = read(node)
+    assert problems == []
+    assert {row["partition"] for row in of(rows["replica_states"], "log-0")} == {0}
+    assert of(rows["replica_states"], "__consumer_offsets") == []
+
+
+def test_a_metadata_log_without_its_beginning_starts_from_its_snapshot(node: Path) -> None:
+    whole = of(read(node)[0]["leadership"], "log-1")
+    log = node / METADATA_LOG
+    data = log.read_bytes()
+    position = 0
+    while int.from_bytes(data[position : position + 8], "big") < SNAPSHOT_END:
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    log.with_name(f"{SNAPSHOT_END:020}.log").write_bytes(data[position:])
+    log.unlink()
+    rows, problems = read(node)
+    assert problems == []
+    kept = [row for row in of(rows["leadership"], "log-1") if row["source"] == "metadata-log"]
+    assert kept[0]["log_offset"] == SNAPSHOT_END - 1
+    later = [row for row in whole if (row["log_offset"] or -1) >= SNAPSHOT_END]  # type: ignore[operator]
+    assert later
+    fields = ("leader", "leader_epoch", "log_offset", "unclean")
+    assert [[row[f] for f in fields] for row in kept[1:]] == [
+        [row[f] for f in fields] for row in later
+    ]
+
+
+def test_segments_follow_each_other(node: Path) -> None:
+    first = node / "data" / "log-0-0" / "00000000000000000000.log"
+    data = first.read_bytes()
+    size = 12 + int.from_bytes(data[8:12], "big")
+    start = int.from_bytes(data[size : size + 8], "big")
+    first.write_bytes(data[:size])
+    first.with_name(f"{start:020}.log").write_bytes(data[size:])
+    rows, problems = read(node)
+    assert problems == []
+    assert [row["offset"] for row in of(rows["replica_records"], "log-0")] == list(range(70))
+    (state,) = of(rows["replica_states"], "log-0")
+    assert (state["log_start_offset"], state["log_end_offset"]) == (0, 70)
+
+
+def test_the_log_start_moves_with_its_checkpoint(node: Path) -> None:
+    (node / "data" / "log-start-offset-checkpoint").write_text("0\n1\nlog-0 0 35\n")
+    (state,) = of(read(node)[0]["replica_states"], "log-0")
+    assert state["log_start_offset"] == 35
+
+
+def test_a_value_that_no_column_can_hold_is_null() -> None:
+    (first, *_) = read_segment(
+        (NODE / "data/log-1-0/00000000000000000000.log").read_bytes()
+    ).batches
+    foreign = bytes(first.body).replace(pack_value(5, 3).to_bytes(8, "big"), b"\xff" * 8)
+    replica = Replica(topic="log-1", topic_id=None, partition=0, node="n2", snapshot="final")
+    (rows,) = replica_records([replace(first, body=memoryview(foreign))], replica, [])
+    values = rows.column("value").to_pylist()
+    assert values[:4] == [pack_value(5, 1), pack_value(5, 2), None, pack_value(5, 4)]
+
+
+def test_a_batch_that_cannot_be_unpacked_costs_itself_only() -> None:
+    (first, second) = read_segment(
+        (NODE / "data/log-1-0/00000000000000000000.log").read_bytes()
+    ).batches
+    replica = Replica(topic="log-1", topic_id=None, partition=0, node="n2", snapshot="final")
+    damage: list[str] = []
+    broken = replace(first, body=first.body[:-30])
+    (rows,) = replica_records([broken, second], replica, damage)
+    assert rows.column("offset").to_pylist() == list(range(20, 26))
+    assert len(damage) == 1
+    assert "offset 0" in damage[0]
