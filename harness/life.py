@@ -10,16 +10,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from cluster.kafka.observer import Observer
 from rich.console import Console
-from workloads.final_reads import read_to_end
-from workloads.fleet import Fleet
 
 from cluster.hosts.choose import make_hosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
+from cluster.kafka.observer import Observer, Summary
 from cluster.protocol import ClusterError, ClusterView
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
@@ -35,8 +33,10 @@ from results.record.clock import (
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
-from results.record.terms import Phase
+from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic, dump_topics
+from workloads.final_reads import read_to_end
+from workloads.fleet import Fleet, FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
 """Clients go on for so long after the recovery: there must be traffic after the faults too."""
@@ -239,7 +239,34 @@ class Life:
         )
 
     def _look(self) -> Snapshot:
-        return Snapshot()
+        fleet, nemesis, observer = self._fleet, self._nemesis, self._observer
+        counts = fleet.counts() if fleet else None
+        return Snapshot(
+            rates=_per_second(counts) if counts else {},
+            total=sum(counts.total.ops.values()) if counts else 0,
+            missed=counts.total.missed if counts else 0,
+            faults=tuple(
+                f"{fault.kind} of {', '.join(fault.targets) or fault.target}: {fault.phase}"
+                for fault in (nemesis.in_force() if nemesis else ())
+            ),
+            leaders=_leaders(observer.latest()) if observer else (),
+        )
+
+
+def _per_second(counts: FleetCounts) -> dict[str, int]:
+    recent_s = counts.recent_s or 1.0
+    return {
+        outcome.value: round(counts.recent.of_outcome(outcome) / recent_s) for outcome in Outcome
+    }
+
+
+def _leaders(summary: Summary) -> tuple[str, ...]:
+    """Return who leads what, a line a node: `n2: log-0-1 (epoch 3), log-1-0 (epoch 0)`."""
+    led: dict[str, list[str]] = {}
+    for (topic, partition), state in sorted(summary.partitions.items()):
+        words = f"{topic}-{partition} (epoch {state.leader_epoch})"
+        led.setdefault(state.leader or "nobody", []).append(words)
+    return tuple(f"{node}: {', '.join(places)}" for node, places in sorted(led.items()))
 
 
 def whole(view: ClusterView | None, plan: Plan) -> bool:

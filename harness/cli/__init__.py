@@ -66,9 +66,7 @@ def _code_of(failed: Exception) -> int:
         case PermissionError():
             _complain(f"no permission for {failed.filename}: name another place, or ask its owner")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            _complain(
-                "the disk is full: free some room, or name another with --store"
-            )
+            _complain("the disk is full: free some room, or name another with --store")
         case InternalError():
             _complain(str(failed))
             code = INTERNAL_ERROR

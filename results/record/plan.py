@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from results.record.terms import Judge
 
-PLAN_VERSION = 1
 NEMESIS_KINDS = ("partition", "kill", "stop", "pause")
 
 
@@ -59,7 +58,7 @@ class PlannedFault(Part):
 class Plan(Part):
     """A run, before it is run."""
 
-    schema_version: Literal[1] = PLAN_VERSION
+    schema_version: Literal[1] = 1
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = Field(default="kafka:4.3.1", pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+$")
     hosts: Literal["auto", "namespace", "process"] = "auto"

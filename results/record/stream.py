@@ -7,7 +7,7 @@ crash is read up to its last whole message.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,17 +39,6 @@ class StreamWriter:
         """Buffer one row, its values in the order of the stream's columns."""
         with self._lock:
             self._rows.append(tuple(row))
-
-    def append_columns(self, columns: Mapping[str, object]) -> None:
-        """Write whole columns (lists, numpy or Arrow arrays) at once; absent ones are null."""
-        length = next(len(column) for column in columns.values())  # type: ignore[arg-type]
-        arrays = [
-            pa.array(columns[field.name], type=field.type)
-            if field.name in columns
-            else pa.nulls(length, field.type)
-            for field in self._schema
-        ]
-        self.append_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
         """Write a batch of the stream's schema at once, behind the rows that are buffered."""

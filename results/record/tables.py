@@ -10,31 +10,38 @@ import pyarrow as pa
 
 SCHEMA_VERSION = 1
 
-_OP_COPIES = [("process", pa.int64()), ("phase", pa.string())]
-_PARTITION = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
+Columns = list[tuple[str, pa.DataType]]
+"""Names and types of columns, in order."""
+
+_OP_COPIES: Columns = [("process", pa.int64()), ("phase", pa.string())]
+_PARTITION: Columns = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
 _INT_LIST = pa.list_(pa.int32())
 EPOCHS = pa.list_(pa.struct([("epoch", pa.int32()), ("start_offset", pa.int64())]))
 
-_ASSIGNMENTS = [
+_ASSIGNMENTS: Columns = [
     ("op_id", pa.int64()), ("process", pa.int64()), ("kind", pa.string()),
     ("time_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
 ]  # fmt: skip
-_TRANSACTIONS = [
+_TRANSACTIONS: Columns = [
     ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
     ("outcome", pa.string()),
 ]  # fmt: skip
-_FINAL_READS = [
+_FINAL_READS: Columns = [
     *_PARTITION, ("isolation", pa.string()), ("target_end", pa.int64()), ("reached", pa.int64()),
     ("complete", pa.bool_()),
 ]  # fmt: skip
-_RESERVATIONS = [("worker", pa.int32()), ("value_from", pa.int64()), ("value_to", pa.int64())]
-_FAULTS = [
+_RESERVATIONS: Columns = [
+    ("worker", pa.int32()),
+    ("value_from", pa.int64()),
+    ("value_to", pa.int64()),
+]
+_FAULTS: Columns = [
     ("fault_id", pa.int64()), ("kind", pa.string()), ("spec", pa.string()),
     ("targets", pa.list_(pa.string())), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64()),
     ("healed_ns", pa.int64()), ("effect", pa.string()), ("heal_effect", pa.string()),
 ]  # fmt: skip
-_LEADERSHIP = [
+_LEADERSHIP: Columns = [
     *_PARTITION, ("asked_ns", pa.int64()), ("observed_ns", pa.int64()), ("source", pa.string()),
     ("observer", pa.string()), ("incarnation", pa.int32()), ("leader", pa.int32()),
     ("leader_epoch", pa.int32()), ("isr", _INT_LIST), ("high_watermark", pa.int64()),
@@ -42,47 +49,51 @@ _LEADERSHIP = [
     # times), and whether its leader was elected from outside of the ISR and the ELR (KIP-966).
     ("log_offset", pa.int64()), ("unclean", pa.bool_()),
 ]  # fmt: skip
-_REPLICA_RECORDS = [
+_REPLICA_RECORDS: Columns = [
     *_PARTITION, ("snapshot", pa.string()), ("node", pa.string()), ("offset", pa.int64()),
     ("leader_epoch", pa.int32()), ("value", pa.int64()), ("record_hash", pa.int64()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("sequence", pa.int32()),
     ("control", pa.bool_()),
 ]  # fmt: skip
-_REPLICA_STATES = [
+_REPLICA_STATES: Columns = [
     *_PARTITION, ("observed_ns", pa.int64()), ("snapshot", pa.string()), ("node", pa.string()),
     ("incarnation", pa.int32()), ("log_start_offset", pa.int64()), ("log_end_offset", pa.int64()),
     ("high_watermark", pa.int64()), ("high_watermark_source", pa.string()),
     ("high_watermark_ns", pa.int64()), ("last_stable_offset", pa.int64()), ("epochs", EPOCHS),
 ]  # fmt: skip
-_TRUNCATIONS = [
+_TRUNCATIONS: Columns = [
     *_PARTITION, ("observed_ns", pa.int64()), ("node", pa.string()), ("incarnation", pa.int32()),
     ("from_offset", pa.int64()), ("to_offset", pa.int64()), ("reason", pa.string()),
     ("source", pa.string()),
 ]  # fmt: skip
-_QUORUM_STATES = [
+_QUORUM_STATES: Columns = [
     ("observed_ns", pa.int64()), ("node", pa.string()), ("incarnation", pa.int32()),
     ("role", pa.string()), ("epoch", pa.int32()), ("leader", pa.int32()), ("voted_for", pa.int32()),
     ("voted_directory", pa.string()), ("high_watermark", pa.int64()),
     ("log_end_offset", pa.int64()),
 ]  # fmt: skip
-_AVAILABILITY = [
+_AVAILABILITY: Columns = [
     *_PARTITION, ("window_ns", pa.int64()), ("attempted", pa.int64()), ("ok", pa.int64()),
 ]  # fmt: skip
-_SEND_INTENT = [
+_ARRIVALS: Columns = [
+    ("worker", pa.int32()), ("window_ns", pa.int64()), ("phase", pa.string()),
+    ("offered", pa.int64()), ("missed", pa.int64()),
+]  # fmt: skip
+_SEND_INTENT: Columns = [
     ("op_id", pa.int64()), ("mop", pa.int32()), *_PARTITION, ("value", pa.int64()),
     ("acks", pa.string()), ("transactional_id", pa.string()), ("txn_id", pa.int64()),
 ]  # fmt: skip
-_SEND_RESULT = [
+_SEND_RESULT: Columns = [
     ("op_id", pa.int64()), ("mop", pa.int32()), ("offset", pa.int64()), ("outcome", pa.string()),
     ("acked", pa.bool_()), ("error", pa.string()),
 ]  # fmt: skip
-_POLLED = [
+_POLLED: Columns = [
     ("op_id", pa.int64()), ("mop", pa.int32()), ("pos", pa.int32()), *_PARTITION,
     ("offset", pa.int64()), ("value", pa.int64()), ("leader_epoch", pa.int32()),
     ("isolation", pa.string()),
 ]  # fmt: skip
 
-_WHOLE = {
+_WHOLE: dict[str, Columns] = {
     "assignments": _ASSIGNMENTS, "transactions": _TRANSACTIONS, "final_reads": _FINAL_READS,
     "reservations": _RESERVATIONS, "faults": _FAULTS, "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
@@ -103,16 +114,13 @@ LIVE: dict[str, pa.Schema] = {
     "send_invocations": pa.schema(_SEND_INTENT),
     "send_completions": pa.schema(_SEND_RESULT),
     "polled": pa.schema(_POLLED),
-    "arrivals": pa.schema([
-        ("worker", pa.int32()), ("window_ns", pa.int64()), ("phase", pa.string()),
-        ("offered", pa.int64()), ("missed", pa.int64()),
-    ]),
+    "arrivals": pa.schema(_ARRIVALS),
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
 """Live streams. `arrivals` counts, per 100 ms window, what the plan's rate offered and what of it found
 no free process."""
 
-_RUN = [("run_id", pa.string())]
+_RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {
     "ops": pa.schema([
         *_RUN, ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()),
@@ -130,7 +138,7 @@ TABLES: dict[str, pa.Schema] = {
         *_RUN, *_POLLED, *_OP_COPIES, ("invoke_ns", pa.int64()), ("complete_ns", pa.int64()),
         ("outcome", pa.string()),
     ]),
-    "arrivals": pa.schema([*_RUN, *LIVE["arrivals"]]),
+    "arrivals": pa.schema([*_RUN, *_ARRIVALS]),
     "availability": pa.schema([*_RUN, *_AVAILABILITY]),
     **{name: pa.schema([*_RUN, *columns]) for name, columns in _WHOLE.items()},
 }  # fmt: skip
