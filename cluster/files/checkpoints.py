@@ -114,6 +114,8 @@ def uuid_text(kafka_id: str) -> str:
 
 
 def _counted_lines(text: str, *, columns: int) -> list[list[str]]:
+    if not text:
+        return []  # A broker makes these files empty when it starts, and fills them later.
     version, _, rest = text.partition("\n")
     count, _, body = rest.partition("\n")
     if version != "0":
