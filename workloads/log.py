@@ -44,8 +44,10 @@ class LogGenerator:
         self._keys: Sequence[Key] = plan.topic_partitions
         self._numbers = {key: number for number, key in enumerate(self._keys, start=1)}
         threads = len(range(worker, plan.concurrency, workers))
-        # A partition without a leader must not hold up every process of a paced worker.
+        # Partitions without a leader must not hold up every process of a paced worker: those that
+        # are left go on with the others, and read.
         self._most_in_flight = threads if plan.rate == 0 else max(1, threads // 4)
+        self._most_sending = threads if plan.rate == 0 else max(1, threads - threads // 4)
         self._ranges = {
             number: _Range(worker=worker, workers=workers) for number in self._numbers.values()
         }
@@ -72,6 +74,8 @@ class LogGenerator:
         return now_ns + round(self._random.expovariate(1 / mean_s) * NS_PER_S)
 
     def _send(self, in_flight: Mapping[Key, int]) -> Send | None:
+        if sum(in_flight.values()) >= self._most_sending:
+            return None
         open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
         if not open_keys:
             return None

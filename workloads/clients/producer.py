@@ -1,6 +1,5 @@
 """The producer that the processes of a worker share."""
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -76,7 +75,6 @@ class SharedProducer:
 
     def _on_error(self, error: KafkaError) -> None:
         self.fatal = self.fatal or error.fatal()
-        print(error_name(error), file=sys.stderr, flush=True)  # noqa: T201 - the worker's log
 
 
 class _Flight:
@@ -114,7 +112,8 @@ class _Flight:
         offsets = np.full(len(self._values), -1, dtype=np.int64)
         indices = self._indices()
         offsets[indices] = [_offset_or_none(message) for message in self._messages]
-        if not self._refused and errors.count(None) == len(errors):
+        # Never by ==: to compare a KafkaError with None leaves an exception set (tried on 2.16.1).
+        if not self._refused and all(error is None for error in errors):
             return SendResult(offsets=offsets)
         outcomes = [Outcome.OK] * len(offsets)
         reasons: list[str | None] = [None] * len(offsets)
