@@ -42,7 +42,7 @@ class ProcessLedger:
     """Appends to `RunPaths.processes`; safe to use from several threads."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = path.resolve()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._boot = boot_id()
@@ -85,4 +85,4 @@ def boot_id() -> str:
 
 def mark(path: Path) -> dict[str, str]:
     """Return the environment that marks processes as a run's."""
-    return {RUN_MARK: os.fspath(path.absolute())}
+    return {RUN_MARK: os.fspath(path.resolve())}

@@ -12,9 +12,9 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts.ledger import RUN_MARK, boot_id, read_ledger
+from cluster.hosts.ledger import RUN_MARK, boot_id, mark, read_ledger
 from cluster.hosts.signals import is_running, process_id, send_signal, wait_gone
-from cluster.protocol import ProcessId
+from cluster.protocol import ProcessId, UserError
 
 GONE_TIMEOUT_S = 10.0
 
@@ -42,6 +42,7 @@ def kill_leftovers(processes_file: Path) -> list[str]:
         A sentence for each process that was killed.
 
     Raises:
+        UserError: One belongs to another user.
         WaitTimeoutError: A killed process is still there after some seconds.
     """
     said: list[str] = []
@@ -73,7 +74,7 @@ def _written_down(processes_file: Path) -> list[Leftover]:
 
 def _marked(processes_file: Path) -> list[Leftover]:
     """Find processes by the run's mark in their environment (man 5 proc, `/proc/PID/environ`)."""
-    wanted = f"{RUN_MARK}={processes_file.absolute()}".encode()
+    wanted = f"{RUN_MARK}={mark(processes_file)[RUN_MARK]}".encode()
     marked = [
         Leftover(process=process_id(int(folder.name)), what=_command(folder))
         for folder in Path("/proc").glob("[0-9]*")
@@ -98,5 +99,12 @@ def _command(folder: Path) -> str:
 
 def _kill(process: ProcessId) -> None:
     """SIGKILL it, and its group if it leads one."""
-    if not send_signal(process, signal.SIGKILL) and is_running(process):
-        os.kill(process.pid, signal.SIGKILL)
+    try:
+        if not send_signal(process, signal.SIGKILL) and is_running(process):
+            os.kill(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # It ended by itself meanwhile.
+    except PermissionError as error:
+        raise UserError(
+            f"process {process.pid} of the run is another user's: heal as the one who ran it"
+        ) from error
