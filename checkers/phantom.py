@@ -23,9 +23,11 @@ NAME = "phantom"
 
 
 def _reserved(group: Group, values: Ints) -> Mask:
-    ranges = sorted(group.facts.reservations)
+    number = group.facts.numbers.get((group.topic, group.partition), -1)
     inside = np.zeros(len(values), dtype=np.bool_)
-    for start, end in ranges:
+    for start, end in group.facts.reservations:
+        if not start >> SEQUENCE_BITS <= number <= end >> SEQUENCE_BITS:
+            continue
         inside |= (values >= start) & (values < end)
     return inside | np.isin(values, ints(group.table("sends"), "value"))
 

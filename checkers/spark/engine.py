@@ -89,9 +89,12 @@ class SparkEngine:
         if rows is None:
             return
         by_id = {facts.recorded_id: facts for facts in runs.values()}
-        judged = rows.groupBy(*_KEYS).applyInArrow(
-            partial(_judge_group, by_id), from_arrow_schema(_PIECES)
-        )
+
+        # pyspark looks at the hints of the function that it is given; a partial has none.
+        def judge_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:  # type: ignore[type-arg]  # At run time it takes none.
+            return _judge_group(by_id, key, rows)
+
+        judged = rows.groupBy(*_KEYS).applyInArrow(judge_group, from_arrow_schema(_PIECES))
         for row in judged.toArrow().to_pylist():
             yield Piece(**row)
 

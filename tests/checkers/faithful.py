@@ -1,0 +1,371 @@
+"""A replicated log that does as Kafka does: its history must never be called wrong.
+
+Leaders crash and are elected from the ISR, followers fall out of it and come back, logs are
+truncated to the new leader's, sends time out whether or not they were written, readers see what is
+below the high watermark. Rows are those of the live streams.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.facts import RunFacts
+from checkers.group import Group, group_of
+from checkers.ingest import Tables, completed
+from results.record.milestones import Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan
+from results.record.stream import StreamWriter
+from results.record.tables import LIVE, TABLES
+from results.record.topics import CreatedTopic, dump_topics
+from results.record.values import pack_value
+
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+TOPIC_ID = "00000000-0000-0000-0000-00000000000"
+STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
+          "final-reads", "noted", "stopped", "collected")  # fmt: skip
+MS = 1_000_000
+
+
+@dataclass
+class Partition:
+    topic: str
+    partition: int
+    number: int
+    logs: dict[int, list[tuple[int, int]]] = field(
+        default_factory=lambda: {1: [], 2: [], 3: []}
+    )  # (epoch, value) by broker
+    isr: set[int] = field(default_factory=lambda: {1, 2, 3})
+    leader: int = 1
+    epoch: int = 0
+    high_watermark: int = 0
+
+    @property
+    def place(self) -> Row:
+        topic_id = f"{TOPIC_ID}{self.topic[-1]}"
+        return {"topic": self.topic, "topic_id": topic_id, "partition": self.partition}
+
+
+class FaithfulRun:
+    def __init__(self, seed: int, *, steps: int = 60, plan: Plan | None = None) -> None:
+        self.random = Random(f"{seed}/faithful")
+        self.plan = plan or Plan(
+            topics=1, partitions=2, nemesis=("kill",), minimums={"ok_sends": 1, "ok_polls": 1}
+        )  # type: ignore[arg-type]  # pydantic reads it.
+        self.rows: Rows = {name: [] for name in LIVE}
+        self.now = 0
+        self.next_op = 0
+        self.processes: dict[int, int] = {}
+        self.partitions = [
+            Partition(topic, number, n)
+            for n, (topic, number) in enumerate(self.plan.topic_partitions, start=1)
+        ]
+        self.sequence = {each.number: 0 for each in self.partitions}
+        for each in self.partitions:
+            self.add(
+                "reservations",
+                worker=0,
+                value_from=pack_value(each.number, 0),
+                value_to=pack_value(each.number, 1_000_000),
+            )
+            self.observe(each)
+        self.steps(steps)
+        self.end()
+
+    def add(self, table: str, **row: Any) -> None:
+        self.rows[table].append(row)
+
+    def tick(self) -> int:
+        self.now += self.random.randrange(1, 9) * MS
+        return self.now
+
+    def steps(self, count: int) -> None:
+        for step in range(count):
+            each = self.random.choice(self.partitions)
+            kinds = ("send", "send", "send", "poll", "poll", "elect", "shrink", "rejoin")
+            getattr(self, "send" if step < 4 else self.random.choice(kinds))(each)
+
+    # Clients
+
+    def begin(self, f: str, phase: str) -> int:
+        self.next_op += 1
+        thread = self.random.randrange(3)
+        process = self.processes.setdefault(thread, thread)
+        self.add(
+            "op_invocations",
+            op_id=self.next_op,
+            process=process,
+            worker=0,
+            f=f,
+            phase=phase,
+            invoke_ns=self.tick(),
+        )
+        self._thread = thread
+        return self.next_op
+
+    def finish(self, op_id: int, outcome: str) -> None:
+        self.add("op_completions", op_id=op_id, complete_ns=self.tick(), outcome=outcome)
+        if outcome == "info":
+            self.processes[self._thread] += 16
+
+    def send(self, each: Partition) -> None:
+        op_id = self.begin("send", "main")
+        values = []
+        for _ in range(self.random.randrange(1, 4)):
+            self.sequence[each.number] += 1
+            values.append(pack_value(each.number, self.sequence[each.number]))
+        for mop, value in enumerate(values):
+            self.add(
+                "send_invocations", op_id=op_id, mop=mop, **each.place, value=value, acks="all"
+            )
+        fate = self.random.choice(("ok", "ok", "ok", "lost", "unanswered", "uncommitted", "fail"))
+        base = len(each.logs[each.leader])
+        if fate in {"ok", "unanswered", "uncommitted"}:
+            each.logs[each.leader] += [(each.epoch, value) for value in values]
+        if fate in {"ok", "unanswered"}:
+            self.replicate(each)
+        outcome = {"ok": "ok", "fail": "fail"}.get(fate, "info")
+        for mop in range(len(values)):
+            self.add(
+                "send_completions",
+                op_id=op_id,
+                mop=mop,
+                outcome=outcome,
+                offset=base + mop if fate == "ok" else None,
+                acked=fate == "ok",
+            )
+        self.finish(op_id, outcome)
+
+    def poll(self, each: Partition, phase: str = "main") -> None:
+        op_id = self.begin("poll", phase)
+        end = each.high_watermark
+        start = 0 if phase == "final" else self.random.randrange(end + 1)
+        stop = end if phase == "final" else min(end, start + 5)
+        for pos, offset in enumerate(range(start, stop)):
+            epoch, value = each.logs[each.leader][offset]
+            self.add(
+                "polled",
+                op_id=op_id,
+                mop=0,
+                pos=pos,
+                **each.place,
+                offset=offset,
+                value=value,
+                leader_epoch=epoch,
+                isolation="read_uncommitted",
+            )
+        self.finish(op_id, "ok")
+
+    # Brokers
+
+    def replicate(self, each: Partition) -> None:
+        for broker in each.isr:
+            each.logs[broker] = list(each.logs[each.leader])
+        each.high_watermark = len(each.logs[each.leader])
+        self.observe(each)
+
+    def elect(self, each: Partition) -> None:
+        others = sorted(each.isr - {each.leader})
+        if not others:
+            return
+        fault = len(self.rows["faults"]) + 1
+        spec: Row = {
+            "fault_id": fault,
+            "kind": "kill",
+            "spec": "{}",
+            "targets": [f"n{each.leader}"],
+        }
+        spec["requested_ns"] = self.tick()
+        self.add("faults", **spec, confirmed_ns=self.tick())
+        each.isr.discard(each.leader)
+        each.leader = self.random.choice(others)
+        each.epoch += 1
+        self.observe(each)
+        self.replicate(each)
+        self.poll(each)
+        self.rows["faults"][-1]["healed_ns"] = self.tick()
+
+    def shrink(self, each: Partition) -> None:
+        if len(each.isr) > 2:
+            each.isr.discard(self.random.choice(sorted(each.isr - {each.leader})))
+            self.observe(each)
+
+    def rejoin(self, each: Partition) -> None:
+        for broker in sorted({1, 2, 3} - each.isr):
+            mine, leaders = each.logs[broker], each.logs[each.leader]
+            same = next((at for at, pair in enumerate(zip(mine, leaders, strict=False))
+                         if pair[0] != pair[1]), min(len(mine), len(leaders)))  # fmt: skip
+            if same < len(mine):
+                self.add(
+                    "truncations",
+                    **each.place,
+                    observed_ns=self.tick(),
+                    node=f"n{broker}",
+                    incarnation=1,
+                    from_offset=same,
+                    to_offset=len(mine),
+                    source="server-log",
+                    reason=f"follower of broker {each.leader} in epoch {each.epoch}",
+                )
+            each.isr.add(broker)
+        self.replicate(each)
+
+    def observe(self, each: Partition) -> None:
+        row = {**each.place, "incarnation": 1, "leader": each.leader, "leader_epoch": each.epoch}
+        asked = self.tick()
+        self.add(
+            "leadership",
+            **row,
+            asked_ns=asked,
+            observed_ns=self.tick(),
+            source="list-offsets",
+            observer=f"n{each.leader}",
+            high_watermark=each.high_watermark,
+        )
+        self.add(
+            "leadership",
+            **row,
+            asked_ns=asked,
+            observed_ns=self.tick(),
+            source="metadata",
+            observer="n1",
+            isr=sorted(each.isr),
+        )
+        self.add(
+            "leadership",
+            **row,
+            source="metadata-log",
+            observer="n1",
+            isr=sorted(each.isr),
+            log_offset=len(self.rows["leadership"]),
+            unclean=False,
+        )
+
+    # The end
+
+    def end(self) -> None:
+        for each in self.partitions:
+            self.rejoin(each)
+        for each in self.partitions:
+            self.poll(each, "final")
+            self.add(
+                "final_reads",
+                **each.place,
+                isolation="read_uncommitted",
+                target_end=each.high_watermark,
+                reached=each.high_watermark,
+                complete=True,
+            )
+            for broker, log in each.logs.items():
+                self.snapshot(each, broker, log)
+        self.add(
+            "quorum_states",
+            observed_ns=self.tick(),
+            node="n1",
+            incarnation=1,
+            role="leader",
+            epoch=1,
+            leader=1,
+            high_watermark=1_000_000,
+        )
+        self.add("arrivals", worker=0, window_ns=0, phase="main", offered=100, missed=1)
+
+    def snapshot(self, each: Partition, broker: int, log: list[tuple[int, int]]) -> None:
+        node = {"snapshot": "final", "node": f"n{broker}"}
+        for offset, (epoch, value) in enumerate(log):
+            self.add(
+                "replica_records",
+                **each.place,
+                **node,
+                offset=offset,
+                leader_epoch=epoch,
+                value=value,
+                record_hash=value * 31,
+                producer_id=7,
+                producer_epoch=0,
+                sequence=offset,
+                control=False,
+            )
+        self.add(
+            "replica_states",
+            **each.place,
+            **node,
+            observed_ns=self.tick(),
+            incarnation=1,
+            log_start_offset=0,
+            log_end_offset=len(log),
+            high_watermark=len(log),
+            high_watermark_source="checkpoint",
+        )
+
+    # As kernels and folders want it
+
+    def facts(self, **changes: Any) -> RunFacts:
+        stones = tuple(Milestone(name=name, at_ns=at) for at, name in enumerate(STONES))
+        ranges = tuple((row["value_from"], row["value_to"]) for row in self.rows["reservations"])
+        return RunFacts(
+            **{
+                "run_id": "test/run",
+                "recorded_id": "test/run",
+                "plan": self.plan,
+                "milestones": stones,
+                "reservations": ranges,
+                "quorum_high_watermark": 1_000_000,
+                **changes,
+            }
+        )
+
+    def tables(self) -> Tables:
+        return tables_of(self.rows)
+
+    def group(self, number: int = 0, **changes: Any) -> Group:
+        each = self.partitions[number]
+        return partition_group(self.facts(**changes), self.tables(), each.place)
+
+    def write(self, root: Path) -> Path:
+        """Write the folder of a run, as a harness would leave it."""
+        paths = RunPaths(root)
+        paths.live.mkdir(parents=True)
+        paths.plan.write_text(dump_plan(self.plan))
+        topics = {each.topic: each.place["topic_id"] for each in self.partitions}
+        dump_topics([CreatedTopic(topic=topic, topic_id=topic_id, partitions=self.plan.partitions)
+                     for topic, topic_id in topics.items()], paths.topics)  # fmt: skip
+        for at, name in enumerate(STONES):
+            append_milestone(paths.milestones, Milestone(name=name, at_ns=at * 1_000 * MS))
+        for name, rows in self.rows.items():
+            writer = StreamWriter(paths.live, name, "worker-0")
+            if rows:
+                table = pa.Table.from_pylist(rows, schema=LIVE[name])
+                for batch in table.to_batches(max_chunksize=10_000):
+                    writer.append_batch(batch)
+            writer.close()
+        return root
+
+
+def tables_of(rows: Rows) -> Tables:
+    live = {name: pa.Table.from_pylist(each, schema=LIVE[name]) for name, each in rows.items()}
+    return {
+        name: pa.Table.from_pylist(table.to_pylist(), schema=TABLES[name])
+        for name, table in completed(live).items()
+    }
+
+
+def partition_group(facts: RunFacts, tables: Tables, place: Row) -> Group:
+    mine = {}
+    for name, table in tables.items():
+        if "partition" in table.column_names:
+            rows = [
+                row for row in table.to_pylist()
+                if (row["topic"], row["partition"]) == (place["topic"], place["partition"])
+            ]  # fmt: skip
+            mine[name] = pa.Table.from_pylist(rows, schema=TABLES[name])
+    return group_of(facts, mine, **place)
+
+
+def run_group(facts: RunFacts, tables: Tables) -> Group:
+    whole = {name: each for name, each in tables.items() if "partition" not in each.column_names}
+    return group_of(facts, whole)

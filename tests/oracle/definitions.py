@@ -1,0 +1,192 @@
+"""The catalogue in plain Python, word by word, on lists of dicts; written without the kernels.
+
+Each function takes the rows of one partition (or run) by table, and returns the set of places that
+are wrong. Slow and simple: what it says is what the definition says.
+"""
+
+from collections import defaultdict
+from itertools import combinations
+from typing import Any
+
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+
+
+def leader_before_stop(rows: Rows) -> str | None:
+    claims = [
+        (row["leader_epoch"], row["observed_ns"], row["leader"])
+        for row in rows["leadership"]
+        if row["source"] == "list-offsets" and row["leader"] is not None and row["leader"] >= 0
+    ]
+    return f"n{max(claims)[2]}" if claims else None
+
+
+def final_log(rows: Rows, node: str | None) -> dict[int, Row] | None:
+    """The records of a node in the final snapshot by offset; None if it was not collected."""
+    collected = {row["node"] for row in rows["replica_records"] if row["snapshot"] == "final"}
+    collected |= {row["node"] for row in rows["replica_states"] if row["snapshot"] == "final"}
+    if node not in collected:
+        return None
+    return {
+        row["offset"]: row
+        for row in rows["replica_records"]
+        if row["snapshot"] == "final" and row["node"] == node
+    }
+
+
+def certainly_committed(rows: Rows) -> list[Row]:
+    return [
+        row for row in rows["sends"]
+        if row["acked"] and row["acks"] != "0" and row["txn_id"] is None
+    ]  # fmt: skip
+
+
+def lost_writes(rows: Rows) -> set[int]:
+    log = final_log(rows, leader_before_stop(rows))
+    lost = set()
+    for send in certainly_committed(rows):
+        if log is not None and send["value"] not in {row["value"] for row in log.values()}:
+            lost.add(send["value"])
+        for read in rows["final_reads"]:
+            if not read["complete"]:
+                continue
+            returned = [
+                row for row in rows["polls"]
+                if row["phase"] == "final" and row["isolation"] == read["isolation"]
+            ]  # fmt: skip
+            highest = max((row["offset"] for row in returned), default=-1)
+            passed = send["offset"] is not None and send["offset"] < highest
+            if passed and send["value"] not in {row["value"] for row in returned}:
+                lost.add(send["value"])
+    return lost
+
+
+def unseen(rows: Rows) -> set[int]:
+    if not rows["final_reads"] or not all(read["complete"] for read in rows["final_reads"]):
+        return set()
+    read = {row["value"] for row in rows["polls"]}
+    sent = {send["value"] for send in certainly_committed(rows)}
+    return sent - read - lost_writes(rows)
+
+
+def incomplete_final_reads(rows: Rows) -> int:
+    if not rows["final_reads"]:
+        return 1
+    return sum(not read["complete"] for read in rows["final_reads"])
+
+
+def duplicates(rows: Rows) -> dict[int, list[int]]:
+    at: defaultdict[int, set[int]] = defaultdict(set)
+    for row in rows["polls"]:
+        at[row["value"]].add(row["offset"])
+    for offset, row in (final_log(rows, leader_before_stop(rows)) or {}).items():
+        at[row["value"]].add(offset)
+    return {
+        value: sorted(offsets)
+        for value, offsets in at.items()
+        if value is not None and len(offsets) > 1
+    }
+
+
+def inconsistent_offsets(rows: Rows) -> dict[int, list[int]]:
+    at: defaultdict[int, set[int]] = defaultdict(set)
+    for row in rows["polls"]:
+        at[row["offset"]].add(row["value"])
+    for row in rows["sends"]:
+        if row["acked"] and row["offset"] is not None:
+            at[row["offset"]].add(row["value"])
+    doubled = {offset: values - {None} for offset, values in at.items()}
+    return {offset: sorted(values) for offset, values in doubled.items() if len(values) > 1}
+
+
+def phantoms(rows: Rows, number: int, reservations: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    sent = {row["value"] for row in rows["sends"]}
+    strange = set()
+    for row in rows["polls"]:
+        value = row["value"]
+        announced = value is not None and (
+            value in sent or any(start <= value < end for start, end in reservations)
+        )
+        if not announced or value // 2**32 != number:
+            strange.add((row["offset"], value))
+    return strange
+
+
+def log_divergences(rows: Rows, *, recovered: bool) -> set[tuple[str, str, str, int]]:
+    """(snapshot, node, node, first offset)."""
+    logs: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
+    for row in rows["replica_records"]:
+        logs[row["snapshot"], row["node"]][row["offset"]] = row
+    states = {(row["snapshot"], row["node"]): row for row in rows["replica_states"]}
+    beliefs = [
+        (row["leader_epoch"], row["observed_ns"], row["isr"])
+        for row in rows["leadership"]
+        if row["source"] == "metadata" and row["isr"] is not None
+    ]
+    isr = {f"n{broker}" for broker in max(beliefs)[2]} if beliefs else set()
+    found = set()
+    for (snapshot, one), (other_snapshot, other) in combinations(sorted(states), 2):
+        if snapshot != other_snapshot:
+            continue
+        a, b = states[snapshot, one], states[snapshot, other]
+        bounds = []
+        if a["high_watermark"] is not None and b["high_watermark"] is not None:
+            bounds.append(min(a["high_watermark"], b["high_watermark"]))
+        if snapshot == "final" and recovered and {one, other} <= isr:
+            bounds.append(min(a["log_end_offset"], b["log_end_offset"]))
+        start = max(a["log_start_offset"], b["log_start_offset"])
+        for offset in range(start, max(bounds, default=0)):
+            left, right = logs[snapshot, one].get(offset), logs[snapshot, other].get(offset)
+            if _content(left) != _content(right):
+                found.add((snapshot, one, other, offset))
+                break
+    return found
+
+
+def _content(record: Row | None) -> tuple[Any, ...] | None:
+    names = ("leader_epoch", "record_hash", "control")
+    return None if record is None else tuple(record[name] for name in names)
+
+
+def two_leaders(rows: Rows, quorum_high_watermark: int) -> set[tuple[str, int, tuple[str, ...]]]:
+    """(source, epoch, nodes)."""
+    found: set[tuple[str, int, tuple[str, ...]]] = set()
+    for source in ("list-offsets", "metadata-log"):
+        by_epoch: defaultdict[int, set[int]] = defaultdict(set)
+        for row in rows["leadership"]:
+            below = source != "metadata-log" or row["log_offset"] < quorum_high_watermark
+            if row["source"] == source and row["leader"] >= 0 and below:
+                by_epoch[row["leader_epoch"]].add(row["leader"])
+        found |= {
+            (source, epoch, tuple(f"n{leader}" for leader in sorted(leaders)))
+            for epoch, leaders in by_epoch.items()
+            if len(leaders) > 1
+        }
+    for one, other in combinations(rows["replica_records"], 2):
+        keys = ("snapshot", "offset", "leader_epoch")
+        same = all(one[key] == other[key] for key in keys) and one["leader_epoch"] >= 0
+        if same and one["node"] != other["node"] and _content(one) != _content(other):
+            nodes = tuple(sorted((one["node"], other["node"])))
+            found.add(("replica-records", one["leader_epoch"], nodes))
+    return found
+
+
+def malformed_ops(ops: list[Row]) -> set[int]:
+    flawed = set()
+    for one in ops:
+        if sum(each["op_id"] == one["op_id"] for each in ops) > 1 or one["invoke_ns"] is None:
+            flawed.add(one["op_id"])
+        elif one["complete_ns"] is not None and one["complete_ns"] < one["invoke_ns"]:
+            flawed.add(one["op_id"])
+    by_process: defaultdict[int, list[Row]] = defaultdict(list)
+    for op in ops:
+        if op["process"] is not None and op["invoke_ns"] is not None:
+            by_process[op["process"]].append(op)
+    for mine in by_process.values():
+        mine.sort(key=lambda op: (op["invoke_ns"], op["op_id"]))
+        for at, op in enumerate(mine[1:], start=1):
+            before = mine[at - 1]
+            ended_late = before["complete_ns"] is None or before["complete_ns"] > op["invoke_ns"]
+            if ended_late or any(each["outcome"] == "info" for each in mine[:at]):
+                flawed.add(op["op_id"])
+    return flawed
