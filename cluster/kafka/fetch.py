@@ -260,7 +260,7 @@ def _explained(version: str, address: str) -> Iterator[None]:
         ) from unreachable
     except ParseError as broken:
         raise UserError(
-            f"what {address} answers is not a Maven description ({broken}); behind a log-in page or a"
+            f"what {address} answers is no Maven description ({broken}); is it a log-in page, or a"
             " proxy? Try again, or set HTTPS_PROXY"
         ) from broken
     except _ChecksumError as broken:

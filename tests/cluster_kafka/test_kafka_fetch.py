@@ -1,0 +1,242 @@
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cluster.kafka.fetch import cached_versions, fetch_kafka
+from cluster.protocol import UserError
+
+VERSION = "4.9.1"
+NEEDED = {
+    ("org.apache.kafka", "kafka-clients", VERSION),
+    ("org.slf4j", "slf4j-api", "1.7.36"),
+    ("org.apache.logging.log4j", "log4j-core", "2.25.4"),
+}
+BINDING = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves a folder; the connection of what is in `cuts` ends half-way, once."""
+
+    cuts: set[str] = set()  # noqa: RUF012 - set by a test, for the one server there is
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        pass
+
+    def copyfile(self, source, outputfile) -> None:  # type: ignore[no-untyped-def] # noqa: ANN001
+        if self.path in self.cuts:
+            self.cuts.discard(self.path)
+            outputfile.write(source.read(100))
+        else:
+            super().copyfile(source, outputfile)
+
+
+class Repository:
+    """A Maven repository in a folder, served on the loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+    def put(self, group: str, artifact: str, version: str, *, needs: str = "") -> Path:
+        place = self.folder / group.replace(".", "/") / artifact / version
+        place.mkdir(parents=True)
+        (place / f"{artifact}-{version}.pom").write_text(
+            "<project><modelVersion>4.0.0</modelVersion>"
+            f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+            f"<version>{version}</version><dependencies>{needs}</dependencies></project>"
+        )
+        jar = place / f"{artifact}-{version}.jar"
+        jar.write_bytes(artifact.encode() * 1000)
+        publish_checksum(jar)
+        return jar
+
+
+def publish_checksum(jar: Path) -> None:
+    digest = hashlib.sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
+    jar.with_name(f"{jar.name}.sha1").write_text(digest)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[Repository]:
+    served = Repository(tmp_path / "central")
+    needs = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version><scope>runtime</scope></dependency>"
+        for group, artifact, version in sorted(NEEDED)
+    )
+    for one in {*NEEDED, BINDING}:
+        served.put(*one)
+    served.put("org.apache.kafka", "kafka_2.13", VERSION, needs=needs)
+    versions = "".join(f"<version>{each}</version>" for each in ("4.9.0", VERSION, "4.9.2-rc1"))
+    (served.folder / "org/apache/kafka/kafka_2.13/maven-metadata.xml").write_text(
+        f"<metadata><versioning><versions>{versions}</versions></versioning></metadata>"
+    )
+    yield served
+    served.close()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "logquake"
+
+
+def fetch(repository: Repository, version: str = VERSION) -> list[Path]:
+    said: list[str] = []
+    return list(fetch_kafka(version, progress=said.append, repository=repository.url).classpath)
+
+
+def kafka_jar(cache: Path) -> Path:
+    return cache / f"maven/org/apache/kafka/kafka_2.13/{VERSION}/kafka_2.13-{VERSION}.jar"
+
+
+def test_everything_that_kafka_needs_is_fetched_and_what_makes_it_log(
+    repository: Repository,
+) -> None:
+    said: list[str] = []
+    distribution = fetch_kafka(VERSION, progress=said.append, repository=repository.url)
+    names = {jar.name for jar in distribution.classpath}
+    expected = {f"{artifact}-{version}.jar" for _, artifact, version in {*NEEDED, BINDING}}
+    assert names == expected | {f"kafka_2.13-{VERSION}.jar"}
+    assert said[-1] == f"fetching Kafka {VERSION}: 5 of 5 files, 0 MB"
+    assert cached_versions() == [VERSION]
+
+
+def test_later_runs_need_no_network(repository: Repository) -> None:
+    first = fetch(repository)
+    repository.close()
+    assert fetch(repository) == first
+
+
+def test_a_jar_that_was_cut_short_is_fetched_again(repository: Repository, cache: Path) -> None:
+    fetch(repository)
+    whole = kafka_jar(cache).read_bytes()
+    kafka_jar(cache).write_bytes(whole[:100])
+    fetch(repository)
+    assert kafka_jar(cache).read_bytes() == whole
+
+
+def test_a_jar_of_the_right_length_with_wrong_bytes_is_fetched_again(
+    repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    whole = kafka_jar(cache).read_bytes()
+    kafka_jar(cache).write_bytes(bytes(len(whole)))
+    fetch(repository)
+    assert kafka_jar(cache).read_bytes() == whole
+
+
+def test_a_jar_that_was_cut_short_is_not_taken_without_network(
+    repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    kafka_jar(cache).write_bytes(b"half")
+    repository.close()
+    with pytest.raises(UserError, match=r"cannot be reached \(no connection\).*HTTPS_PROXY"):
+        fetch(repository)
+
+
+def test_a_connection_that_ends_early_is_tried_again(repository: Repository) -> None:
+    Handler.cuts = {f"/org/apache/kafka/kafka_2.13/{VERSION}/kafka_2.13-{VERSION}.jar"}
+    assert len(fetch(repository)) == 5
+    assert not Handler.cuts
+
+
+def test_a_jar_that_is_not_what_its_checksum_says_is_never_taken(
+    repository: Repository, cache: Path
+) -> None:
+    path = f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar"
+    broken = repository.folder / path
+    broken.write_bytes(b"tampered with")
+    with pytest.raises(UserError, match=r"kafka-clients-4\.9\.1\.jar does not match.*try again"):
+        fetch(repository)
+    assert not (cache / "maven" / path).exists()
+    assert cached_versions() == []
+    publish_checksum(broken)
+    assert len(fetch(repository)) == 5
+
+
+def test_half_a_description_left_by_a_dead_process_is_not_believed(
+    repository: Repository, cache: Path
+) -> None:
+    pom = kafka_jar(cache).with_suffix(".pom")
+    pom.parent.mkdir(parents=True)
+    pom.write_text("<project><modelVersion>4.0.0</mod")
+    (cache / "maven" / "unfinished").touch()
+    assert len(fetch(repository)) == 5
+    assert not (cache / "maven" / "unfinished").exists()
+
+
+def test_an_unknown_version_names_those_that_are(repository: Repository) -> None:
+    with pytest.raises(UserError, match=r"Kafka 9\.9\.9 is not .*versions that are: 4\.9\.1, 4\.9"):
+        fetch(repository, "9.9.9")
+
+
+def test_a_listed_version_that_cannot_be_had_whole_says_what_is_missing(
+    repository: Repository,
+) -> None:
+    for file in (repository.folder / "org/slf4j/slf4j-api/1.7.36").iterdir():
+        file.unlink()
+    with pytest.raises(UserError, match=r"listed on Maven Central but.*slf4j-api.*e\.g\. --system"):
+        fetch(repository)
+
+
+def test_an_old_version_is_refused_before_anything_is_fetched(repository: Repository) -> None:
+    with pytest.raises(UserError, match=r"Logquake runs 4\.0 and later"):
+        fetch(repository, "2.8.2")
+
+
+def test_a_page_that_is_no_description_is_named(repository: Repository) -> None:
+    pom = repository.folder / f"org/apache/kafka/kafka_2.13/{VERSION}/kafka_2.13-{VERSION}.pom"
+    pom.write_text("<html>please log in")
+    with pytest.raises(UserError, match="is no Maven description"):
+        fetch(repository)
+
+
+def test_a_cache_that_cannot_be_made_is_named(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UserError, match=r"file/logquake cannot be used.*set XDG_CACHE_HOME"):
+        fetch(repository)
+
+
+def test_two_processes_that_fetch_at_once_both_get_it_whole(
+    repository: Repository, cache: Path
+) -> None:
+    program = (
+        "import sys; from cluster.kafka.fetch import fetch_kafka;"
+        "print(len(fetch_kafka(sys.argv[1], progress=str, repository=sys.argv[2]).classpath))"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, VERSION, repository.url],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [process.communicate()[0] for process in both] == ["5\n", "5\n"]
+    rows = json.loads((cache / "kafka" / f"{VERSION}.json").read_text())
+    assert len(rows) == 5
