@@ -27,6 +27,7 @@ from typing import Any
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
+LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 1 << 16
@@ -35,16 +36,22 @@ ORPHAN_CHECK_S = 0.5
 REMEMBERED_NONCES = 10_000
 
 
-def command_line(parent_pid: int) -> list[str]:
-    """Return the argv of an agent that lives no longer than its parent process."""
-    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(parent_pid)]
+def command_line(parent_pid: int, *, listen: str = LOOPBACK) -> list[str]:
+    """Return the argv of an agent that lives no longer than its parent process.
+
+    Args:
+        parent_pid: The parent.
+        listen: The address at which it hears datagrams.
+    """
+    return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(parent_pid), listen]
 
 
 class Agent:
     """One machine's init: its children, its datagram socket, its line to the harness."""
 
-    def __init__(self, parent_pid: int) -> None:
+    def __init__(self, parent_pid: int, listen: str) -> None:
         self._parent_pid = parent_pid
+        self._listen = listen
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._nonces: set[str] = set()
         self._input = b""
@@ -76,7 +83,7 @@ class Agent:
         if self._libc is not None:
             # Orphans of our children become ours, so that they cannot outlive us either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
-        self._datagrams.bind(("0.0.0.0", 0))  # noqa: S104 - in a namespace of its own
+        self._datagrams.bind((self._listen, 0))
         self._datagrams.settimeout(0)
         self._selector.register(self._datagrams, selectors.EVENT_READ, self._receive)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
@@ -232,4 +239,4 @@ def start_ticks(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    Agent(int(sys.argv[1])).serve()
+    Agent(int(sys.argv[1]), sys.argv[2]).serve()

@@ -10,9 +10,8 @@ import subprocess
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from cluster.hosts.agent import command_line
+from cluster.hosts.agent import LOOPBACK, Message, command_line
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.protocol import ClusterError, Command, ProcessId
 
@@ -30,9 +29,17 @@ class Machine:
         node: The node, for messages and for the ledger.
         ledger: Where the agent and all that it starts are written down.
         prefix: What the agent is started through: `unshare --net ... --`, or nothing.
+        listen: The address at which it hears datagrams of probes.
     """
 
-    def __init__(self, node: str, ledger: ProcessLedger, *, prefix: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        node: str,
+        ledger: ProcessLedger,
+        *,
+        prefix: Sequence[str] = (),
+        listen: str = LOOPBACK,
+    ) -> None:
         self.node = node
         self._ledger = ledger
         self._lock = threading.Lock()
@@ -44,7 +51,7 @@ class Machine:
         self._socket = ours
         with theirs, self._errors.open("ab") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own agent
-                [*prefix, *command_line(os.getpid())],
+                [*prefix, *command_line(os.getpid(), listen=listen)],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=errors,
@@ -113,8 +120,8 @@ class Machine:
             self._process.wait(END_TIMEOUT_S)
 
     def _ask(
-        self, request: dict[str, Any], *, node: str = "", timeout_s: float = ANSWER_TIMEOUT_S
-    ) -> Any:  # noqa: ANN401 - JSON
+        self, request: Message, *, node: str = "", timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Message:
         with self._lock:
             request_id = next(self._request_ids)
             line = json.dumps({**request, "id": request_id}).encode() + b"\n"
@@ -122,8 +129,9 @@ class Machine:
                 self._socket.settimeout(timeout_s)
                 self._socket.sendall(line)
                 # Ctrl-C may have interrupted an earlier request, whose answer comes first then.
-                while (answer := json.loads(self._read_line()))["id"] != request_id:
-                    pass
+                answer: Message = {"id": None}
+                while answer["id"] != request_id:
+                    answer = json.loads(self._read_line())
             except OSError as error:
                 raise ClusterError(self._lost(str(error))) from error
         if "error" in answer:

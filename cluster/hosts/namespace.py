@@ -29,6 +29,7 @@ OUTSIDE = "LOGQUAKE_OUTSIDE"
 """Environment variable: the network namespace that the harness left when it entered the hub."""
 NODE_PREFIX = ("unshare", "--net", "--mount", "--")
 MAX_NODES = 253
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a namespace of our own
 PROBE_INTERVAL_S = 0.1
 
 
@@ -85,7 +86,9 @@ class NamespaceHosts:
         try:
             make_bridge()
             for node in self._numbers:
-                self._machines[node] = Machine(node, ledger, prefix=NODE_PREFIX)
+                self._machines[node] = Machine(
+                    node, ledger, prefix=NODE_PREFIX, listen=EVERY_ADDRESS
+                )
             for machine in self._machines.values():
                 machine.wait_ready()
             make_links(machine.process.pid for machine in self._machines.values())

@@ -5,11 +5,10 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command, ProcessId
-
-LOOPBACK = "127.0.0.1"
 
 
 class ProcessHosts:

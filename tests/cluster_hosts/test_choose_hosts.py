@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts import examine as examine_module
+from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.hosts.examine import examine
-from cluster.hosts.process import LOOPBACK, free_ports
+from cluster.hosts.process import free_ports
 from cluster.protocol import UserError
 
 CHOOSE = """
