@@ -71,6 +71,7 @@ class Life:
         self._interrupts, self._undo = interrupts, undo
         self._fleet: Fleet | None = None
         self._nemesis: Nemesis | None = None
+        self._unhealed: Nemesis | None = None
         self._observer: Observer | None = None
         self._progress = Progress(console, self._look)
 
@@ -142,7 +143,8 @@ class Life:
             paths=self._paths,
         )
         self._undo.callback(self._nemesis.close)
-        self._undo.callback(self._nemesis.heal_all)
+        self._unhealed = self._nemesis
+        self._undo.callback(self._heal)
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         self._fleet.phase(Phase.MAIN)
         self._reach("main")
@@ -164,8 +166,7 @@ class Life:
             raise ClusterError("the run was ended before its main phase")
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
-        report = self._nemesis.heal_all()
-        self._reach("healed", failed="; ".join(report.failed))
+        self._heal()
         limit_s = self._plan.budgets.isr_s
         self._progress.phase("recovery: a leader and a full ISR for every partition")
         try:
@@ -179,6 +180,13 @@ class Life:
         except WaitTimeoutError as late:
             self._reach("recovered", failed=str(late))
         self._pass_s(RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon)
+
+    def _heal(self) -> None:
+        """Heal everything, once: on the way out of a run that came so far there is nothing left."""
+        nemesis, self._unhealed = self._unhealed, None
+        if nemesis is not None:
+            report = nemesis.heal_all()
+            self._reach("healed", failed="; ".join(report.failed))
 
     def _end_traffic(self) -> None:
         if self._fleet is None:

@@ -2,8 +2,8 @@
 
 A run that died stops in the middle of them, which is how the pipeline knows that there is no final
 snapshot. In order: `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every
-partition has a leader and a full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends
-before the stop), `stopped`, `collected`.
+partition has a leader and a full ISR), `final-reads`, `noted` (leaders, high watermarks and log
+ends before the stop), `stopped`, `collected`; and `failed`, last, if it was not played to its end.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Append-only Arrow IPC streams: how rows reach the disk while a run is under way.
 
-A stream belongs to one writer (a worker, the observer, the nemesis), so that nobody waits for a lock
-of another process. Rows are buffered as Python tuples or handed over as whole batches, and are
+A stream belongs to one writer (a worker, the observer, the nemesis), so that nobody waits for a
+lock of another process. Rows are buffered as Python tuples or handed over as whole batches, and are
 flushed at least each `FLUSH_INTERVAL_NS` by whoever drives the writer. A stream that was cut by a
 crash is read up to its last whole message.
 """

@@ -93,32 +93,35 @@ _POLLED: Columns = [
     ("isolation", pa.string()),
 ]  # fmt: skip
 
+_INVOCATION: Columns = [
+    ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()), ("f", pa.string()),
+    ("phase", pa.string()), ("invoke_ns", pa.int64()),
+]  # fmt: skip
+_COMPLETION: Columns = [
+    ("op_id", pa.int64()), ("complete_ns", pa.int64()), ("outcome", pa.string()),
+    ("error", pa.string()),
+]  # fmt: skip
+
 _WHOLE: dict[str, Columns] = {
     "assignments": _ASSIGNMENTS, "transactions": _TRANSACTIONS, "final_reads": _FINAL_READS,
     "reservations": _RESERVATIONS, "faults": _FAULTS, "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES,
 }  # fmt: skip
-"""Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are written
-again at each step of their lives, keeps the last row of each `fault_id`)."""
+"""Tables whose live rows are whole: compaction only adds `run_id` (and of `faults`, which are
+written again at each step of their lives, keeps the last row of each `fault_id`)."""
 
 LIVE: dict[str, pa.Schema] = {
-    "op_invocations": pa.schema([
-        ("op_id", pa.int64()), ("process", pa.int64()), ("worker", pa.int32()), ("f", pa.string()),
-        ("phase", pa.string()), ("invoke_ns", pa.int64()),
-    ]),
-    "op_completions": pa.schema([
-        ("op_id", pa.int64()), ("complete_ns", pa.int64()), ("outcome", pa.string()),
-        ("error", pa.string()),
-    ]),
+    "op_invocations": pa.schema(_INVOCATION),
+    "op_completions": pa.schema(_COMPLETION),
     "send_invocations": pa.schema(_SEND_INTENT),
     "send_completions": pa.schema(_SEND_RESULT),
     "polled": pa.schema(_POLLED),
     "arrivals": pa.schema(_ARRIVALS),
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
-"""Live streams. `arrivals` counts, per 100 ms window, what the plan's rate offered and what of it found
-no free process."""
+"""Live streams. `arrivals` counts, per 100 ms window, what the plan's rate offered and what of it
+found no free process."""
 
 _RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {

@@ -11,8 +11,8 @@ class CreatedTopic:
 
     Attributes:
         topic: Its name.
-        topic_id: The id that the cluster gave it, as a UUID's 36 characters; a topic that is created
-            again gets another one.
+        topic_id: The id that the cluster gave it, as a UUID's 36 characters; a topic that is
+            created again gets another one.
         partitions: How many.
     """
 

@@ -1,7 +1,8 @@
 """Values that are unique in a run: `value = (n << 32) | sequence`.
 
-n counts the plan's topic-partitions in order from 1, so a value tells where it was sent; workers take
-disjoint ranges of sequences. On the wire a value is the first 8 bytes of the payload, big-endian.
+n counts the plan's topic-partitions in order from 1, so a value tells where it was sent; workers
+take disjoint ranges of sequences. On the wire a value is the first 8 bytes of the payload,
+big-endian.
 """
 
 import struct
@@ -27,7 +28,7 @@ def encode_payload(value: int, size_bytes: int) -> bytes:
 
 
 def decode_payload(payload: bytes | None) -> int | None:
-    """Return the value at the head of a payload, or None if the payload is too short to hold one."""
+    """Return the value at the head of a payload, or None if it is too short to hold one."""
     if payload is None or len(payload) < VALUE_BYTES:
         return None
     return int(_VALUE.unpack_from(payload)[0])
