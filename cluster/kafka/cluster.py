@@ -71,7 +71,11 @@ class KafkaCluster:
         )
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(self.start_node, self.nodes))
-        self._wait_ready()
+        try:
+            self._wait_ready()
+        except ClusterError:
+            self.close()
+            raise
 
     def start_node(self, node: str) -> ProcessId:
         """Start one node's broker; return as soon as the process runs. Its disk is formatted."""
@@ -105,7 +109,13 @@ class KafkaCluster:
             for node in self.nodes:
                 if node != first:
                     tasks[node] = pool.submit(self.stop_node, node, timeout_s)
-            return {node: tasks[node].result() for node in self.nodes}
+            ended = {node: tasks[node].result() for node in self.nodes}
+        self.close()
+        return ended
+
+    def close(self) -> None:
+        """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
+        self._admin.close()
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
