@@ -1,0 +1,37 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.process import ProcessHosts
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+
+
+@pytest.fixture(scope="session")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A real broker on the loopback, for tests that bring topics of their own names."""
+    paths = RunPaths(tmp_path_factory.mktemp("broker") / "workloads" / "run")
+    paths.root.mkdir(parents=True)
+    plan = Plan(nodes=1, replication=1, min_insync=1)
+    hosts = ProcessHosts(["n1"], paths.processes)
+    hosts.up()
+    try:
+        distribution = fetch_kafka(plan.kafka_version, progress=lambda _words: None)
+        cluster = KafkaCluster(
+            plan, hosts, distribution=distribution, java=find_java(), paths=paths
+        )
+        cluster.start()
+        yield cluster
+    finally:
+        hosts.down()
+
+
+@pytest.fixture
+def run_paths(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(tmp_path / "log" / "run")
+    paths.live.mkdir(parents=True)
+    return paths
