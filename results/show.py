@@ -150,10 +150,9 @@ def _print_figures(tables: RunTables, console: Console) -> None:
         ]
         _print_table(console, ("operation", *sums.outcomes, "all"), rows)
     if sums.held is not None:
-        _say(
-            console,
-            f"offered {sums.offered:,} operations, held {sums.held:.1%}, missed {sums.missed:,}",
-        )
+        calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
+        held = f"held {sums.held:.1%}{calm}"
+        _say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
 
 
 def _print_table(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from results.atomic import StoreError
+from results.record.clock import NS_PER_S
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
@@ -33,14 +34,20 @@ STATISTICS: dict[str, pa.Schema] = {
         _RUN, _SECOND, pa.field("f", pa.string()),
         *(pa.field(name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
     ]),
-    "offered": pa.schema([_RUN, _SECOND, *_counts("offered", "missed")]),
+    "offered": pa.schema([
+        _RUN, _SECOND, *_counts("offered", "missed", "calm_offered", "calm_missed"),
+    ]),
     "availability": pa.schema([_RUN, *_PLACE, _SECOND, *_counts("attempted", "ok")]),
     "leaders": pa.schema([
         _RUN, *_PLACE, pa.field("leader", pa.int32()), pa.field("leader_epoch", pa.int32()),
         *_counts("from_ns", "to_ns"),
     ]),
 }  # fmt: skip
-"""The tables of `statistics/*.parquet`, by name. `second` counts from the run's start."""
+"""The tables of `statistics/*.parquet` as they are read here, by name.
+
+`second` counts from the run's start; files that name a second by its start in nanoseconds
+(`window_ns`) and a leader epoch `epoch` are read as well. `calm_` counts what no fault touched.
+"""
 
 
 class RunTables:
@@ -107,11 +114,22 @@ def _read(path: Path, schema: pa.Schema, *, filters: pc.Expression | None) -> pa
     try:
         # partitioning=None: a run's path may hold `=`, which is no column of ours.
         table = pq.read_table(path, filters=filters, partitioning=None)
-        return _conformed(table, schema)
+        conformed = _conformed(_renamed(table, schema), schema)
+        conformed.validate(full=True)  # Strings that are no UTF-8 would raise where they are used.
     except (OSError, pa.ArrowException) as damaged:
         raise StoreError(
             f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
         ) from damaged
+    return conformed
+
+
+def _renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    names, wanted = table.column_names, schema.names
+    if "second" in wanted and "second" not in names and "window_ns" in names:
+        table = table.append_column("second", pc.divide(table["window_ns"], NS_PER_S))
+    if "leader_epoch" in wanted and "leader_epoch" not in names and "epoch" in names:
+        table = table.append_column("leader_epoch", table["epoch"])
+    return table
 
 
 def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from results.record.terms import Outcome
 from results.tables import RunTables
 
@@ -15,6 +17,7 @@ class Figures:
         offered, missed: Operations that the plan's rate asked for, and those of them that found no
             free process; None where there was no rate to hold.
         held: The share that was not missed, from 0 to 1; None likewise.
+        calm_held: The same where no fault was in force.
         operations: (f, count by outcome in the order of `outcomes`, sum).
         outcomes: ok, fail, info, and whatever else was recorded.
     """
@@ -22,6 +25,7 @@ class Figures:
     offered: int | None
     missed: int | None
     held: float | None
+    calm_held: float | None
     operations: tuple[tuple[str, tuple[int, ...], int], ...]
     outcomes: tuple[str, ...]
 
@@ -34,8 +38,8 @@ class Figures:
 def figures(tables: RunTables) -> Figures:
     """Sum up the statistics of a run; zeros and None where there are none."""
     arrivals = tables.statistics("offered")
-    offered = sum(each or 0 for each in arrivals["offered"].to_pylist())
-    missed = sum(each or 0 for each in arrivals["missed"].to_pylist())
+    offered, missed = _sum(arrivals, "offered"), _sum(arrivals, "missed")
+    calm_offered, calm_missed = _sum(arrivals, "calm_offered"), _sum(arrivals, "calm_missed")
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in tables.statistics("rates").to_pylist():
         counts[str(row["f"])][str(row["outcome"])] += row["count"] or 0
@@ -44,10 +48,19 @@ def figures(tables: RunTables) -> Figures:
     return Figures(
         offered=offered or None,
         missed=missed if offered else None,
-        held=(offered - missed) / offered if offered else None,
+        held=_share(offered, missed),
+        calm_held=_share(calm_offered, calm_missed),
         operations=tuple(
             (f, tuple(by[each] for each in outcomes), sum(by.values()))
             for f, by in sorted(counts.items())
         ),
         outcomes=tuple(str(each) for each in outcomes),
     )
+
+
+def _sum(table: pa.Table, name: str) -> int:
+    return sum(each or 0 for each in table[name].to_pylist())
+
+
+def _share(offered: int, missed: int) -> float | None:
+    return (offered - missed) / offered if offered else None

@@ -64,7 +64,7 @@ _Record = tuple[str, int]
 
 def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     """Return what the logs hold around an example's offset; None if nobody looked into them."""
-    if example.offset < 0 or not example.topic:
+    if example.offset < 0 or not example.topic or not _is_unicode(example.topic):
         return None
     offsets = tuple(range(max(0, example.offset - AROUND), example.offset + AROUND + 1))
     logs = _logs(tables, example, offsets)
@@ -89,6 +89,15 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
         rows=tuple(_noted(row, example) for row in rows),
         epochs=tuple((_named(each, led_by), colour) for each, colour in colours.items()),
     )
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a table could hold a text: halves of surrogate pairs cannot be encoded."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _leaders(tables: RunTables, example: Example) -> dict[int, int]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +23,15 @@ from results.atomic import StoreError
 from results.record.paths import RunPaths
 from results.store import Store
 
-_TEXTS = ("plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl")
+_TEXTS = ("plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl", "record/ingest.json")
 _SMALL_FILE_BYTES = 64_000
 _NODE_FILES = re.compile(r".*checkpoint|quorum-state|.*\.properties|(server|controller)\.log")
 _SORT = ("topic", "partition", "offset", "value", "op_id", "node", "second", "observed_ns")
 _ZSTD_LEVEL = 19
 _PRIVATE_KEYS = ("doctor", "java", "platform")
+
+
+_Strings: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,10 @@ class _Scrubber:
             text = text.replace(word, instead)
         return text
 
-    def column(self, column: "pa.ChunkedArray[pa.StringScalar]") ->
-    "pa.ChunkedArray[pa.StringScalar]": for word, instead in self.words: column =
-    pc.replace_substring(column, word, instead) return column
+    def column(self, column: "_Strings") -> "_Strings":
+        for word, instead in self.words:
+            column = pc.replace_substring(column, word, instead)
+        return column
 
 
 def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
@@ -94,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _scrubber(paths: RunPaths, sample: RunPaths) -> _Scrubber:
     roots = {str(paths.root), str(paths.root.absolute()), str(paths.root.resolve())}
-    words = {root: "RUN" for root in roots}
+    words = dict.fromkeys(roots, "RUN")
     words[paths.run_id] = sample.run_id
     words[str(Path.cwd())] = "."
     words[str(Path.home())] = "~"
@@ -125,14 +130,14 @@ def _copy_tables(source: Path, target: Path, scrubber: _Scrubber, *, run_id: str
         table = pq.read_table(path, partitioning=None)
         for number, field in enumerate(table.schema):
             if field.name == "run_id":
-                column: object = pa.array([run_id] * table.num_rows, type=field.type)
+                ids = pa.array([run_id] * table.num_rows, type=field.type)
+                table = table.set_column(number, field, ids)
             elif pa.types.is_string(field.type):
-                column = scrubber.column(table[field.name])
-            else:
-                continue
-            table = table.set_column(number, field, column)
+                table = table.set_column(number, field, scrubber.column(table[field.name]))
         # Spark keeps no order, so none is lost; equal hashes of replicas come to lie together.
-        keys = [(name, "ascending") for name in _SORT if name in table.column_names]
+        keys: list[tuple[str, Literal["ascending", "descending"]]] = [
+            (name, "ascending") for name in _SORT if name in table.column_names
+        ]
         ordered = table.sort_by(keys) if keys else table
         pq.write_table(
             ordered, target / path.name, compression="zstd", compression_level=_ZSTD_LEVEL

@@ -6,7 +6,7 @@ follower of broker 2 in epoch 5.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ SENTENCE = (
     " a follower of broker 2 in epoch 5"
 )
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 MakeRun = Callable[..., RunPaths]
 """`make_run(verdict=..., statistics=True, topic="log-0")`."""
 
@@ -51,7 +51,7 @@ def write_rows(path: Path, schema: pa.Schema, rows: Sequence[Row], run_id: str) 
     pq.write_table(table, path)
 
 
-def lost_write(topic: str = TOPIC, sentence: str = SENTENCE, **more: Any) -> Example:
+def lost_write(topic: str = TOPIC, sentence: str = SENTENCE) -> Example:
     evidence: Evidence = {
         "value": LOST_VALUE,
         "offset": LOST_OFFSET,
@@ -64,7 +64,6 @@ def lost_write(topic: str = TOPIC, sentence: str = SENTENCE, **more: Any) -> Exa
         "replicas": ["n1 holds 8589935792 (epoch 5)", "n2 holds 8589935792 (epoch 5)"],
         "found_on": [],
     }
-    values: dict[str, Any] = {"allowed": False, "trusted": True, "why": "", **more}
     return Example(
         sentence=sentence,
         evidence=evidence,
@@ -72,7 +71,9 @@ def lost_write(topic: str = TOPIC, sentence: str = SENTENCE, **more: Any) -> Exa
         topic_id=TOPIC_ID,
         partition=PARTITION,
         offset=LOST_OFFSET,
-        **values,
+        allowed=False,
+        trusted=True,
+        why="",
     )
 
 
@@ -86,34 +87,31 @@ def summary(count: int, *examples: Example, allowed: int = 0) -> AnomalySummary:
     )
 
 
-def verdict_of(run_id: str, valid: Validity = Validity.INVALID, **more: Any) -> Verdict:
-    anomalies = {
-        "lost-write": summary(3, lost_write()),
-        "inconsistent-offsets": summary(
-            1,
-            lost_write(sentence="offset 121 of log-0-1 held 8589935713 and 8589935792"),
-        ),
-    }
-    values: dict[str, Any] = {
-        "judge": "strict",
-        "engine": "local",
-        "anomalies": anomalies,
-        "guarantees": (
+def verdict_of(run_id: str, valid: Validity = Validity.INVALID) -> Verdict:
+    held = "offset 121 of log-0-1 held 8589935713 and 8589935784"
+    return Verdict(
+        run_id=run_id,
+        valid=valid,
+        judge="strict",
+        engine="local",
+        anomalies={
+            "lost-write": summary(3, lost_write()),
+            "inconsistent-offsets": summary(1, lost_write(sentence=held)),
+        },
+        guarantees=(
             "acks=1: a write is acknowledged once its leader alone has it; it may be lost with it.",
             "min.insync.replicas=2, replication factor 3.",
         ),
-        "checked": {
+        checked={
             "lost-write": 14231,
             "duplicate": 28462,
-            "inconsistent-offsets": 28462,
+            "inconsistent-offsets": 28463,
             "log-divergence": 42800,
             "two-leaders-in-epoch": 9120,
             "unseen": None,
         },
-        "stats": {"ops": 30000},
-        **more,
-    }
-    return Verdict(run_id=run_id, valid=valid, **values)
+        stats={"ops": 30000},
+    )
 
 
 def _milestones(paths: RunPaths) -> None:
@@ -129,6 +127,7 @@ def _fault(
     number: int,
     kind: str,
     targets: list[str],
+    *,
     times: tuple[float, float, float | None],
     effect: Row,
 ) -> Row:
@@ -155,10 +154,12 @@ def fault_rows() -> list[Row]:
     kill = {"kind": "kill", "processes": [{"node": "n3", "pid": 812, "state_after": None}]}
     pause = {"kind": "pause", "processes": [{"node": "n2", "pid": 811, "state_after": "T"}]}
     return [
-        _fault(1, "isolate", ["n1"], (20.0, 20.9, 26.0), {"kind": "cut", "links": links}),
-        _fault(2, "kill", ["n3"], (30.0, 30.2, 36.0), kill),
-        _fault(3, "pause", ["n2"], (40.0, 40.1, 46.5), pause),
-        _fault(4, "pause", ["n1"], (43.0, 43.4, 48.0), pause),
+        _fault(
+            1, "isolate", ["n1"], times=(20.0, 20.9, 26.0), effect={"kind": "cut", "links": links}
+        ),
+        _fault(2, "kill", ["n3"], times=(30.0, 30.2, 36.0), effect=kill),
+        _fault(3, "pause", ["n2"], times=(40.0, 40.1, 46.5), effect=pause),
+        _fault(4, "pause", ["n1"], times=(43.0, 43.4, 48.0), effect=pause),
     ]
 
 
@@ -211,7 +212,10 @@ def _in_fault(second: int) -> bool:
 
 
 def statistics_rows(topic: str) -> dict[str, list[Row]]:
-    rates, latency, offered, availability = [], [], [], []
+    rates: list[Row] = []
+    latency: list[Row] = []
+    offered: list[Row] = []
+    availability: list[Row] = []
     for second in range(5, 52):
         bad = _in_fault(second)
         for f in ("send", "poll"):
@@ -227,11 +231,13 @@ def statistics_rows(topic: str) -> dict[str, list[Row]]:
                 "max_ms": base * 4,
             })  # fmt: skip
         offered.append({"second": second, "offered": 500, "missed": 40 if bad else 0})
-        for partition in (0, 1):
-            availability.append({
+        availability += [
+            {
                 "topic": topic, "partition": partition, "second": second, "attempted": 60,
                 "ok": 20 if bad and partition else 60,
-            })  # fmt: skip
+            }
+            for partition in (0, 1)
+        ]  # fmt: skip
     return {
         "rates": rates, "latency": latency, "offered": offered, "availability": availability,
         "leaders": _leaders(topic),
@@ -239,7 +245,7 @@ def statistics_rows(topic: str) -> dict[str, list[Row]]:
 
 
 def record_rows(topic: str) -> dict[str, list[Row]]:
-    states = [
+    states: list[Row] = [
         {**PLACE, "topic": topic, "snapshot": "final", "node": node, "log_start_offset": 0,
          "log_end_offset": 130}
         for node in ("n1", "n2", "n3")

@@ -1,0 +1,107 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.atomic import StoreError
+from results.page.replicas import replica_window
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.report import render_report
+from results.samples import copy_sample, find_sample, sample_paths
+from results.samples.shrink import main, shrink_run
+from results.store import Store
+from results.tables import RunTables, read_table
+from results.verdict_json import read_verdict
+
+MakeRun = Callable[..., RunPaths]
+MEGABYTE = 1_000_000
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_shrunken_run_keeps_every_row_and_none_of_the_machine(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    paths = make_run()
+    (paths.live / "polled.worker-0.arrows").write_bytes(b"x" * MEGABYTE)
+    data = paths.node("n1") / "data"
+    data.mkdir()
+    (data / "00000000000000000000.log").write_bytes(b"x")
+    (data / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n", encoding="utf-8")
+    server = paths.node("n1") / "server.log"
+    server.write_text(f"log.dirs={paths.root}/nodes/n1/data\n", encoding="utf-8")
+    paths.ledger.write_text(f'{{"path": "{paths.root}/x"}}\n', encoding="utf-8")
+
+    sample = shrink_run(paths, tmp_path / "samples" / "loss")
+
+    kept = files_of(sample.root)
+    assert not [name for name in kept if name.endswith((".arrows", "00000000000000000000.log"))]
+    assert "nodes/n1/data/leader-epoch-checkpoint" in kept
+    assert kept["nodes/n1/server.log"] == b"log.dirs=RUN/nodes/n1/data\n"
+    assert not [name for name, content in kept.items() if str(tmp_path).encode() in content]
+    assert "java" not in json.loads(kept["environment.json"])
+    assert sum(map(len, kept.values())) < 1.5 * MEGABYTE
+    for name in TABLES:
+        before, after = (read_table(each, name).drop(["run_id"]) for each in (paths, sample))
+        rows = [sorted(map(repr, table.to_pylist())) for table in (before, after)]
+        assert rows[0] == rows[1]
+    assert set(read_table(sample, "sends")["run_id"].to_pylist()) == {"samples/loss"}
+    verdict = read_verdict(sample.verdict)
+    assert verdict is not None
+    assert verdict.run_id == "samples/loss"
+    assert replica_window(RunTables(sample), verdict.anomalies["lost-write"].examples[0])
+
+
+def test_shrinking_is_a_command_with_clear_refusals(
+    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = make_run(judged=False)
+    store = ["--store", str(paths.root.parent.parent), "--samples", str(tmp_path / "samples")]
+    assert main([paths.root.name, "loss", *store]) == 254
+    assert "has no verdict; judge it: logquake check" in capsys.readouterr().err
+    make_run()
+    assert main([paths.root.name, "loss", *store]) == 0
+    assert "files" in capsys.readouterr().out
+    assert main([paths.root.name, "loss", *store]) == 254
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_sample_is_copied_with_its_id_to_where_it_may_be_written(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    sample = shrink_run(make_run(), tmp_path / "package" / "samples" / "loss")
+    sample.root.chmod(0o555)
+    copy = copy_sample(sample, tmp_path / "work")
+    assert copy.run_id == sample.run_id == "samples/loss"
+    assert files_of(copy.root) == files_of(sample.root)
+    (copy.root / "verdict.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(StoreError, match="is there already"):
+        copy_sample(sample, tmp_path / "work")
+    sample.root.chmod(0o755)
+
+
+def test_an_unknown_sample_names_those_that_there_are() -> None:
+    with pytest.raises(StoreError, match="there is no sample 'sample:nope'; there are:"):
+        Store(Path("runs")).find("sample:nope")
+
+
+@pytest.mark.parametrize("folder", sample_paths(), ids=lambda path: path.name)
+def test_each_sample_of_the_package_can_be_shown(folder: Path) -> None:
+    assert find_sample(f"sample:{folder.name}") == folder
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < 1.5 * MEGABYTE
+    verdict = read_verdict(RunPaths(folder).verdict)
+    assert verdict is not None
+    page = render_report(RunPaths(folder))
+    assert f"sample:{folder.name}" in page
+    if folder.name.startswith("loss"):
+        assert verdict.anomalies["lost-write"].count > 0
+        assert "clients were told" in page

@@ -1,0 +1,100 @@
+import dataclasses
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from results.record.paths import RunPaths
+from results.record.verdict import Verdict
+from results.show import list_runs, print_verdict, show_run
+from results.store import Store
+from results.verdict_json import read_verdict, write_verdict
+
+MakeRun = Callable[..., RunPaths]
+ESCAPE = "\x1b"
+
+
+def narrow() -> Console:
+    return Console(width=80, file=io.StringIO(), force_terminal=False)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def judged(paths: RunPaths) -> Verdict:
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None
+    return verdict
+
+
+def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun) -> None:
+    console = narrow()
+    show_run(make_run(), console)
+    lines = printed(console).splitlines()
+    assert lines[:2] == [
+        "run log/20261121T104500Z-7", "Invalid: 3 acknowledged writes were lost."
+    ]  # fmt: skip
+    words = [" ".join(line.split()) for line in lines]
+    assert "lost-write 3 3 0 3" in words
+    assert "clients were told 8589935712 8589935713 8589935714" in words
+    assert "n1, led then ≠8589935783 e5 ≠8589935784 e5 ≠8589935785 e5" in words
+    assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
+    assert "offered 23,500 operations, held 98.1%, missed 440" in words
+    assert max(map(len, lines)) <= 80
+
+
+def test_long_names_are_folded_and_never_cut_off(make_run: MakeRun) -> None:
+    paths = make_run()
+    name = "an-anomaly-with-a-name-that-is-longer-than-any-terminal-is-wide-" * 3
+    summary = judged(paths).anomalies["lost-write"]
+    write_verdict(paths, dataclasses.replace(judged(paths), anomalies={name: summary}))
+    console = narrow()
+    print_verdict(judged(paths), console)
+    assert "…" not in printed(console)
+    folded = "".join(line.split(" ")[0] for line in printed(console).splitlines())
+    assert name in folded
+
+
+def test_hostile_text_is_printed_and_not_obeyed(make_run: MakeRun) -> None:
+    hostile = "[bold red]x[/] \x1b[2J\udcff\u202e"
+    paths = make_run()
+    loss = judged(paths).anomalies["lost-write"]
+    example = dataclasses.replace(loss.examples[0], sentence=hostile, topic=hostile)
+    loss = dataclasses.replace(loss, examples=(example,))
+    verdict = dataclasses.replace(
+        judged(paths), anomalies={hostile: loss}, unknown_because=(hostile,)
+    )
+    write_verdict(paths, verdict)
+    console = Console(width=200, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    show_run(paths, console)
+    list_runs(Store(paths.root.parent.parent), console)
+    text = printed(console)
+    assert f"{ESCAPE}[2J" not in text
+    assert r"[bold red]x[/] \x1b[2J\xff\u202e" in text
+
+
+def test_runs_are_listed_with_verdict_and_sentence_newest_first(make_run: MakeRun) -> None:
+    paths = make_run()
+    store = Store(paths.root.parent.parent)
+    with store.create("other", 8) as running:
+        console = narrow()
+        list_runs(store, console)
+        lines = [" ".join(line.split()) for line in printed(console).splitlines()]
+        newest, oldest = sorted((running.run_id, paths.run_id), key=lambda each: each[4:])[::-1]
+        assert [line.split(" ")[0] for line in lines[1:]] in (
+            [newest, oldest], [oldest, newest]
+        )  # fmt: skip
+        assert f"{running.run_id} running" in lines
+        assert f"{paths.run_id} invalid 3 acknowledged writes were lost." in lines
+    console = narrow()
+    list_runs(store, console)
+    assert "not judged" in printed(console)
+
+
+def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:
+    console = narrow()
+    list_runs(Store(tmp_path / "runs"), console)
+    assert "make one with: logquake run" in " ".join(printed(console).split())
