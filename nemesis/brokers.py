@@ -116,7 +116,7 @@ class HitBrokers:
         }
         if restarted - self._was_gone and self._since_heal_s() <= BELIEF_LIMIT_S:
             return False
-        if view.asked not in self._targets or len(self._targets) == len(self._site.cluster.nodes):
+        if view.asked not in self._targets or view.asked in restarted:
             return True
         self._own_word_s = self._own_word_s or now_s
         return now_s - self._own_word_s >= OWN_WORD_S

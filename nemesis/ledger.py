@@ -51,6 +51,9 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        if path.exists() and not path.read_bytes().endswith(b"\n"):
+            # Whoever wrote the last line died of it; ours must not be glued to it.
+            self._append_bytes(b"\n")
 
     def write(self, fault_id: int, undo: Sequence[Undo]) -> None:
         """Write what would undo a fault; it is on disk when this returns."""
@@ -61,8 +64,11 @@ class Ledger:
         self._append(Stroke(fault_id=fault_id))
 
     def _append(self, line: Entry | Stroke) -> None:
+        self._append_bytes(_LINE.dump_json(line) + b"\n")
+
+    def _append_bytes(self, text: bytes) -> None:
         with self._lock, self._path.open("ab") as file:
-            file.write(_LINE.dump_json(line) + b"\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
 
@@ -75,7 +81,7 @@ def open_entries(path: Path) -> tuple[Entry, ...]:
     if not path.exists():
         return ()
     entries: dict[int, Entry] = {}
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for text in path.read_bytes().split(b"\n"):
         try:
             line = _LINE.validate_json(text)
         except ValidationError:

@@ -1,0 +1,102 @@
+"""The ledger: written ahead, struck at the end, replayed after a crash."""
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.hosts.signals import process_id, state_of
+from nemesis.ledger import Entry, Ledger, heal_dead_run, open_entries
+from nemesis.undo import Join, Restart, Resume, Undo
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NODES = st.sampled_from(["n1", "n2", "n3"])
+UNDOS: st.SearchStrategy[Undo] = st.one_of(
+    st.builds(Resume, node=NODES, pid=st.integers(1, 2**22), start_ticks=st.integers(0, 2**40)),
+    st.builds(Restart, node=NODES),
+    st.builds(Join, cut_id=st.text(), links=st.lists(st.tuples(NODES, NODES)).map(tuple)),
+)
+ENTRIES = st.dictionaries(st.integers(1, 99), st.lists(UNDOS, max_size=3).map(tuple), max_size=5)
+
+
+@settings(deadline=None)  # It syncs to a disk.
+@given(ENTRIES, st.data())
+def test_what_was_written_and_not_struck_is_open(
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: dict[int, tuple[Undo, ...]],
+    data: st.DataObject,
+) -> None:
+    path = tmp_path_factory.mktemp("ledger") / "ledger.jsonl"
+    ledger = Ledger(path)
+    for fault_id, undo in entries.items():
+        ledger.write(fault_id, undo)
+    struck = data.draw(st.sets(st.sampled_from(sorted(entries)))) if entries else set()
+    for fault_id in struck:
+        ledger.strike(fault_id)
+    assert open_entries(path) == tuple(
+        Entry(fault_id=fault_id, undo=undo)
+        for fault_id, undo in entries.items()
+        if fault_id not in struck
+    )
+
+
+def test_a_line_that_a_crash_cut_off_is_no_entry(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.write(1, [Restart(node="n1")])
+    ledger.write(2, [Restart(node="n2")])
+    path.write_bytes(path.read_bytes()[:-9])
+    assert [entry.fault_id for entry in open_entries(path)] == [1]
+    Ledger(path).strike(1)
+    assert open_entries(path) == ()
+
+
+def test_no_ledger_has_no_entries(tmp_path: Path) -> None:
+    assert open_entries(tmp_path / "ledger.jsonl") == ()
+
+
+@pytest.fixture
+def sleeper() -> "Iterator[subprocess.Popen[bytes]]":
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_that_a_dead_run_left_paused_is_continued(
+    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    paths = RunPaths(tmp_path)
+    broker = process_id(sleeper.pid)
+    undo = Resume(node="n2", pid=broker.pid, start_ticks=broker.start_ticks)
+    ledger = Ledger(paths.ledger)
+    ledger.write(1, [Restart(node="n1")])
+    ledger.write(2, [undo, Join(cut_id="fault-2", links=(("n1", "n2"),))])
+    sleeper.send_signal(19)
+    wait_until(lambda: state_of(broker) == "T", timeout_s=5, what="the process to stop")
+
+    assert heal_dead_run(paths) == [f"continued the paused broker of n2 (pid {broker.pid})"]
+
+    wait_until(lambda: state_of(broker) == "S", timeout_s=5, what="the process to go on")
+    assert open_entries(paths.ledger) == ()
+    assert heal_dead_run(paths) == []
+
+
+def test_a_later_process_with_the_same_number_is_left_alone(
+    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    paths = RunPaths(tmp_path)
+    other = process_id(sleeper.pid)
+    Ledger(paths.ledger).write(
+        1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks - 1)]
+    )
+    sleeper.send_signal(19)
+    wait_until(lambda: state_of(other) == "T", timeout_s=5, what="the process to stop")
+    assert heal_dead_run(paths) == []
+    assert state_of(other) == "T"

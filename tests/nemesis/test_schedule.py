@@ -1,0 +1,159 @@
+"""The deal of faults: what must be in it for any seed."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nemesis.registry import KINDS, kinds_of
+from nemesis.schedule import MIN_HOLD_S, Schedule, deal_schedule, node_names, unsupported
+from nemesis.targets import parse_target
+from results.record.plan import Plan, PlanError, PlannedFault
+
+PLANS = st.builds(
+    Plan,
+    seed=st.integers(0, 2**63),
+    time_limit_s=st.floats(1, 600),
+    nemesis_interval_s=st.floats(0.5, 60),
+    nodes=st.integers(3, 9),
+    nemesis=st.lists(
+        st.sampled_from(["partition", "kill", "stop", "pause"]), unique=True, max_size=4
+    ).map(tuple),
+)
+
+
+def _families(schedule: Schedule) -> list[str]:
+    return [KINDS[fault.kind].family for fault in schedule.faults]
+
+
+def _roles(schedule: Schedule) -> list[str]:
+    return [fault.target.partition("(")[0] for fault in schedule.faults]
+
+
+def test_a_default_run_of_any_of_1000_seeds_has_enough_of_everything() -> None:
+    for seed in range(1000):
+        schedule = deal_schedule(Plan(seed=seed), can_partition=True)
+        assert len(schedule.faults) >= 6, seed
+        assert set(_families(schedule)[:3]) == {"partition", "kill", "pause"}, seed
+        assert set(_roles(schedule)[:2]) == {"leader", "follower"}, seed
+        assert set(_roles(schedule)[:5]) == {"leader", "follower", "controller", "isr", "one"}
+
+
+def test_seeds_shuffle_kinds_and_roles() -> None:
+    schedules = [deal_schedule(Plan(seed=seed), can_partition=True) for seed in range(100)]
+    assert {fault.kind for each in schedules for fault in each.faults} == {
+        *kinds_of("partition"),
+        "kill",
+        "pause",
+    }
+    assert {tuple(_families(each)[:3]) for each in schedules} > {("kill", "pause", "partition")}
+    assert len({each.faults for each in schedules}) == len(schedules)
+
+
+@given(PLANS)
+def test_the_same_plan_gives_the_same_schedule(plan: Plan) -> None:
+    assert deal_schedule(plan, can_partition=True) == deal_schedule(plan, can_partition=True)
+
+
+@given(PLANS)
+def test_faults_come_one_after_the_other_and_are_over_in_time(plan: Plan) -> None:
+    schedule = deal_schedule(plan, can_partition=True)
+    assert not schedule.overlapping
+    ends = [fault.at_s + fault.hold_s + KINDS[fault.kind].settle_s for fault in schedule.faults]
+    assert all(end <= plan.time_limit_s for end in ends)
+    starts = [fault.at_s for fault in schedule.faults]
+    assert all(start >= end for end, start in zip(ends, starts[1:], strict=False))
+    assert all(0 < fault.hold_s < plan.delivery_timeout_s for fault in schedule.faults)
+    assert all(fault.hold_s >= MIN_HOLD_S for fault in schedule.faults)
+    assert [fault.fault_id for fault in schedule.faults] == list(range(1, len(starts) + 1))
+
+
+@given(PLANS)
+def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None:
+    count = len(plan.nemesis)
+    schedule = deal_schedule(plan, can_partition=True)
+    last_s = max((fault.at_s for fault in schedule.faults), default=0)
+    longest_s = 0.9 * plan.nemesis_interval_s + MIN_HOLD_S + max(k.settle_s for k in KINDS.values())
+    whole = [
+        KINDS[fault.kind].family
+        for fault in schedule.faults
+        if fault.at_s + 2 * longest_s < plan.time_limit_s
+    ]
+    assert last_s <= plan.time_limit_s
+    for start in range(0, len(whole) - count + 1, max(1, count)):
+        assert set(whole[start : start + count]) == set(plan.nemesis)
+
+
+@given(PLANS)
+def test_dealt_targets_are_single_nodes_that_the_plan_knows(plan: Plan) -> None:
+    for fault in deal_schedule(plan, can_partition=True).faults:
+        target = parse_target(fault.target, node_names(plan), plan.topic_partitions)
+        assert target.word in {"leader", "follower", "controller", "isr", "one"}
+
+
+def test_the_mean_time_between_starts_is_the_interval() -> None:
+    plan = Plan(nemesis_interval_s=20, time_limit_s=10_000, delivery_timeout_s=60)
+    faults = deal_schedule(plan, can_partition=True).faults
+    gaps = [after.at_s - before.at_s for before, after in pairwise(faults)]
+    assert sum(gaps) / len(gaps) == pytest.approx(20, rel=0.1)
+    assert all(12 <= fault.hold_s <= 18 for fault in faults)
+
+
+def test_partitions_are_left_out_with_a_word_where_hosts_cannot_cut() -> None:
+    schedule = deal_schedule(Plan(), can_partition=False)
+    assert set(_families(schedule)) == {"kill", "pause"}
+    (sentence,) = schedule.dropped
+    assert "partitions are left out" in sentence
+    assert deal_schedule(Plan(), can_partition=True).dropped == ()
+
+
+def test_a_single_node_has_no_partitions_and_no_followers() -> None:
+    plan = Plan(nodes=1, replication=1, min_insync=1)
+    schedule = deal_schedule(plan, can_partition=True)
+    assert set(_families(schedule)) == {"kill", "pause"}
+    assert "follower" not in _roles(schedule)
+    assert "single node" in schedule.dropped[0]
+
+
+def test_without_a_nemesis_there_are_no_faults() -> None:
+    assert deal_schedule(Plan(nemesis=()), can_partition=True).faults == ()
+    assert deal_schedule(Plan(nemesis=("partition",)), can_partition=False).faults == ()
+
+
+def test_only_what_was_asked_for_is_unsupported() -> None:
+    assert unsupported(Plan(), can_partition=False) == []
+    asked = Plan(nemesis=("kill", "partition"))
+    assert "--hosts namespace" in unsupported(asked, can_partition=False)[0]
+    assert unsupported(asked, can_partition=True) == []
+    written = Plan(faults=(PlannedFault(at_s=1, kind="halves"), PlannedFault(at_s=9, kind="kill")))
+    (sentence,) = unsupported(written, can_partition=False)
+    assert "fault 'halves' at 1 s" in sentence
+
+
+def test_faults_written_by_hand_keep_their_times_and_may_overlap() -> None:
+    plan = Plan(
+        faults=(
+            PlannedFault(at_s=9, kind="kill", target="n2", hold_s=20),
+            PlannedFault(at_s=3, kind="isolate", target="last-isr(log-0,1)", hold_s=29),
+        )
+    )
+    schedule = deal_schedule(plan, can_partition=True)
+    assert schedule.overlapping
+    assert [(f.fault_id, f.at_s, f.kind, f.target, f.hold_s) for f in schedule.faults] == [
+        (1, 3, "isolate", "last-isr(log-0,1)", 29),
+        (2, 9, "kill", "n2", 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (PlannedFault(at_s=1, kind="explode"), "fault 'explode' is none of isolate"),
+        (PlannedFault(at_s=1, kind="kill", target="n7"), "target 'n7' is neither"),
+        (PlannedFault(at_s=58, kind="kill", hold_s=5), "until 63 s, after the end"),
+    ],
+)
+def test_a_wrong_fault_written_by_hand_is_refused(fault: PlannedFault, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
+        deal_schedule(Plan(faults=(fault,)), can_partition=True)
