@@ -1,0 +1,276 @@
+"""Three real brokers on this machine's loopback: started once, hit, watched, stopped."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cluster.hosts.process import ProcessHosts, free_ports
+from cluster.hosts.signals import is_running
+from cluster.kafka import cluster as kafka_cluster
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.collect import collect
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from cluster.kafka.observer import Observer
+from cluster.protocol import CanKill, CanPause, Cluster, ClusterError, UserError
+from results.record.clock import RunClock, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.stream import read_stream
+from results.record.topics import CreatedTopic
+
+pytestmark = pytest.mark.kafka
+
+VERSION = os.environ.get("LOGQUAKE_KAFKA", "4.3.1")
+LIMIT_S = 60
+
+
+def make_cluster(plan: Plan, root: Path) -> tuple[KafkaCluster, ProcessHosts]:
+    paths = RunPaths(root)
+    paths.live.mkdir(parents=True)
+    hosts = ProcessHosts([f"n{number}" for number in range(1, plan.nodes + 1)], paths.processes)
+    hosts.up()
+    distribution = fetch_kafka(VERSION, progress=print)
+    cluster = KafkaCluster(plan, hosts, distribution=distribution, java=find_java(), paths=paths)
+    return cluster, hosts
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kafka") / "run"
+
+
+@pytest.fixture(scope="module")
+def cluster(root: Path) -> Iterator[KafkaCluster]:
+    cluster, hosts = make_cluster(Plan(topics=1, partitions=3), root)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        hosts.down()
+
+
+@pytest.fixture(scope="module")
+def topics(cluster: KafkaCluster) -> list[CreatedTopic]:
+    return cluster.create_topics(
+        ["log-0"], partitions=3, replication=3, configs={"segment.bytes": "1048576"}
+    )
+
+
+def rows_of(live: Path, table: str) -> list[dict[str, object]]:
+    batches = [batch for path in live.glob(f"{table}.*") for batch in read_stream(path)]
+    return pa.Table.from_batches(batches).to_pylist()
+
+
+def until_back(cluster: KafkaCluster, node: str) -> None:
+    wait_until(lambda: cluster.is_back(node), timeout_s=LIMIT_S, what=f"{node} to be back")
+
+
+def test_a_started_cluster_has_all_nodes_registered_and_a_controller(
+    cluster: KafkaCluster,
+) -> None:
+    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster, CanKill)
+    assert isinstance(cluster, CanPause)
+    view = cluster.view()
+    assert view is not None
+    assert view.registered == {"n1", "n2", "n3"}
+    assert view.controller in cluster.nodes
+    assert all(cluster.is_back(node) for node in cluster.nodes)
+
+
+def test_topics_are_created_whole(cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
+    assert [(each.topic, each.partitions, len(each.topic_id)) for each in topics] == [
+        ("log-0", 3, 36)
+    ]
+    view = cluster.view()
+    assert view is not None
+    assert set(view.partitions) == {("log-0", 0), ("log-0", 1), ("log-0", 2)}
+    for state in view.partitions.values():
+        assert set(state.isr) == {"n1", "n2", "n3"}
+        assert state.leader in state.isr
+    ends = cluster.leader_ends(view.partitions, committed=True, timeout_s=LIMIT_S)
+    assert ends == dict.fromkeys(view.partitions, 0)
+
+
+def test_a_topic_that_kafka_refuses_is_the_users_to_mend(cluster: KafkaCluster) -> None:
+    with pytest.raises(UserError, match=r"log-9 cannot be created.*replication"):
+        cluster.create_topics(["log-9"], partitions=1, replication=7)
+
+
+def test_a_broker_that_was_killed_is_gone_from_the_view_and_comes_back_anew(
+    cluster: KafkaCluster,
+) -> None:
+    before = cluster.process("n2")
+    assert before is not None
+    assert cluster.incarnation("n2") == 1
+    cluster.kill_node("n2")
+    assert not is_running(before)
+    assert not cluster.is_back("n2")
+    wait_until(
+        lambda: (view := cluster.view()) and "n2" not in view.registered,
+        timeout_s=LIMIT_S,
+        what="the end of its session",
+    )
+    assert cluster.exited() == {}
+    assert cluster.start_node("n2") != before
+    with pytest.raises(ClusterError, match="runs already"):
+        cluster.start_node("n2")
+    until_back(cluster, "n2")
+    assert cluster.incarnation("n2") == 2
+
+
+def test_a_paused_broker_delays_no_view_and_comes_back(cluster: KafkaCluster) -> None:
+    cluster.pause_node("n3")
+    try:
+        assert not cluster.answers("n3")
+        assert not cluster.is_back("n3")
+        wait_until(
+            lambda: (view := cluster.view()) and view.registered == {"n1", "n2"},
+            timeout_s=LIMIT_S,
+            what="the end of its session",
+        )
+    finally:
+        cluster.resume_node("n3")
+    cluster.resume_node("n3")
+    until_back(cluster, "n3")
+
+
+def test_a_broker_that_stops_by_itself_does_so_and_can_be_started_again(
+    cluster: KafkaCluster,
+) -> None:
+    assert cluster.stop_node("n1", LIMIT_S)
+    assert cluster.exited() == {}
+    cluster.start_node("n1")
+    until_back(cluster, "n1")
+
+
+def test_the_observer_writes_what_each_broker_says(
+    cluster: KafkaCluster, topics: list[CreatedTopic], root: Path
+) -> None:
+    live = RunPaths(root).live
+    observer = Observer(cluster, topics, clock=RunClock.starting_now(), live=live)
+    observer.start()
+    try:
+        wait_until(
+            lambda: (
+                len(observer.latest().answered_ns) == 3
+                and observer.latest().partitions["log-0", 1].high_watermark is not None
+            ),
+            timeout_s=LIMIT_S,
+            what="a word of each broker, and of the leader",
+        )
+        led = {place: each.leader for place, each in observer.latest().partitions.items()}
+        victim = led["log-0", 1]
+        assert victim is not None
+        cluster.kill_node(victim)
+        wait_until(
+            lambda: (
+                (state := observer.latest().partitions["log-0", 1]).leader != victim
+                and state.leader is not None
+                and state.high_watermark is not None
+                and len(state.isr) == 2
+            ),
+            timeout_s=LIMIT_S,
+            what="another leader, seen by the observer",
+        )
+        cluster.start_node(victim)
+        until_back(cluster, victim)
+        assert observer.note(LIMIT_S) == {"n1", "n2", "n3"}
+    finally:
+        observer.stop()
+    observer.stop()
+    check_leadership(rows_of(live, "leadership"), victim)
+    noted = [row for row in rows_of(live, "replica_states") if row["snapshot"] == "noted"]
+    assert {(row["node"], row["partition"]) for row in noted} == {
+        (node, partition) for node in cluster.nodes for partition in range(3)
+    }
+    for row in noted:
+        assert row["topic_id"] == topics[0].topic_id
+        assert row["log_end_offset"] == row["high_watermark"] == 0
+        assert row["incarnation"] == cluster.incarnation(str(row["node"]))
+    quorum = rows_of(live, "quorum_states")
+    assert {row["node"] for row in quorum} == set(cluster.nodes)
+    assert {row["role"] for row in quorum} == {"leader", "follower"}
+
+
+def check_leadership(rows: list[dict[str, object]], victim: str) -> None:
+    claims = [row for row in rows if row["source"] == "list-offsets" and row["partition"] == 1]
+    epochs_of: dict[object, set[object]] = {}
+    for row in claims:
+        assert f"n{row['leader']}" == row["observer"], "only a leader speaks for itself"
+        epochs_of.setdefault(row["leader_epoch"], set()).add(row["leader"])
+    assert len(epochs_of) >= 2, "an epoch before and one after the kill"
+    assert all(len(leaders) == 1 for leaders in epochs_of.values())
+    beliefs = [row for row in rows if row["source"] == "metadata" and row["partition"] == 1]
+    assert {row["observer"] for row in beliefs} == {"n1", "n2", "n3"}
+    assert any(victim[1:] not in map(str, row["isr"] or []) for row in beliefs)  # type: ignore[call-overload]
+    assert all(row["high_watermark"] is None for row in beliefs)
+
+
+def test_all_stop_by_themselves_and_what_stays_is_the_record(
+    cluster: KafkaCluster, topics: list[CreatedTopic], root: Path
+) -> None:
+    assert topics
+    assert cluster.stop(LIMIT_S) == {"n1": True, "n2": True, "n3": True}
+    assert cluster.view() is None
+    for node in cluster.nodes:
+        folder = RunPaths(root).node(node)
+        assert collect(folder) > 0
+        assert collect(folder) == 0
+        kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+        assert kept >= {
+            "server.properties",
+            "logs/server.log",
+            "logs/controller.log",
+            "logs/state-change.log",
+            "data/meta.properties",
+            "data/replication-offset-checkpoint",
+            "data/__cluster_metadata-0/quorum-state",
+            "data/__cluster_metadata-0/00000000000000000000.log",
+            "data/log-0-0/00000000000000000000.log",
+            "data/log-0-0/leader-epoch-checkpoint",
+        }
+        assert not [path for path in kept if path.endswith("index")]
+        assert "shut down completed" in (folder / "logs" / "server.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        (
+            "log.segment.bytes",
+            "abc",
+            r"Invalid value abc for configuration log\.segment\.bytes.*--set",
+        ),
+        ("advertised.listeners", "BROKER://0.0.0.0:1", "refuses a setting.*advertised.listeners"),
+    ],
+)
+def test_a_setting_that_kafka_refuses_is_named(
+    tmp_path: Path, setting: str, value: str, sentence: str
+) -> None:
+    plan = Plan(nodes=1, replication=1, min_insync=1, broker={setting: value})
+    cluster, hosts = make_cluster(plan, tmp_path / "run")
+    try:
+        with pytest.raises(UserError, match=sentence):
+            cluster.start()
+    finally:
+        hosts.down()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        own = iter([[port, *free_ports(1)]])
+        monkeypatch.setattr(kafka_cluster, "free_ports", lambda _count: next(own))
+        plan = Plan(nodes=1, replication=1, min_insync=1)
+        cluster, hosts = make_cluster(plan, tmp_path / "run")
+        try:
+            with pytest.raises(UserError, match=f"its port is in use .*{port}"):
+                cluster.start()
+        finally:
+            hosts.down()
