@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.columns import equal, schema_of, select, texts
+from checkers.engine import EngineError
 from checkers.examine import RUN, Piece, examine, pack, unpack
 from checkers.facts import RunFacts
 from checkers.ingest import Problem, Tables, Unit, ingest
@@ -46,10 +49,14 @@ def spark_engine(master: str | None) -> Iterator["SparkEngine"]:
     """Start Spark, and give the engine that uses it.
 
     Raises:
-        EngineError: Spark did not start.
+        EngineError: Spark did not start, or a job of it failed.
     """
     with spark_session(master) as session:
-        yield SparkEngine(session)
+        try:
+            yield SparkEngine(session)
+        except (PySparkException, Py4JError) as failed:
+            first = (str(failed).strip().splitlines() or [type(failed).__name__])[0]
+            raise EngineError(f"a job of Spark failed: {first}; try --engine local") from failed
 
 
 class SparkEngine:

@@ -1,0 +1,79 @@
+from checkers import duplicate, inconsistent_offsets, phantom
+from results.record.values import pack_value
+from tests.checkers.hand import A, B, ack, facts, found, group, leads, log, read, state
+
+
+def test_a_value_read_twice_at_one_offset_is_no_duplicate() -> None:
+    on = group(polls=[read(A, 0, op=1), read(A, 0, op=2)])
+    assert (found(duplicate.CHECKER, on).rows, found(duplicate.CHECKER, on).anomalies) == (1, ())
+
+
+def test_a_value_at_two_offsets_is_a_duplicate_with_its_writers() -> None:
+    on = group(
+        polls=[read(A, 0)],  # Read at 0 ...
+        leadership=[leads(1, 0)],
+        replica_records=log("n1", (0, A), (0, B), (0, A)),  # ... and at 2 of the log.
+        replica_states=[state("n1", 3)],
+    )
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert anomaly.evidence["offsets"] == [0, 2]
+    assert anomaly.evidence["writers"] == [
+        "producer 1 epoch 0 sequence 0", "producer 1 epoch 0 sequence 2",
+    ]  # fmt: skip
+    assert anomaly.excuses == ()
+
+
+def test_retries_without_idempotence_excuse_a_duplicate() -> None:
+    rows = {"polls": [read(A, 0), read(A, 1)]}
+    on = group(facts(plan={"idempotence": False}), **rows)
+    assert found(duplicate.CHECKER, on).anomalies[0].excuses == ("retries-without-idempotence",)
+    never = facts(plan={"idempotence": False, "retries": 0})
+    assert found(duplicate.CHECKER, group(never, **rows)).anomalies[0].excuses == ()
+
+
+def test_an_offset_that_all_agree_on_is_consistent() -> None:
+    on = group(sends=[ack(A, 0)], polls=[read(A, 0), read(B, 1)])
+    assert found(inconsistent_offsets.CHECKER, on).anomalies == ()
+
+
+def test_an_offset_acknowledged_for_one_value_and_read_as_another_is_inconsistent() -> None:
+    on = group(sends=[ack(A, 0)], polls=[read(B, 0)])
+    (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+    assert anomaly.evidence["acknowledged_values"] == [A]
+    assert anomaly.evidence["polled_values"] == [B]
+    assert "acknowledged by op 1" in anomaly.sentence
+    assert "polled by op 9" in anomaly.sentence
+    assert anomaly.excuses == ()
+
+
+def test_acks_1_excuses_an_acknowledgement_at_a_truncated_offset_but_not_two_polls() -> None:
+    cut = [{"node": "n1", "from_offset": 0, "to_offset": 1}]
+    weak = facts(plan={"acks": "1"})
+    on = group(weak, sends=[ack(A, 0, acks="1")], polls=[read(B, 0)], truncations=cut)
+    assert found(inconsistent_offsets.CHECKER, on).anomalies[0].excuses == ("acks-0-1",)
+    uncut = group(weak, sends=[ack(A, 0, acks="1")], polls=[read(B, 0)])
+    assert found(inconsistent_offsets.CHECKER, uncut).anomalies[0].excuses == ()
+    twice = group(weak, polls=[read(A, 0, op=1), read(B, 0, op=2)], truncations=cut)
+    assert found(inconsistent_offsets.CHECKER, twice).anomalies[0].excuses == ()
+
+
+def test_a_value_that_was_reserved_is_ours_though_its_send_was_never_recorded() -> None:
+    on = group(facts(reservations=((A, A + 10),)), polls=[read(A + 9, 0)])
+    assert found(phantom.CHECKER, on).anomalies == ()
+
+
+def test_a_value_beyond_all_reservations_is_a_phantom() -> None:
+    on = group(facts(reservations=((A, A + 10),)), polls=[read(A + 10, 4, op=7)])
+    (anomaly,) = found(phantom.CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.evidence["value"], anomaly.evidence["op_id"]) == (4, A + 10, 7)
+
+
+def test_a_value_of_another_partition_is_a_phantom_and_its_home_is_named() -> None:
+    other = pack_value(2, 1)
+    about = facts(plan={"partitions": 2}, reservations=((other, other + 1),))
+    (anomaly,) = found(phantom.CHECKER, group(about, polls=[read(other, 0)])).anomalies
+    assert anomaly.evidence["belongs_to"] == "log-0/1"
+
+
+def test_a_record_without_a_value_is_a_phantom() -> None:
+    assert len(found(phantom.CHECKER, group(polls=[read(None, 0)])).anomalies) == 1

@@ -1,0 +1,99 @@
+from typing import Any
+
+from checkers import faults, malformed, traffic
+from checkers.facts import RunFacts
+from tests.checkers.faithful import Row
+from tests.checkers.hand import A, B, S, ack, facts, found, group, sentences, whole_run
+
+
+def op(number: int, begin: int | None, end: int | None, **changes: Any) -> Row:
+    return {"op_id": number, "process": 1, "f": "send", "phase": "main", "invoke_ns": begin,
+            "complete_ns": end, "outcome": "ok" if end else "info", "messages": 1, **changes}  # fmt: skip
+
+
+def flaws(*ops: Row) -> list[str]:
+    return sentences(malformed.OPS_CHECKER, whole_run(ops=list(ops)))
+
+
+def test_ops_one_after_the_other_are_well_formed() -> None:
+    assert flaws(op(1, 0, 5), op(2, 5, 9), op(3, 9, None)) == []
+
+
+def test_what_contradicts_itself_is_malformed() -> None:
+    assert flaws(op(1, 0, 5), op(1, 6, 9)) == ["op 1 is recorded more than once"]
+    assert flaws(op(1, 0, 7), op(2, 5, 9)) == ["op 2 was invoked during another op of process 1"]
+    assert "before it was invoked" in flaws(op(1, 5, 2))[0]
+    assert flaws(op(1, None, 2, process=None)) == ["op 1 completed but was never invoked"]
+
+
+def test_a_process_ends_with_its_info() -> None:
+    late = flaws(op(1, 0, 2, outcome="info"), op(2, 3, 4), op(3, 4, 5))
+    assert late == [
+        "op 2 follows an op of unknown outcome in process 1",
+        "op 3 follows an op of unknown outcome in process 1",
+    ]
+    assert flaws(op(1, 0, 2, outcome="info"), op(2, 3, 4, process=17)) == []
+
+
+def test_a_value_is_sent_once() -> None:
+    assert sentences(malformed.VALUES_CHECKER, group(sends=[ack(A, 0), ack(B, 1)])) == []
+    assert len(sentences(malformed.VALUES_CHECKER, group(sends=[ack(A, 0), ack(A, 1)]))) == 1
+
+
+def busy(sends: int, polls: int, **changes: Any) -> list[Row]:
+    total = sends + polls
+    return [op(at, at * S, at * S + 1, f="send" if at < sends else "poll", **changes)
+            for at in range(total)]  # fmt: skip
+
+
+def test_enough_traffic_is_counted_in_messages_and_in_polls_that_returned_some() -> None:
+    assert sentences(traffic.CHECKER, whole_run(ops=busy(100, 100))) == []
+    few = sentences(traffic.CHECKER, whole_run(ops=busy(99, 100)))
+    assert few == ["99 ok sends in the main phase; at least 100 are needed for a verdict"]
+    empty = sentences(traffic.CHECKER, whole_run(ops=busy(100, 0) + busy(0, 100, messages=0)))
+    assert empty == ["0 ok polls in the main phase; at least 100 are needed for a verdict"]
+
+
+def test_traffic_is_needed_before_during_and_after_the_faults() -> None:
+    ops = busy(100, 100)
+    fault = {"fault_id": 1, "kind": "kill", "requested_ns": 50 * S, "confirmed_ns": 50 * S}
+    healthy = whole_run(ops=ops, faults=[{**fault, "healed_ns": 60 * S}])
+    assert sentences(traffic.CHECKER, healthy) == []
+    silent = whole_run(
+        ops=ops, faults=[{**fault, "confirmed_ns": 50 * S + 9, "healed_ns": 50 * S + 10}]
+    )
+    assert sentences(traffic.CHECKER, silent) == [
+        "0 ok ops during the faults; at least 1 are needed for a verdict"
+    ]
+
+
+def fault(number: int, kind: str, *, confirmed: bool = True) -> Row:
+    return {"fault_id": number, "kind": kind, "requested_ns": 1, "targets": ["n1"],
+            "confirmed_ns": 2 if confirmed else None}  # fmt: skip
+
+
+def lacks(about: RunFacts, *rows: Row) -> list[str]:
+    return sentences(faults.CHECKER, whole_run(about, faults=list(rows)))
+
+
+def test_faults_of_every_listed_kind_are_enough() -> None:
+    about = facts(plan={"nemesis": "partition,kill"})
+    assert lacks(about, fault(1, "isolate"), fault(2, "kill")) == []
+
+
+def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
+    about = facts(plan={"nemesis": "partition,kill"})
+    (sentence,) = lacks(about, fault(1, "halves"), fault(2, "kill", confirmed=False))
+    assert sentence.startswith("no fault of kind kill was confirmed")
+
+
+def test_fewer_than_half_of_the_faults_are_too_few() -> None:
+    about = facts(plan={"nemesis": "kill"})
+    rows = [fault(1, "kill"), fault(2, "kill", confirmed=False), fault(3, "kill", confirmed=False)]
+    (sentence,) = lacks(about, *rows)
+    assert sentence.startswith("1 faults were confirmed, of 3 that were started; at least 2")
+
+
+def test_a_plan_without_faults_promises_none() -> None:
+    assert not faults.CHECKER.applies(facts(plan={"nemesis": ""}))
+    assert found(faults.CHECKER, whole_run(facts(plan={"nemesis": ""}))).anomalies == ()

@@ -1,0 +1,111 @@
+from checkers.lost_write import CHECKER
+from tests.checkers.hand import (
+    A, B, C, S, ack, elected, facts, final_read, found, group, leads, log, read, sentences, state,
+    timed_out,
+)  # fmt: skip
+
+LED = [leads(1, 4, at=S // 2), leads(3, 5, at=2 * S)]
+
+
+def test_a_value_that_the_last_leaders_log_holds_is_not_lost() -> None:
+    on = group(
+        sends=[ack(A, 0)],  # Acknowledged ...
+        leadership=LED,
+        replica_records=log("n3", (4, A)),  # ... and there.
+        replica_states=[state("n3", 1)],
+    )
+    result = found(CHECKER, on)
+    assert (result.rows, result.anomalies) == (1, ())
+
+
+def test_a_value_that_only_a_deposed_leader_holds_is_lost_and_the_evidence_is_whole() -> None:
+    on = group(
+        sends=[ack(A, 0), ack(B, 1, op=2)],
+        leadership=LED,  # Broker 1 led when B was acknowledged, broker 3 does at the end.
+        replica_records=[*log("n1", (4, A), (4, B)), *log("n3", (4, A), (5, C))],
+        replica_states=[state("n1", 2), state("n3", 2)],
+        truncations=[{"node": "n2", "from_offset": 1, "to_offset": 2, "observed_ns": 31 * S,
+                      "reason": "follower of broker 3 in epoch 5"}],
+    )  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.offset == 1
+    assert anomaly.broken_premises == ()
+    evidence = anomaly.evidence
+    assert (evidence["value"], evidence["op_id"], evidence["offset"]) == (B, 2, 1)
+    assert (evidence["leader_then"], evidence["leader_epoch_then"]) == (1, 4)
+    assert (evidence["final_leader"], evidence["final_leader_epoch"]) == (3, 5)
+    assert evidence["found_on"] == ["n1"]
+    assert evidence["replicas"] == [f"n1: value {B} of epoch 4", f"n3: value {C} of epoch 5"]
+    assert "leader as observed then: broker 1, epoch 4" in anomaly.sentence
+    assert "n2 truncated offset 1 at 31.000 s (follower of broker 3 in epoch 5)" in anomaly.sentence
+
+
+def test_a_value_that_no_log_holds_is_said_to_be_in_none() -> None:
+    on = group(sends=[ack(B, 0)], leadership=LED, replica_records=log("n3", (5, C)),
+               replica_states=[state("n3", 1)])  # fmt: skip
+    (sentence,) = sentences(CHECKER, on)
+    assert "is in no replica's log" in sentence
+
+
+def test_a_send_that_timed_out_may_be_missing() -> None:
+    on = group(sends=[timed_out(A)], leadership=LED, replica_states=[state("n3", 0)])
+    assert found(CHECKER, on).anomalies == ()
+
+
+def test_a_final_read_that_went_past_the_offset_without_the_value_proves_the_loss() -> None:
+    rows = {"sends": [ack(A, 0)], "final_reads": [final_read(2)]}
+    assert sentences(CHECKER, group(**rows, polls=[read(A, 0), read(B, 1)])) == []
+    lost = sentences(CHECKER, group(**rows, polls=[read(C, 0), read(B, 1)]))
+    assert ["was not returned by the final read" in sentence for sentence in lost] == [True]
+
+
+def test_a_final_read_that_did_not_reach_the_offset_proves_nothing() -> None:
+    ends_before = group(sends=[ack(B, 1)], polls=[read(A, 0)], final_reads=[final_read(2)])
+    assert found(CHECKER, ends_before).anomalies == ()
+    unfinished = group(sends=[ack(A, 0)], polls=[read(C, 0), read(B, 1)],
+                       final_reads=[final_read(3, complete=False)])  # fmt: skip
+    assert found(CHECKER, unfinished).anomalies == ()
+    assert found(CHECKER, unfinished).rows == 0
+
+
+def test_what_retention_took_is_not_lost() -> None:
+    on = group(
+        sends=[ack(A, 0), ack(B, 5, op=2)],  # Offset 0 lies below the log start, 5.
+        leadership=LED,
+        replica_records=log("n3", (5, B), start=5),
+        replica_states=[state("n3", 6, start=5)],
+    )
+    assert found(CHECKER, on).anomalies == ()
+
+
+def test_a_log_that_was_not_read_to_its_end_is_not_trusted() -> None:
+    on = group(sends=[ack(A, 0), ack(B, 1)], leadership=LED, replica_records=log("n3", (4, A)),
+               replica_states=[state("n3", 2)])  # It had two records.  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.broken_premises == ("readable-final-logs",)
+
+
+def test_a_cut_stream_of_polls_is_not_trusted() -> None:
+    rows = {"sends": [ack(A, 0)], "polls": [read(B, 1)], "final_reads": [final_read(2)]}
+    (anomaly,) = found(CHECKER, group(facts(cut_streams=True), **rows)).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+def test_acks_1_and_a_seen_unclean_election_are_excuses() -> None:
+    rows = {"leadership": LED, "replica_states": [state("n3", 0)]}
+    (weak,) = found(CHECKER, group(sends=[ack(A, 0, acks="1")], **rows)).anomalies
+    assert weak.excuses == ("acks-0-1",)
+    (strong,) = found(CHECKER, group(sends=[ack(A, 0)], **rows)).anomalies
+    assert strong.excuses == ()
+    unclean = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    rows["leadership"] = [*LED, elected(3, 5, 10, unclean=True)]
+    (excused,) = found(CHECKER, group(unclean, sends=[ack(A, 0)], **rows)).anomalies
+    assert excused.excuses == ("unclean-election",)
+    (not_asked,) = found(CHECKER, group(sends=[ack(A, 0)], **rows)).anomalies
+    assert not_asked.excuses == ()
+
+
+def test_many_losses_are_counted_though_few_are_described() -> None:
+    sends = [ack(A + number, number, op=number) for number in range(150)]
+    result = found(CHECKER, group(sends=sends, leadership=LED, replica_states=[state("n3", 0)]))
+    assert (len(result.anomalies), sum(result.beyond.values())) == (100, 50)
