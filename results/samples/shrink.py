@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +25,10 @@ from results.store import Store
 
 _TEXTS = ("plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl", "record/ingest.json")
 _SMALL_FILE_BYTES = 64_000
-_NODE_FILES = re.compile(r".*checkpoint|quorum-state|.*\.properties|(server|controller)\.log")
-_SORT = ("topic", "partition", "offset", "value", "op_id", "node", "second", "observed_ns")
+_NODE_FILES = re.compile(r".*-checkpoint|quorum-state|server\.properties")
+_INTERNAL = "__consumer_offsets-"
+_BY_PLACE = ("topic", "partition", "offset", "value", "node")
+_BY_PROCESS = ("process", "op_id", "mop", "pos")
 _ZSTD_LEVEL = 19
 _PRIVATE_KEYS = ("doctor", "java", "platform")
 
@@ -36,18 +38,18 @@ _Strings: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 
 @dataclass(frozen=True, slots=True)
 class _Scrubber:
-    """Replaces what would tell of the machine, the longest text first."""
+    """Replaces what would tell of the machine: (regular expression, instead), in order."""
 
-    words: tuple[tuple[str, str], ...]
+    patterns: tuple[tuple[str, str], ...]
 
     def text(self, text: str) -> str:
-        for word, instead in self.words:
-            text = text.replace(word, instead)
+        for pattern, instead in self.patterns:
+            text = re.sub(pattern, instead.replace("\\", r"\\"), text)
         return text
 
     def column(self, column: "_Strings") -> "_Strings":
-        for word, instead in self.words:
-            column = pc.replace_substring(column, word, instead)
+        for pattern, instead in self.patterns:
+            column = pc.replace_substring_regex(column, pattern, instead)
         return column
 
 
@@ -98,14 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _scrubber(paths: RunPaths, sample: RunPaths) -> _Scrubber:
-    roots = {str(paths.root), str(paths.root.absolute()), str(paths.root.resolve())}
-    words = dict.fromkeys(roots, "RUN")
-    words[paths.run_id] = sample.run_id
-    words[str(Path.cwd())] = "."
-    words[str(Path.home())] = "~"
+    # The run may have been moved: its folder is known by the end of its path, wherever it was.
+    inside = r"""[^\s"'=,]*/""" + re.escape(paths.run_id)
+    words = {str(Path.cwd()): ".", str(Path.home()): "~"}
     if len(platform.node()) > 2:  # noqa: PLR2004 - a name this short occurs inside of words
         words[platform.node()] = "machine"
-    return _Scrubber(tuple(sorted(words.items(), key=lambda each: -len(each[0]))))
+    longest_first = sorted(words.items(), key=lambda each: -len(each[0]))
+    return _Scrubber(
+        (
+            (inside, "RUN"),
+            (re.escape(paths.run_id), sample.run_id),
+            *((re.escape(word), instead) for word, instead in longest_first),
+        )
+    )
 
 
 def _copy_text(source: Path, target: Path, scrubber: _Scrubber) -> None:
@@ -134,20 +141,35 @@ def _copy_tables(source: Path, target: Path, scrubber: _Scrubber, *, run_id: str
                 table = table.set_column(number, field, ids)
             elif pa.types.is_string(field.type):
                 table = table.set_column(number, field, scrubber.column(table[field.name]))
-        # Spark keeps no order, so none is lost; equal hashes of replicas come to lie together.
-        keys: list[tuple[str, Literal["ascending", "descending"]]] = [
-            (name, "ascending") for name in _SORT if name in table.column_names
-        ]
-        ordered = table.sort_by(keys) if keys else table
-        pq.write_table(
-            ordered, target / path.name, compression="zstd", compression_level=_ZSTD_LEVEL
-        )
+        _write_small(table, target / path.name)
+
+
+def _write_small(table: pa.Table, path: Path) -> None:
+    """Write a table as small as it gets; its order is free, for Spark keeps none either."""
+    order = _BY_PROCESS if "pos" in table.column_names else (*_BY_PLACE, "op_id")
+    keys: list[tuple[str, Literal["ascending", "descending"]]] = [
+        (name, "ascending") for name in order if name in table.column_names
+    ]
+    ordered = table.sort_by(keys) if keys else table
+    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    other = [name for name in table.column_names if name not in whole]
+    # Offsets, values and times rise in small steps; where they do not, a dictionary is smaller.
+    deltas = _parquet(
+        ordered, use_dictionary=other, column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED")
+    )
+    path.write_bytes(min(deltas, _parquet(ordered, use_dictionary=True), key=len))
+
+
+def _parquet(table: pa.Table, **encoding: Any) -> bytes:  # noqa: ANN401 - pyarrow's options
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", compression_level=_ZSTD_LEVEL, **encoding)
+    return sink.getvalue().to_pybytes()
 
 
 def _copy_nodes(paths: RunPaths, sample: RunPaths, scrubber: _Scrubber) -> None:
     for path in sorted(paths.nodes.rglob("*")) if paths.nodes.exists() else ():
-        wanted = _NODE_FILES.fullmatch(path.name) and path.is_file() and not path.is_symlink()
-        if wanted and path.stat().st_size <= _SMALL_FILE_BYTES:
+        wanted = _NODE_FILES.fullmatch(path.name) and not path.parent.name.startswith(_INTERNAL)
+        if wanted and path.is_file() and path.stat().st_size <= _SMALL_FILE_BYTES:
             _copy_text(path, sample.nodes / path.relative_to(paths.nodes), scrubber)
 
 

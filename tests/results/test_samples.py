@@ -36,7 +36,7 @@ def test_a_shrunken_run_keeps_every_row_and_none_of_the_machine(
     data.mkdir()
     (data / "00000000000000000000.log").write_bytes(b"x")
     (data / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n", encoding="utf-8")
-    server = paths.node("n1") / "server.log"
+    server = paths.node("n1") / "server.properties"
     server.write_text(f"log.dirs={paths.root}/nodes/n1/data\n", encoding="utf-8")
     paths.ledger.write_text(f'{{"path": "{paths.root}/x"}}\n', encoding="utf-8")
 
@@ -45,7 +45,7 @@ def test_a_shrunken_run_keeps_every_row_and_none_of_the_machine(
     kept = files_of(sample.root)
     assert not [name for name in kept if name.endswith((".arrows", "00000000000000000000.log"))]
     assert "nodes/n1/data/leader-epoch-checkpoint" in kept
-    assert kept["nodes/n1/server.log"] == b"log.dirs=RUN/nodes/n1/data\n"
+    assert kept["nodes/n1/server.properties"] == b"log.dirs=RUN/nodes/n1/data\n"
     assert not [name for name, content in kept.items() if str(tmp_path).encode() in content]
     assert "java" not in json.loads(kept["environment.json"])
     assert sum(map(len, kept.values())) < 1.5 * MEGABYTE
