@@ -18,7 +18,7 @@ from results.page.inert import inert
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
-from results.samples import sample_names
+from results.samples import SAMPLE_PREFIX, is_sample, sample_names
 from results.store import Store, is_alive
 from results.tables import RunTables
 from results.verdict_json import read_verdict
@@ -46,7 +46,8 @@ def show_run(paths: RunPaths, console: Console) -> None:
     for damaged in tables.unreadable:
         _say(console, f"{damaged} is damaged, and was left out", style="yellow")
     page = paths.report if paths.report.exists() else None
-    _say(console, f"page: {page}" if page else f"page: none yet; logquake report {paths.run_id}")
+    name = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
+    _say(console, f"page: {page}" if page else f"page: none yet; logquake report {name}")
 
 
 def print_verdict(verdict: Verdict | None, console: Console, *, alive: bool = False) -> None:
