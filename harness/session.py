@@ -19,6 +19,7 @@ from results.show import print_verdict
 from rich.console import Console
 
 from cluster.hosts.choose import choose_hosts
+from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
@@ -101,7 +102,9 @@ class Session:
         prefix = enter_prefix() if plan.hosts == "namespace" else []
         read_fd, write_fd = os.pipe()
         argv = [sys.executable, "-m", "harness.stage", str(paths.root), str(write_fd)]
-        environment = os.environ | {"LOGQUAKE_STDERR": "1" if self.console.stderr else "0"}
+        # Marked, so that `logquake heal` finds the stage and all that it starts.
+        environment = os.environ | mark(paths.processes)
+        environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"
         # A session of its own: Ctrl-C of the terminal reaches the stage once, through `_forward`.
         stage = subprocess.Popen(  # noqa: S603 - our own program
             [*prefix, *argv, str(clock.start_ns)],
