@@ -136,7 +136,7 @@ class Observer:
             return [
                 node
                 for node, watch in self._watches.items()
-                if not watch.noted and self._cluster.answers(node)
+                if not watch.noted and watch.failure is None and self._cluster.answers(node)
             ]
 
         try:
@@ -144,6 +144,10 @@ class Observer:
         except WaitTimeoutError:
             log.warning("the last look failed at %s", ", ".join(pending()))
         return frozenset(node for node, watch in self._watches.items() if watch.noted)
+
+    def failures(self) -> list[str]:
+        """Return why observers ended before `stop`: the disk is full, or the like; else none."""
+        return [watch.failure for watch in self._watches.values() if watch.failure is not None]
 
     def latest(self) -> Summary:
         """Return what is known now."""
@@ -197,6 +201,7 @@ class _Watch:
         self.claimed: Mapping[Place, Leadership] = {}
         self.answered_ns: int | None = None
         self.noted = False
+        self.failure: str | None = None
         self._node = node
         self._cluster = cluster
         self._clock = clock
@@ -229,6 +234,13 @@ class _Watch:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._ask_until_stopped()
+        except OSError as full:
+            self.failure = f"the record cannot be written: {full.strerror or full}"
+            log.error("%s: %s", self._node, self.failure)  # noqa: TRY400 - one line is enough
+
+    def _ask_until_stopped(self) -> None:
         with ExitStack() as ending:
             for stream in self._streams.values():
                 ending.callback(stream.close)
@@ -256,7 +268,9 @@ class _Watch:
             log.debug("%s", silent)
 
     def _ask_metadata(self, snapshot: str | None) -> None:
-        answer, at = self._ask(questions.metadata(self._topics), MetadataResponse, snapshot)
+        answer, at = self._ask(
+            questions.metadata(self._topics), MetadataResponse, snapshot=snapshot
+        )
         said = list(rows.beliefs(answer))
         self.believed = {each.place: each for each in said}
         self.answered_ns = at.observed_ns
@@ -264,7 +278,7 @@ class _Watch:
 
     def _ask_leader(self, snapshot: str | None) -> None:
         question = questions.leader_ends(self._starts)
-        answer, at = self._ask(question, ListOffsetsResponse, snapshot)
+        answer, at = self._ask(question, ListOffsetsResponse, snapshot=snapshot)
         said = list(rows.claims(answer, self._node, self._maker.topic_ids))
         self.claimed = {each.place: each for each in said}
         self._write(
@@ -275,9 +289,11 @@ class _Watch:
         # The log's end first: it never lags behind the high watermark that is asked for after it by
         # more than what was appended in between, and a reader can tell which of both is older.
         end_answer, before = self._ask(
-            questions.replica_ends(self._starts), ListOffsetsResponse, snapshot
+            questions.replica_ends(self._starts), ListOffsetsResponse, snapshot=snapshot
         )
-        fetched, after = self._ask(questions.log_starts(self._starts), FetchResponse, snapshot)
+        fetched, after = self._ask(
+            questions.log_starts(self._starts), FetchResponse, snapshot=snapshot
+        )
         if before.incarnation != after.incarnation:
             raise WireError(f"{self._node} was restarted between two questions")
         log_ends, ends = rows.log_ends(end_answer), rows.replica_ends(fetched)
@@ -297,7 +313,9 @@ class _Watch:
                     self._starts[topic.topic, each.partition_index] = int(each.log_start_offset)
 
     def _ask_quorum(self, snapshot: str | None) -> None:
-        answer, at = self._ask(questions.quorum(), DescribeQuorumResponse, snapshot, self._quorum)
+        answer, at = self._ask(
+            questions.quorum(), DescribeQuorumResponse, snapshot=snapshot, connection=self._quorum
+        )
         if state := rows.quorum_state(answer, self._node):
             self._write("quorum_states", iter([self._maker.quorum(state, at)]))
 
@@ -305,6 +323,7 @@ class _Watch:
         self,
         question: RequestPayload,
         answer: type[A],
+        *,
         snapshot: str | None,
         connection: Connection | None = None,
     ) -> tuple[A, Moment]:

@@ -43,13 +43,13 @@ class Thinning:
             growing: Numbers that usually only grow; written at once when one of them went back.
         """
         last = self._rows.get(key)
-        due = last is None or self._differs(last, at_ns, deciding, growing)
+        due = last is None or self._differs(last, at_ns=at_ns, deciding=deciding, growing=growing)
         if due:
             self._rows[key] = _Row(at_ns=at_ns, deciding=deciding, growing=growing)
         return due
 
     def _differs(
-        self, last: _Row, at_ns: int, deciding: Hashable, growing: tuple[int, ...]
+        self, last: _Row, *, at_ns: int, deciding: Hashable, growing: tuple[int, ...]
     ) -> bool:
         age_ns = at_ns - last.at_ns
         if deciding != last.deciding:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.kafka.cache import refused
 from cluster.kafka.fetch import cached_versions, fetch_kafka
 from cluster.protocol import UserError
 
@@ -220,6 +221,16 @@ def test_a_cache_that_cannot_be_made_is_named(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"file/logquake cannot be used.*set XDG_CACHE_HOME"):
         fetch(repository)
+
+
+def test_a_full_disk_is_named_with_the_remedy(tmp_path: Path) -> None:
+    sentence = r"the disk of .* is full; make room .* XDG_CACHE_HOME"
+    with (
+        pytest.raises(UserError, match=sentence),
+        refused(tmp_path),
+        Path("/dev/full").open("w") as full,
+    ):
+        full.write("x")
 
 
 def test_two_processes_that_fetch_at_once_both_get_it_whole(
