@@ -216,7 +216,8 @@ _F = {Send: F.SEND, Poll: F.POLL, Assign: F.ASSIGN, Crash: F.CRASH}
 def next_positions(batch: Batch) -> dict[Key, int]:
     """Return the offset after the last record of each partition in a batch."""
     keys = zip(batch.topics, batch.partitions, strict=True)
-    return {key: offset + 1 for key, offset in zip(keys, batch.offsets, strict=True)}
+    last = dict(zip(keys, batch.offsets, strict=True))
+    return {key: offset + 1 for key, offset in last.items()}
 
 
 class _Graveyard:

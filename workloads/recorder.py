@@ -5,6 +5,7 @@ together at the next flush, so that a message costs no Python of its own.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,11 +59,16 @@ class _Stream:
 
 def _array(column: Any, kind: pa.DataType, length: int) -> Any:  # noqa: ANN401 - see below
     """Return a column as an Arrow array; the stubs of pyarrow know no array of a type met here."""
-    if column is None:
-        return pa.nulls(length, cast("Any", kind))
-    if isinstance(column, str | int):
-        return pa.repeat(cast("Any", pa.scalar(column, kind)), length)
+    if isinstance(column, int):
+        return pa.array(np.full(length, column), kind)
+    if column is None or isinstance(column, str):
+        return _repeated(column, kind, length)
     return column if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+@lru_cache(maxsize=1024)
+def _repeated(word: str | None, kind: pa.DataType, length: int) -> Any:  # noqa: ANN401 - as above
+    return pa.repeat(cast("Any", pa.scalar(word, kind)), length)
 
 
 class Recorder:
@@ -150,16 +156,20 @@ class Recorder:
     def polled(self, op_id: int, batch: Batch) -> None:
         """Record what a poll returned."""
         stream, length = self._streams["polled"], len(batch.offsets)
-        topic_ids = [self._topic_ids.get(topic) for topic in batch.topics]
         if length <= _ROWS_UP_TO:
+            topic_ids = [self._topic_ids.get(topic) for topic in batch.topics]
             columns = (batch.topics, topic_ids, batch.partitions, batch.offsets, batch.values,
                        batch.leader_epochs)  # fmt: skip
             for pos, row in enumerate(zip(*columns, strict=True)):
                 stream.append((op_id, 0, pos, *row, ISOLATION))
             return
+        topics = pa.array(batch.topics, pa.string())
+        coded = topics.dictionary_encode()
+        names = [self._topic_ids.get(str(topic)) for topic in coded.dictionary.to_pylist()]
         stream.columns(length, {
-            "op_id": op_id, "mop": 0, "pos": np.arange(length), "topic": batch.topics,
-            "topic_id": topic_ids, "partition": batch.partitions, "offset": batch.offsets,
+            "op_id": op_id, "mop": 0, "pos": np.arange(length), "topic": topics,
+            "topic_id": pa.array(names, pa.string()).take(coded.indices),
+            "partition": batch.partitions, "offset": batch.offsets,
             "value": batch.values, "leader_epoch": batch.leader_epochs, "isolation": ISOLATION,
         })  # fmt: skip
 

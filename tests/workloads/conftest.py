@@ -24,8 +24,11 @@ def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluste
         cluster = KafkaCluster(
             plan, hosts, distribution=distribution, java=find_java(), paths=paths
         )
-        cluster.start()
-        yield cluster
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
     finally:
         hosts.down()
 

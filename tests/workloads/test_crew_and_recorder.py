@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ EMPTY = Batch(
 )
 
 
-def rows(live: Path, table: str) -> list[dict[str, object]]:
+def rows(live: Path, table: str) -> list[dict[str, Any]]:
     batches = list(read_stream(live / f"{table}.worker-0.arrows"))
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
@@ -41,7 +42,7 @@ class MemorySender:
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
         ranges = [(r["value_from"], r["value_to"]) for r in rows(self.live, "reservations")]
         for value in op.values.tolist():
-            if not any(low <= value < high for low, high in ranges):  # type: ignore[operator] - both are ints
+            if not any(low <= value < high for low, high in ranges):
                 self.unreserved.append(value)
         self.open.append((op, done))
 

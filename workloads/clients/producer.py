@@ -1,6 +1,7 @@
 """The producer that the processes of a worker share."""
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -108,12 +109,12 @@ class _Flight:
             self._done(self._result())
 
     def _result(self) -> SendResult:
-        errors = [message.error() for message in self._messages]
+        errors = list(map(Message.error, self._messages))
         offsets = np.full(len(self._values), -1, dtype=np.int64)
         indices = self._indices()
-        offsets[indices] = [_offset_or_none(message) for message in self._messages]
+        offsets[indices] = _offsets(self._messages)
         # Never by ==: to compare a KafkaError with None leaves an exception set (tried on 2.16.1).
-        if not self._refused and all(error is None for error in errors):
+        if not self._refused and not any(errors):
             return SendResult(offsets=offsets)
         outcomes = [Outcome.OK] * len(offsets)
         reasons: list[str | None] = [None] * len(offsets)
@@ -130,16 +131,18 @@ class _Flight:
         """Which of the op's values each report is of: reports need not come in order."""
         if not self._messages:
             return np.empty(0, dtype=np.int64)
-        payloads = b"".join([message.value() or b"" for message in self._messages])
+        payloads = b"".join(cast("list[bytes]", list(map(Message.value, self._messages))))
         heads = np.frombuffer(payloads, dtype=np.uint8).reshape(len(self._messages), -1)
         values = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
         indices: Values = values - self._values[0]
         return indices
 
 
-def _offset_or_none(message: Message) -> int:
-    offset = message.offset()
-    return -1 if offset is None else offset
+def _offsets(messages: list[Message]) -> list[int]:
+    offsets = list(map(Message.offset, messages))
+    if None in offsets:
+        return [-1 if offset is None else offset for offset in offsets]
+    return cast("list[int]", offsets)
 
 
 def _payloads(values: Values, size_bytes: int) -> list[bytes]:
