@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkers.run import judge_runs
-
 from cluster.kafka.cache import cache_folder
 from cluster.kafka.java import find_java, spark_java_home
 from cluster.protocol import UserError

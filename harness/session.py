@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from results.report import write_report
-from results.show import print_verdict
 from rich.console import Console
 
 from cluster.hosts.choose import choose_hosts
@@ -33,6 +31,8 @@ from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.verdict import Verdict
+from results.report import write_report
+from results.show import print_verdict
 from results.store import Store
 from workloads.clients.settings import check_client_settings
 

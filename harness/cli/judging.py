@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
-from results.report import write_report
-from results.show import print_verdict
 from rich.console import Console
 
-from harness.cli.finding import find_runs
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, judge_stored
 from results.record.terms import VALIDITY_RANK, Judge
+from results.report import write_report
+from results.samples import copy_sample, is_sample
+from results.show import print_verdict
+from results.store import Store
 from results.verdict_json import verdict_to_json
 
 STORE = click.option(
@@ -39,17 +41,20 @@ def check(
 
     With --judge another one than the run's own judges, and the stored verdict stays as it is.
     """
-    runs = find_runs(names, store)
+    found = (run for name in names for run in Store(store).find_all(name))
+    runs = list({run.root.resolve(): run for run in found}.values())
     chosen = choose_engine(engine, spark_master)
     console = Console(stderr=as_json, soft_wrap=True)
     if chosen.why:
         console.print(chosen.why, markup=False)
-    verdicts = judge_stored(
-        [run.root for run in runs],
-        judge=Judge(judge) if judge else None,
-        engine=chosen,
-        store=judge is None and not any(name.startswith("sample:") for name in names),
-    )
+    with TemporaryDirectory(prefix="logquake-") as folder:
+        # A sample is package data, which may be read-only: its copy is judged.
+        verdicts = judge_stored(
+            [(copy_sample(run, Path(folder)) if is_sample(run) else run).root for run in runs],
+            judge=Judge(judge) if judge else None,
+            engine=chosen,
+            store=judge is None,
+        )
     if as_json:
         click.echo(
             json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True)
@@ -67,8 +72,5 @@ def check(
 @click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
 def report(*, name: str, store: Path, output: Path | None) -> int:
     """Write the HTML page of a run again, from its record: no broker, no Java."""
-    run = find_runs((name,), store)[0]
-    if output is None and name.startswith("sample:"):
-        output = Path(f"{name.partition(':')[2]}.html")
-    click.echo(write_report(run, output=output))
+    click.echo(write_report(Store(store).find(name), output=output))
     return 0

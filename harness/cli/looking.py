@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import click
-from results.show import list_runs, show_run
 from rich.console import Console
 
-from harness.cli.finding import find_runs
 from harness.cli.judging import STORE
+from results.show import list_runs, show_run
 from results.store import Store
 
 
@@ -24,5 +23,5 @@ def runs(*, store: Path) -> int:
 @STORE
 def show(*, name: str, store: Path) -> int:
     """One run in the terminal: verdict, witness, faults, checks."""
-    show_run(find_runs((name,), store)[0], Console(soft_wrap=True))
+    show_run(Store(store).find(name), Console(soft_wrap=True))
     return 0
