@@ -242,7 +242,11 @@ def _shortfalls(facts: RunFacts) -> list[str]:
             "the run ended before its brokers were stopped, so that there is no final log"
             f" (its last milestone: {last})"
         )
+    cut_short = facts.milestone("failed")
+    if cut_short is not None and cut_short.detail.get("kind") != "interrupted":
+        sentences.append(f"the run failed: {cut_short.detail.get('sentence', 'nobody knows why')}")
     for name, what in (
+        ("noted", "not everything was recorded"),
         ("healed", "not every fault was healed"),
         ("recovered", "not every partition got a leader and a full ISR back"),
     ):

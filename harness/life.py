@@ -7,7 +7,6 @@ it is done, so that it is undone on every way out.
 """
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -72,6 +71,7 @@ class Life:
         self._fleet: Fleet | None = None
         self._nemesis: Nemesis | None = None
         self._unhealed: Nemesis | None = None
+        self._troubles: list[str] = []
         self._observer: Observer | None = None
         self._progress = Progress(console, self._look)
 
@@ -193,7 +193,7 @@ class Life:
             return
         self._progress.phase("waiting for the sends in flight")
         limit_s = 1.0 if self._interrupts.abandon.is_set() else self._plan.delivery_timeout_s + 5
-        self._fleet.stop(timeout_s=limit_s)
+        self._troubles += self._fleet.stop(timeout_s=limit_s)
 
     def _read_all(self, cluster: KafkaCluster, topics: list[CreatedTopic]) -> None:
         self._progress.phase("final reads")
@@ -216,18 +216,13 @@ class Life:
         if self._observer is not None:
             self._observer.note(NOTE_LIMIT_S)
             self._observer.stop()
-        self._reach("noted")
+            self._troubles += self._observer.failures()
+        self._reach("noted", failed="; ".join(self._troubles))
 
     def _stop(self, cluster: KafkaCluster) -> None:
         self._progress.phase("stopping the brokers")
-        with ThreadPoolExecutor(len(cluster.nodes)) as pool:
-            ended = list(
-                pool.map(lambda node: cluster.stop_node(node, STOP_LIMIT_S), cluster.nodes)
-            )
-        detail = {
-            node: "clean" if clean else "killed"
-            for node, clean in zip(cluster.nodes, ended, strict=True)
-        }
+        ended = cluster.stop(STOP_LIMIT_S)
+        detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._hosts.down()
         append_milestone(
             self._paths.milestones,
