@@ -66,17 +66,24 @@ def partition_statistics(group: Group) -> dict[str, pa.Table]:
 
 
 def availability(group: Group) -> pa.Table:
-    """Return the sends that were attempted in each second, and how many of them came out ok."""
+    """Return for each second the sends that were under way in it, and those that came out ok in it.
+
+    A send is under way in the second of its invocation, and in those that it lasts through.
+    """
     sends = group.table("sends")
-    windows = _windows(ints(sends, "invoke_ns"))
-    ok = equal(sends, "outcome", Outcome.OK.value)
-    starts, at = np.unique(windows, return_inverse=True)
+    begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S
+    ok = equal(sends, "outcome", Outcome.OK.value) & (ended >= begun)
+    lasts = np.clip(ended - begun, 1, None)
+    passed = np.arange(lasts.sum()) - np.repeat(np.cumsum(lasts) - lasts, lasts)
+    seconds = np.concatenate([np.repeat(begun, lasts) + passed, ended[ok]])
+    starts, at = np.unique(seconds, return_inverse=True)
+    tried, done = at[: len(passed)], at[len(passed) :]
     return _rows(
         "availability",
         group,
-        window_ns=starts,
-        attempted=np.bincount(at, minlength=len(starts)),
-        ok=np.bincount(at, weights=ok, minlength=len(starts)).astype(np.int64),
+        window_ns=starts * NS_PER_S,
+        attempted=np.bincount(tried, minlength=len(starts)),
+        ok=np.bincount(done, minlength=len(starts)),
     )
 
 

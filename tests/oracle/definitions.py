@@ -154,8 +154,10 @@ def two_leaders(rows: Rows, quorum_high_watermark: int) -> set[tuple[str, int, t
     for source in ("list-offsets", "metadata-log"):
         by_epoch: defaultdict[int, set[int]] = defaultdict(set)
         for row in rows["leadership"]:
+            if row["source"] != source:
+                continue
             below = source != "metadata-log" or row["log_offset"] < quorum_high_watermark
-            if row["source"] == source and row["leader"] >= 0 and below:
+            if row["leader"] >= 0 and below:
                 by_epoch[row["leader_epoch"]].add(row["leader"])
         found |= {
             (source, epoch, tuple(f"n{leader}" for leader in sorted(leaders)))

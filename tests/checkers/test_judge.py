@@ -1,0 +1,137 @@
+from dataclasses import replace
+
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.judge import Place, weigh
+from checkers.protocol import Checker, Findings
+from checkers.runner import CheckResult, run_checkers
+from results.record.milestones import Milestone
+from results.record.terms import AnomalyClass, Judge, Validity
+from results.record.verdict import Anomaly, Verdict
+from tests.checkers.hand import facts, group
+
+RUN: Place = ("", "", -1)
+PART: Place = ("log-0", "id-0", 0)
+PLAN: dict[str, object] = {"nemesis": ""}
+
+
+def results(*extra: CheckResult) -> dict[Place, list[CheckResult]]:
+    """Every check looked at something, and found only what is given."""
+    names = {
+        RUN: ("malformed-history", "not-enough-traffic"),
+        PART: ("malformed-history", "final-read-incomplete", "lost-write", "unseen", "duplicate",
+               "inconsistent-offsets", "phantom", "log-divergence", "two-leaders-in-epoch"),
+    }  # fmt: skip
+    given = {each.name for each in extra}
+    return {
+        place: [CheckResult(name=name, rows=5) for name in each if name not in given]
+        + [each for each in extra if place == PART]
+        for place, each in names.items()
+    }
+
+
+def found(name: str, *, excuses: tuple[str, ...] = (), broken: tuple[str, ...] = ()) -> CheckResult:
+    anomaly = Anomaly(name=name, sentence=f"{name}!", evidence={}, topic="log-0", partition=0,
+                      excuses=excuses, broken_premises=broken)  # fmt: skip
+    return CheckResult(name=name, rows=5, anomalies=(anomaly,))
+
+
+def verdict(
+    *extra: CheckResult, judge: Judge = Judge.CONTRACT, about: RunFacts | None = None
+) -> Verdict:
+    about = about or facts(plan=PLAN)
+    return weigh(about, results(*extra), judge=judge, engine="local", stats={})
+
+
+def test_everything_checked_and_nothing_found_is_valid() -> None:
+    good = verdict()
+    assert (good.valid, good.unknown_because) == (Validity.VALID, ())
+    assert good.checked["fault-without-effect"] is None  # The plan has no faults.
+
+
+def test_a_trusted_safety_anomaly_is_invalid_and_an_untrusted_one_unknown() -> None:
+    assert verdict(found("lost-write")).valid is Validity.INVALID
+    doubtful = verdict(found("lost-write", broken=("readable-final-logs",)))
+    assert doubtful.valid is Validity.UNKNOWN
+    assert doubtful.anomalies["lost-write"].trusted == 0
+    assert "lost-write cannot be trusted" in doubtful.unknown_because[0]
+
+
+def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() -> None:
+    weak = found("lost-write", excuses=("acks-0-1",))
+    allowed = verdict(weak)
+    assert (allowed.valid, allowed.anomalies["lost-write"].allowed) == (Validity.VALID, 1)
+    assert allowed.anomalies["lost-write"].examples[0].why == "allowed: acks-0-1"
+    strict = verdict(weak, judge=Judge.STRICT)
+    assert (strict.valid, strict.anomalies["lost-write"].allowed) == (Validity.INVALID, 0)
+
+
+def test_an_excuse_allows_only_what_its_row_lists() -> None:
+    assert verdict(found("duplicate", excuses=("acks-0-1",))).valid is Validity.INVALID
+    assert verdict(found("log-divergence", excuses=("acks-0-1",))).valid is Validity.INVALID
+    retried = found("duplicate", excuses=("retries-without-idempotence",))
+    assert verdict(retried).valid is Validity.VALID
+
+
+def test_jepsen_knows_its_own_kinds_only() -> None:
+    weak = found("lost-write", excuses=("acks-0-1",))
+    assert verdict(weak, judge=Judge.JEPSEN).valid is Validity.INVALID
+    assert verdict(found("log-divergence"), judge=Judge.JEPSEN).valid is Validity.VALID
+
+
+def test_harness_anomalies_are_unknown_and_never_allowed() -> None:
+    short = verdict(found("final-read-incomplete"))
+    assert short.valid is Validity.UNKNOWN
+    assert short.unknown_because == ("final-read-incomplete: final-read-incomplete!",)
+
+
+def test_a_malformed_history_makes_client_side_finds_untrusted_but_not_replica_side_ones() -> None:
+    both = verdict(found("malformed-history"), found("lost-write"))
+    assert both.valid is Validity.UNKNOWN
+    assert verdict(found("malformed-history"), found("log-divergence")).valid is Validity.INVALID
+
+
+def test_a_check_without_rows_is_unknown() -> None:
+    empty = verdict(CheckResult(name="log-divergence", rows=0))
+    assert empty.valid is Validity.UNKNOWN
+    assert "there was nothing to check for log-divergence" in empty.unknown_because
+
+
+def test_a_run_without_any_result_is_unknown() -> None:
+    nothing = weigh(facts(plan=PLAN), {}, judge=Judge.CONTRACT, engine="local", stats={})
+    assert nothing.valid is Validity.UNKNOWN
+    assert "nothing was recorded of log-0/0" in nothing.unknown_because
+
+
+def test_a_run_that_died_or_did_not_recover_is_unknown() -> None:
+    dead = facts(plan=PLAN, milestones=(Milestone(name="main", at_ns=1),))
+    assert "its last milestone: main" in verdict(about=dead).unknown_because[0]
+    stones = [
+        replace(each, detail={"failed": "log-0/0 has no leader"}) if each.name == "recovered" else each
+        for each in facts().milestones
+    ]  # fmt: skip
+    sick = verdict(about=facts(plan=PLAN, milestones=tuple(stones)))
+    assert sick.unknown_because == (
+        "not every partition got a leader and a full ISR back: log-0/0 has no leader",
+    )
+
+
+def test_a_checker_that_crashed_is_unknown_with_its_name_and_error() -> None:
+    def crash(_group: Group) -> Findings:
+        raise ZeroDivisionError("by hand")
+
+    checker = Checker(name="phantom", anomaly_class=AnomalyClass.SAFETY, tables=(), check=crash)
+    (result,) = run_checkers(group(), [checker])
+    crashed = verdict(result)
+    assert crashed.valid is Validity.UNKNOWN
+    assert "the checker of phantom crashed: log-0/0: ZeroDivisionError: by hand" in (
+        crashed.unknown_because
+    )
+
+
+def test_what_is_counted_beyond_the_examples_weighs_as_well() -> None:
+    many = replace(found("lost-write", excuses=("acks-0-1",)), beyond=(((("acks-0-1",), ()), 7),))
+    summary = verdict(many).anomalies["lost-write"]
+    assert (summary.count, summary.allowed, summary.trusted) == (8, 8, 8)
+    partly = replace(many, beyond=((((), ()), 1),))
+    assert verdict(partly).valid is Validity.INVALID

@@ -1,0 +1,155 @@
+"""From folders to verdicts, with either engine; and from damaged folders, never an exception."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.ingest import completed
+from checkers.run import judge_runs
+from checkers.statistics import STATISTICS
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.record.terms import Judge, Validity
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.test_oracle_agreement import corrupt, lose
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return FaithfulRun(5, steps=120).write(tmp_path_factory.mktemp("store") / "t" / "sound")
+
+
+def test_a_faithful_run_is_valid_and_leaves_its_tables(sound: Path) -> None:
+    (verdict,) = judge_runs([sound], engine="local")
+    assert (verdict.valid, verdict.unknown_because, verdict.run_id) == (
+        Validity.VALID, (), "t/sound",
+    )  # fmt: skip
+    paths = RunPaths(sound)
+    assert all(pq.read_schema(paths.table(name)) == schema for name, schema in TABLES.items())
+    assert all((paths.statistics / f"{name}.parquet").exists() for name in STATISTICS)
+    stats = verdict.stats
+    assert stats["rate"] == {"planned_per_s": 500.0, "offered": 100, "missed": 1,
+                             "held_outside_of_faults_percent": None}  # fmt: skip
+
+
+def test_a_stored_run_is_judged_again_without_its_live_streams(sound: Path, tmp_path: Path) -> None:
+    (before,) = judge_runs([sound], engine="local")
+    moved = shutil.copytree(sound, tmp_path / "other" / "name")
+    shutil.rmtree(moved / "record" / "live")
+    (after,) = judge_runs([moved], engine="local")
+    assert replace(after, run_id=before.run_id) == before
+    assert after.run_id == "other/name"
+
+
+def test_a_run_without_anything_is_unknown_and_says_so(tmp_path: Path) -> None:
+    (verdict,) = judge_runs([tmp_path / "t" / "empty"], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("the run ended before" in sentence for sentence in verdict.unknown_because)
+
+
+def test_a_run_whose_brokers_never_answered_is_unknown(tmp_path: Path) -> None:
+    run = FaithfulRun(3, steps=0)
+    for name in ("send_completions", "op_completions", "polled", "leadership", "replica_records",
+                 "replica_states", "final_reads"):  # fmt: skip
+        run.rows[name] = []
+    (verdict,) = judge_runs([run.write(tmp_path / "t" / "mute")], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("not-enough-traffic" in sentence for sentence in verdict.unknown_because)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_damage_makes_a_run_unknown_and_never_an_exception(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    random = Random(f"{seed}/damage")
+    root = FaithfulRun(seed % 50).write(tmp_path_factory.mktemp("store") / "t" / "hurt")
+    path = random.choice(sorted((root / "record" / "live").iterdir()))
+    content = bytearray(path.read_bytes())
+    cut = random.randrange(len(content) - 8)
+    path.write_bytes(bytes(content[:cut]) if random.random() < 0.5 else random.randbytes(cut))
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("is cut" in sentence for sentence in verdict.unknown_because)
+
+
+@pytest.mark.parametrize("name", ["plan.toml", "topics.json", "record/ingest.json",
+                                  "record/sends.parquet"])  # fmt: skip
+def test_a_broken_file_makes_a_run_unknown(sound: Path, tmp_path: Path, name: str) -> None:
+    root = shutil.copytree(sound, tmp_path / "t" / "broken")
+    judge_runs([root], engine="local")
+    (root / name).write_bytes(b"\x00garbage\xff")
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert verdict.unknown_because
+
+
+def test_an_open_op_becomes_info_and_an_unanswered_part_makes_its_op_so() -> None:
+    run = FaithfulRun(1, steps=0)
+    run.add("op_invocations", op_id=900, process=90, f="send", phase="main", invoke_ns=1)
+    run.add("op_invocations", op_id=901, process=91, f="send", phase="main", invoke_ns=1)
+    run.add("op_completions", op_id=901, complete_ns=2, outcome="ok")
+    run.add("send_completions", op_id=901, mop=0, offset=-1, outcome="info", acked=False)
+    place = run.partitions[0].place
+    for op_id in (900, 901):
+        run.add("send_invocations", op_id=op_id, mop=0, **place, value=op_id, acks="all")
+    tables = run.tables()
+    ops = {row["op_id"]: row for row in tables["ops"].to_pylist()}
+    assert (ops[900]["outcome"], ops[900]["complete_ns"]) == ("info", None)
+    assert (ops[901]["outcome"], ops[901]["messages"]) == ("info", 1)
+    sends = {row["op_id"]: row for row in tables["sends"].to_pylist()}
+    assert (sends[900]["outcome"], sends[900]["acked"]) == ("info", False)
+    assert (sends[901]["offset"], sends[901]["complete_ns"]) == (None, 2)
+
+
+def test_ingest_of_nothing_gives_empty_tables() -> None:
+    assert all(table.num_rows == 0 for table in completed({}).values())
+
+
+def test_checkers_import_without_spark() -> None:
+    program = "import sys, checkers.run, checkers.spark.local; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.spark
+def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
+    runs = [FaithfulRun(seed, steps=120) for seed in (11, 12, 14)]
+    lose(runs[1])
+    corrupt(runs[2])
+    roots = [run.write(tmp_path / "t" / f"run-{at}") for at, run in enumerate(runs)]
+    roots.append(tmp_path / "t" / "empty")
+    local = judge_runs(roots, judge=Judge.STRICT, engine="local")
+    figures = [(root / "statistics" / "rates.parquet").read_bytes() for root in roots]
+    spark = judge_runs(roots, judge=Judge.STRICT, engine="spark", reingest=True)
+    assert [replace(each, engine="local") for each in spark] == local
+    assert [each.valid.value for each in local] == ["valid", "invalid", "invalid", "unknown"]
+    assert [(root / "statistics" / "rates.parquet").read_bytes() for root in roots] == figures
+
+
+@pytest.mark.spark
+def test_spark_says_nothing_and_leaves_nothing_without_a_home(sound: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    program = "import sys, pathlib; from checkers.run import judge_runs;"
+    program += "print(judge_runs([pathlib.Path(sys.argv[1])])[0].valid.value)"
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(sound)],
+        env={**environment, "TMPDIR": str(scratch)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "valid\n", "")
+    assert list(scratch.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scratch"]
