@@ -122,6 +122,8 @@ def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
         "spark.sql.shuffle.partitions": str(_SHUFFLES_A_CORE * cores(master)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+        # Any other limit makes Spark measure a batch at each row: quadratic with nested columns.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.parquet.enableVectorizedReader": "true",
         "spark.python.worker.reuse": "true",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
