@@ -52,8 +52,18 @@ class SharedProducer:
         flight.settle()
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports, at most that long (librdkafka counts whole milliseconds)."""
-        self._handle.poll(timeout_s)
+        """Wait for reports, at most that long (librdkafka counts whole milliseconds).
+
+        A fatal error (an idempotent producer whose sequence a new leader does not know) is raised
+        by `poll` itself, whatever the error callback does; the reports come with the next call.
+        """
+        try:
+            self._handle.poll(timeout_s)
+        except KafkaException as raised:
+            error = raised.args[0]
+            if not error.fatal():
+                raise
+            self.fatal = True
 
     def waiting(self) -> int:
         """Return how many messages have no report yet."""
