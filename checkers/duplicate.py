@@ -2,14 +2,14 @@
 
 Definition: among polls and the leader's final log, one value at two or more offsets.
 
-Why it proves something: every value is sent once, by one send. With an idempotent producer the broker
-must recognise what the client sends again by (producer id, epoch, sequence), and keep one copy. The
-evidence gives that triple for each copy: the same triple twice is the broker's fault; another epoch
-means that the client itself sent again.
+Why it proves something: every value is sent once, by one send. With an idempotent producer the
+broker must recognise what the client sends again by (producer id, epoch, sequence), and keep one
+copy. The evidence gives that triple for each copy: the same triple twice is the broker's fault;
+another epoch means that the client itself sent again.
 
-What would not prove it: retries without idempotence, which may write twice by design (allowed); a value
-polled twice at the same offset, which is merely a second read; what the harness sent twice (that is
-`malformed-history`).
+What would not prove it: retries without idempotence, which may write twice by design (allowed); a
+value polled twice at the same offset, which is merely a second read; what the harness sent twice
+(that is `malformed-history`).
 """
 
 import numpy as np

@@ -21,8 +21,8 @@ class RunFacts:
         plan: The plan; its defaults if it could not be read (see `problems`).
         topics: As they were created.
         milestones: How far the run came.
-        reservations: Ranges of values (from, to; exclusive) that workers announced before using them.
-        quorum_high_watermark: The highest known high watermark of the metadata log, None if unknown.
+        reservations: Ranges of values (from, to; exclusive) that workers announced before use.
+        quorum_high_watermark: The metadata log's highest known high watermark, None if unknown.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
         unreadable_nodes: Nodes of whose files something could not be read.

@@ -24,7 +24,7 @@ PARTITION = "partition"
 
 
 def family(kind: str) -> str:
-    """Return which of the plan's nemesis kinds a fault belongs to; shapes of cuts are partitions."""
+    """Return the kind in the plan's nemesis of a fault; all shapes of cuts are partitions."""
     return kind if kind in NEMESIS_KINDS else PARTITION
 
 

@@ -1,4 +1,4 @@
-"""From what a kernel found to `Findings`: sentences and evidence for the first, counts for the rest."""
+"""From what a kernel found to `Findings`: evidence for the first, counts for the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

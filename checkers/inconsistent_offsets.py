@@ -2,12 +2,12 @@
 
 Definition: among acknowledgements and polls, one offset with two values.
 
-Why it proves something: an offset of a log is written once. Two answers that disagree about it mean that
-the log had two histories, and somebody was shown each of them.
+Why it proves something: an offset of a log is written once. Two answers that disagree about it mean
+that the log had two histories, and somebody was shown each of them.
 
-What would not prove it: two replicas that differ where no client looked (`log-divergence` may). With acks
-0 or 1 an acknowledged record may be truncated and its offset given to another one: allowed between an
-acknowledgement and a poll, at offsets that were truncated.
+What would not prove it: two replicas that differ where no client looked (`log-divergence` may).
+With acks 0 or 1 an acknowledged record may be truncated and its offset given to another one:
+allowed between an acknowledgement and a poll, at offsets that were truncated.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""From the files of one unit to complete tables; a unit is one writer's streams, or one node's files.
+"""From the files of a unit to complete tables; a unit is a writer's streams, or a node's files.
 
 Both engines call this, in this process or in Spark's tasks. Live streams tell an invocation and a
 completion apart; here they are joined, what stayed open is closed with `info`, and ops are copied

@@ -1,16 +1,17 @@
 """lost-write: the cluster acknowledged a record, and it is gone.
 
-Definition: a certainly committed value that is missing from the final log of the leader; or whose known
-offset lies below the highest offset of a complete final read that did not return it.
+Definition: a certainly committed value that is missing from the final log of the leader; or whose
+known offset lies below the highest offset of a complete final read that did not return it.
 
 Why it proves something: with acks=all the acknowledgement says that every in-sync replica has the
-record, and the log only grows; after recovery the leader's log must hold it. The second way needs no
-broker's file: a reader passed the offset and did not get the value.
+record, and the log only grows; after recovery the leader's log must hold it. The second way needs
+no broker's file: a reader passed the offset and did not get the value.
 
-What would not prove it: a send that timed out (it may not have been written); an offset below the log
-start (retention took it); a compacted topic; a log that could not be read up to its noted end, a cut
-stream of polls (such a find is kept, untrusted); a run that died, whose replicas were never stopped
-behind a recovery. With acks=1 the leader alone vouched for the record, and its loss is allowed.
+What would not prove it: a send that timed out (it may not have been written); an offset below the
+log start (retention took it); a compacted topic; a log that could not be read up to its noted end,
+a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas were never
+stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its loss is
+allowed.
 """
 
 from dataclasses import dataclass
@@ -169,7 +170,8 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
         return "is in no replica's log"
     if loss.from_log:
         last = f" {group.leader.node}" if group.leader else ""
-        return f"is missing from the log of the last leader{last}, but is in that of {', '.join(found_on)}"
+        there = ", ".join(found_on)
+        return f"is missing from the log of the last leader{last}, but is in that of {there}"
     passed = "was not returned by the final read, which went beyond that offset"
     return f"{passed}, though it is in the log of {', '.join(found_on)}" if collected else passed
 

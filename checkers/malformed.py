@@ -3,11 +3,12 @@
 Definition: an op_id twice, two open ops in a process, an op after the process's info, a completion
 before its invocation (or without one), a value sent twice.
 
-Why it proves something: about us, not the brokers. Everything that checkers conclude about order and
-identity rests on a process doing one thing at a time and on values being unique. If that is not so,
-the workload or the recording is at fault, and the verdict can be unknown at best.
+Why it proves something: about us, not the brokers. Everything that checkers conclude about order
+and identity rests on a process doing one thing at a time and on values being unique. If that is not
+so, the workload or the recording is at fault, and the verdict can be unknown at best.
 
-What would not prove it: an op without a completion, which is an op that was open when the run ended.
+What would not prove it: an op without a completion, which is an op that was open when the run
+ended.
 """
 
 import numpy as np

@@ -5,8 +5,9 @@ Definition: a value read that is in no reservation, or in a partition that it wa
 Why it proves something: workers reserve values on disk before they use them, and a value names its
 partition. So a value outside of both was made up, or moved, by something between writer and reader.
 
-What would not prove it: a value whose send ended `fail` or `info` or never ended (it is ours all the
-same); a topic that somebody else writes to; a reservation that was lost because a stream was cut.
+What would not prove it: a value whose send ended `fail` or `info` or never ended (it is ours all
+the same); a topic that somebody else writes to; a reservation that was lost because a stream was
+cut.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Figures for pages and trends, from the rows of one group; pure, the same in both engines.
 
-`STATISTICS` are the tables of `statistics/*.parquet`. Windows are whole seconds of the run, named by
-their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops.
+`STATISTICS` are the tables of `statistics/*.parquet`. Windows are whole seconds of the run, named
+by their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops.
 """
 
 from collections.abc import Mapping, Sequence

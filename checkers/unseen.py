@@ -1,11 +1,11 @@
-"""unseen: acknowledged, still in the log, and no reader ever got it. final-read-incomplete: no telling.
+"""unseen: acknowledged, and no reader ever got it. final-read-incomplete: no telling.
 
-`unseen`: a certainly committed value that is not a `lost-write` and was returned by no read, though all
-final reads of its partition are complete, all transactions resolved and the ISR full.
+`unseen`: a certainly committed value that is not a `lost-write` and was returned by no read, though
+all final reads of its partition are complete, all transactions resolved and the ISR full.
 `final-read-incomplete`: a final read stopped short of its target, or was never made.
 
-Why `unseen` proves something: a complete final read went from the log's start to an end that was taken
-after the last send had ended, so it must have met every committed record.
+Why `unseen` proves something: a complete final read went from the log's start to an end that was
+taken after the last send had ended, so it must have met every committed record.
 
 What would not prove it: a final read that did not reach its target; polls that were lost from the
 record because a stream was cut; a partition that had not recovered. An incomplete final read proves
@@ -70,8 +70,8 @@ def _describe(group: Group, send: _Send) -> Anomaly:
     return anomaly_at(
         group,
         UNSEEN,
-        sentence=f"value {value}, acknowledged at {at} of {group.place} at {seconds(acked_ns)} by op"
-        f" {op_id} (leader as observed then: {then.text if then else 'nobody'}), was returned by no"
+        sentence=f"value {value}, acknowledged at {at} of {group.place} at {seconds(acked_ns)} by"
+        f" op {op_id} (leader as observed then: {then.text if then else 'nobody'}), was returned by no"
         " read, though the final reads are complete",
         evidence={
             "value": value,

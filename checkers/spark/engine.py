@@ -1,4 +1,4 @@
-"""The engine with Spark: one job that reads the units of all runs, one that judges all their groups.
+"""The engine with Spark: one job reads the units of all runs, one judges all their groups.
 
 Rows of all tables travel in one frame, tagged with their table, so that one shuffle by (run_id,
 topic, topic_id, partition) brings together what a kernel needs; tables without a partition make a

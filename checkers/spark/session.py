@@ -106,7 +106,8 @@ def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
     logging.write_text(_LOG4J, encoding="utf-8")
     options = (
         f"-Dlog4j2.configurationFile={logging} -Djava.io.tmpdir={scratch}"
-        f" -Dderby.system.home={scratch} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -XX:-UsePerfData"
+        f" -Dderby.system.home={scratch} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m"
+        " -XX:-UsePerfData"
     )
     settings = {
         "spark.master": master,

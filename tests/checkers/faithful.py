@@ -17,7 +17,7 @@ from checkers.group import Group, group_of
 from checkers.ingest import Tables, completed
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan
+from results.record.plan import Minimums, Plan, dump_plan
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE, TABLES
 from results.record.topics import CreatedTopic, dump_topics
@@ -54,8 +54,11 @@ class FaithfulRun:
     def __init__(self, seed: int, *, steps: int = 60, plan: Plan | None = None) -> None:
         self.random = Random(f"{seed}/faithful")
         self.plan = plan or Plan(
-            topics=1, partitions=2, nemesis=("kill",), minimums={"ok_sends": 1, "ok_polls": 1}
-        )  # type: ignore[arg-type]  # pydantic reads it.
+            topics=1,
+            partitions=2,
+            nemesis=("kill",),
+            minimums=Minimums(ok_sends=1, ok_polls=1),
+        )
         self.rows: Rows = {name: [] for name in LIVE}
         self.now = 0
         self.next_op = 0
@@ -76,7 +79,7 @@ class FaithfulRun:
         self.steps(steps)
         self.end()
 
-    def add(self, table: str, **row: Any) -> None:
+    def add(self, table: str, **row: object) -> None:
         self.rows[table].append(row)
 
     def tick(self) -> int:
@@ -304,25 +307,24 @@ class FaithfulRun:
 
     # As kernels and folders want it
 
-    def facts(self, **changes: Any) -> RunFacts:
+    def facts(self, **changes: object) -> RunFacts:
         stones = tuple(Milestone(name=name, at_ns=at) for at, name in enumerate(STONES))
         ranges = tuple((row["value_from"], row["value_to"]) for row in self.rows["reservations"])
-        return RunFacts(
-            **{
-                "run_id": "test/run",
-                "recorded_id": "test/run",
-                "plan": self.plan,
-                "milestones": stones,
-                "reservations": ranges,
-                "quorum_high_watermark": 1_000_000,
-                **changes,
-            }
-        )
+        values: Row = {
+            "run_id": "test/run",
+            "recorded_id": "test/run",
+            "plan": self.plan,
+            "milestones": stones,
+            "reservations": ranges,
+            "quorum_high_watermark": 1_000_000,
+            **changes,
+        }
+        return RunFacts(**values)
 
     def tables(self) -> Tables:
         return tables_of(self.rows)
 
-    def group(self, number: int = 0, **changes: Any) -> Group:
+    def group(self, number: int = 0, **changes: object) -> Group:
         each = self.partitions[number]
         return partition_group(self.facts(**changes), self.tables(), each.place)
 

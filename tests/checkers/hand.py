@@ -1,7 +1,5 @@
 """Histories of one partition, written by hand; what a row does not say is a harmless default."""
 
-from typing import Any
-
 import pyarrow as pa
 
 from checkers.facts import RunFacts
@@ -18,20 +16,24 @@ A, B, C = (pack_value(1, number) for number in (1, 2, 3))
 S = 1_000_000_000
 
 
-def facts(*, plan: dict[str, object] | None = None, **changes: Any) -> RunFacts:
+def facts(*, plan: dict[str, object] | None = None, **changes: object) -> RunFacts:
     base: Row = {"topics": 1, "partitions": 1}
-    return RunFacts(**{
-        "run_id": "hand/made", "recorded_id": "hand/made", "plan": made_plan(**{**base, **(plan or {})}),
+    values: Row = {
+        "run_id": "hand/made",
+        "recorded_id": "hand/made",
+        "plan": made_plan(**{**base, **(plan or {})}),
         "milestones": tuple(Milestone(name=name, at_ns=at) for at, name in enumerate(STONES)),
-        "quorum_high_watermark": 100, **changes,
-    })  # fmt: skip
+        "quorum_high_watermark": 100,
+        **changes,
+    }
+    return RunFacts(**values)
 
 
 def made_plan(**values: object) -> Plan:
     return plan_from(values)
 
 
-def group(about: RunFacts | None = None, **rows: list[Row]) -> Group:
+def group(about: RunFacts | None = None, /, **rows: list[Row]) -> Group:
     tables = {
         name: pa.Table.from_pylist([{**PLACE, **row} for row in each], schema=TABLES[name])
         for name, each in rows.items()
@@ -39,7 +41,7 @@ def group(about: RunFacts | None = None, **rows: list[Row]) -> Group:
     return group_of(about or facts(), tables, **PLACE)  # type: ignore[arg-type]  # Row's values.
 
 
-def whole_run(about: RunFacts | None = None, **rows: list[Row]) -> Group:
+def whole_run(about: RunFacts | None = None, /, **rows: list[Row]) -> Group:
     tables = {name: pa.Table.from_pylist(each, schema=TABLES[name]) for name, each in rows.items()}
     return group_of(about or facts(), tables)
 
@@ -54,7 +56,8 @@ def sentences(checker: Checker, on: Group) -> list[str]:
 
 def ack(value: int, offset: int | None, *, op: int = 1, acks: str = "all", at: int = S) -> Row:
     return {"op_id": op, "mop": 0, "value": value, "offset": offset, "outcome": "ok",
-            "acked": True, "acks": acks, "process": op, "invoke_ns": at - 5, "complete_ns": at}  # fmt: skip
+            "acked": True, "acks": acks, "process": op, "invoke_ns": at - 5,
+            "complete_ns": at}  # fmt: skip
 
 
 def timed_out(value: int, *, op: int = 1) -> Row:
@@ -89,7 +92,8 @@ def elected(leader: int, epoch: int, log_offset: int, *, unclean: bool = False) 
 def log(node: str, *records: tuple[int, int], start: int = 0, snapshot: str = "final") -> list[Row]:
     """Records as (epoch, value), from the log start on."""
     return [
-        {"snapshot": snapshot, "node": node, "offset": offset, "leader_epoch": epoch, "value": value,
+        {"snapshot": snapshot, "node": node, "offset": offset, "leader_epoch": epoch,
+         "value": value,
          "record_hash": value * 7, "producer_id": 1, "producer_epoch": 0, "sequence": offset,
          "control": False}
         for offset, (epoch, value) in enumerate(records, start=start)

@@ -1,14 +1,13 @@
-from typing import Any
-
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
 from tests.checkers.faithful import Row
 from tests.checkers.hand import A, B, S, ack, facts, found, group, sentences, whole_run
 
 
-def op(number: int, begin: int | None, end: int | None, **changes: Any) -> Row:
+def op(number: int, begin: int | None, end: int | None, **changes: object) -> Row:
     return {"op_id": number, "process": 1, "f": "send", "phase": "main", "invoke_ns": begin,
-            "complete_ns": end, "outcome": "ok" if end else "info", "messages": 1, **changes}  # fmt: skip
+            "complete_ns": end, "outcome": "ok" if end else "info", "messages": 1,
+            **changes}  # fmt: skip
 
 
 def flaws(*ops: Row) -> list[str]:
@@ -40,7 +39,7 @@ def test_a_value_is_sent_once() -> None:
     assert len(sentences(malformed.VALUES_CHECKER, group(sends=[ack(A, 0), ack(A, 1)]))) == 1
 
 
-def busy(sends: int, polls: int, **changes: Any) -> list[Row]:
+def busy(sends: int, polls: int, **changes: object) -> list[Row]:
     total = sends + polls
     return [op(at, at * S, at * S + 1, f="send" if at < sends else "poll", **changes)
             for at in range(total)]  # fmt: skip

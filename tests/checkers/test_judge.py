@@ -106,8 +106,9 @@ def test_a_run_without_any_result_is_unknown() -> None:
 def test_a_run_that_died_or_did_not_recover_is_unknown() -> None:
     dead = facts(plan=PLAN, milestones=(Milestone(name="main", at_ns=1),))
     assert "its last milestone: main" in verdict(about=dead).unknown_because[0]
+    failed = {"failed": "log-0/0 has no leader"}
     stones = [
-        replace(each, detail={"failed": "log-0/0 has no leader"}) if each.name == "recovered" else each
+        replace(each, detail=failed) if each.name == "recovered" else each
         for each in facts().milestones
     ]  # fmt: skip
     sick = verdict(about=facts(plan=PLAN, milestones=tuple(stones)))

@@ -1,6 +1,20 @@
 from checkers.lost_write import CHECKER
 from tests.checkers.hand import (
-    A, B, C, S, ack, elected, facts, final_read, found, group, leads, log, read, sentences, state,
+    A,
+    B,
+    C,
+    S,
+    ack,
+    elected,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+    state,
     timed_out,
 )  # fmt: skip
 

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers import duplicate, inconsistent_offsets, log_divergence, lost_write, malformed
-from checkers import phantom, two_leaders, unseen  # fmt: skip
+from checkers import (  # fmt: skip
+    duplicate,
+    inconsistent_offsets,
+    log_divergence,
+    lost_write,
+    malformed,
+    phantom,
+    two_leaders,
+    unseen,
+)
 from checkers.group import Group
 from checkers.protocol import Checker
 from checkers.runner import run_checkers

@@ -1,6 +1,17 @@
 from checkers import log_divergence, two_leaders
 from tests.checkers.hand import (
-    A, B, C, S, elected, facts, found, group, isr, leads, log, state,
+    A,
+    B,
+    C,
+    S,
+    elected,
+    facts,
+    found,
+    group,
+    isr,
+    leads,
+    log,
+    state,
 )  # fmt: skip
 
 

@@ -1,6 +1,17 @@
 from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
 from tests.checkers.hand import (
-    A, B, ack, facts, final_read, found, group, leads, log, read, sentences, state,
+    A,
+    B,
+    ack,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+    state,
 )  # fmt: skip
 
 

@@ -176,9 +176,11 @@ def two_leaders(rows: Rows, quorum_high_watermark: int) -> set[tuple[str, int, t
 def malformed_ops(ops: list[Row]) -> set[int]:
     flawed = set()
     for one in ops:
-        if sum(each["op_id"] == one["op_id"] for each in ops) > 1 or one["invoke_ns"] is None:
-            flawed.add(one["op_id"])
-        elif one["complete_ns"] is not None and one["complete_ns"] < one["invoke_ns"]:
+        if (
+            sum(each["op_id"] == one["op_id"] for each in ops) > 1
+            or one["invoke_ns"] is None
+            or (one["complete_ns"] is not None and one["complete_ns"] < one["invoke_ns"])
+        ):
             flawed.add(one["op_id"])
     by_process: defaultdict[int, list[Row]] = defaultdict(list)
     for op in ops:
