@@ -25,6 +25,7 @@ from results.record.clock import RunClock, WaitTimeoutError
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
+from workloads.fleet import FleetError
 
 
 class Ending(StrEnum):
@@ -83,7 +84,7 @@ def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
     match failed:
         case UserError() | PlanError():
             return StageResult(ending=Ending.USER, sentence=str(failed))
-        case ClusterError() | WaitTimeoutError():
+        case ClusterError() | WaitTimeoutError() | FleetError():
             return StageResult(ending=Ending.CLUSTER, sentence=str(failed))
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return StageResult(ending=Ending.USER, sentence=_disk_full(paths))

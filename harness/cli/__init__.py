@@ -11,6 +11,7 @@ import traceback
 import click
 from rich.console import Console
 
+from checkers.engine import EngineError
 from cluster.protocol import UserError
 from harness.cli import judging, looking, running, tending
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
@@ -61,7 +62,7 @@ def _code_of(failed: Exception) -> int:
             return failed.exit_code
         case click.ClickException():
             _complain(failed.format_message())
-        case PlanError() | StoreError() | UserError():
+        case PlanError() | StoreError() | UserError() | EngineError():
             _complain(str(failed))
         case PermissionError():
             _complain(f"no permission for {failed.filename}: name another place, or ask its owner")
