@@ -70,9 +70,9 @@ def _describe(group: Group, send: _Send) -> Anomaly:
     return anomaly_at(
         group,
         UNSEEN,
-        sentence=f"value {value}, acknowledged at {at} of {group.place} at {seconds(acked_ns)} by"
-        f" op {op_id} (leader as observed then: {then.text if then else 'nobody'}), was returned by no"
-        " read, though the final reads are complete",
+        sentence=f"value {value}, acknowledged at {at} of {group.place} at {seconds(acked_ns)}"
+        f" by op {op_id} (leader as observed then: {then.text if then else 'nobody'}), was"
+        " returned by no read, though the final reads are complete",
         evidence={
             "value": value,
             "offset": known(offset),

@@ -170,7 +170,7 @@ def enough(seed: int) -> FaithfulRun:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9),
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(5, 30), st.integers(0, 9),
                           st.sampled_from(["ok", "fail", "info"])), max_size=12))  # fmt: skip
 def test_malformed_histories_are_those_of_the_definition(
     drawn: list[tuple[int, int, int, str]],
