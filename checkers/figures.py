@@ -79,7 +79,7 @@ def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
     longest: dict[str, int] = {}
     current: Counter[str] = Counter()
     for row in availability.to_pylist():
-        place = f"{row['topic']}/{row['partition']}"
+        place = f"{row['topic']}-{row['partition']}"
         current[place] = 0 if row["ok"] else current[place] + 1
         longest[place] = max(longest.get(place, 0), current[place])
     return longest

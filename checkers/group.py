@@ -83,8 +83,8 @@ class Group:
 
     @property
     def place(self) -> str:
-        """The partition's name for people: `log-0/3`."""
-        return f"{self.topic}/{self.partition}"
+        """The partition's name as Kafka writes it: `log-0-3`."""
+        return f"{self.topic}-{self.partition}"
 
     def table(self, name: str) -> pa.Table:
         """Return a table of the record."""
@@ -155,8 +155,8 @@ class Group:
         if not self.facts.plan.unclean_elections:
             return False
         rows = self.table("leadership")
-        elected = equal(rows, "source", "metadata-log") & equal(rows, "unclean", True)  # noqa: FBT003
-        return bool(elected.any())
+        unclean = equal(rows, "unclean", True)  # noqa: FBT003 - a value
+        return bool((unclean & equal(rows, "source", "metadata-log")).any())
 
     def truncated(self, offsets: Ints) -> Mask:
         """Tell which offsets some replica is recorded to have truncated."""

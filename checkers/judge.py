@@ -30,7 +30,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
         "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
         "int-send-skip", "ack-mismatch", "inconsistent-offsets", "poll-skip", "uncommitted-read",
         "incomplete-leader", "committed-truncation", "high-watermark-regression",
-        "log-divergence",
+        "log-divergence", "duplicate",
     }),
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
 }  # fmt: skip
@@ -210,7 +210,7 @@ def _unchecked(
     """Checks that the plan promised and that had nothing to look at, as a whole or somewhere."""
     seen = {(topic, partition) for topic, _, partition in results}
     sentences = [
-        f"nothing was recorded of {topic}/{partition}"
+        f"nothing was recorded of {topic}-{partition}"
         for topic, partition in facts.plan.topic_partitions
         if (topic, partition) not in seen
     ]
@@ -222,7 +222,7 @@ def _unchecked(
         partitions = [place for place in sorted(results) if place[2] >= 0]
         gaps = [place for place in partitions if _gap(results[place], name)]
         if gaps:
-            places = ", ".join(f"{topic}/{partition}" for topic, _, partition in gaps)
+            places = ", ".join(f"{topic}-{partition}" for topic, _, partition in gaps)
             sentences.append(f"there was nothing to check for {name} in {places}")
     return sentences
 

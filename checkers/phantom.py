@@ -67,7 +67,7 @@ def _describe(group: Group, row: int) -> Anomaly:
     what = f"value {value}" if value >= 0 else "a record that is not one of this run's messages"
     why = "was never sent"
     if home is not None and home != (group.topic, group.partition):
-        why = f"belongs to {home[0]}/{home[1]}"
+        why = f"belongs to {home[0]}-{home[1]}"
     return anomaly_at(
         group,
         NAME,
@@ -77,7 +77,7 @@ def _describe(group: Group, row: int) -> Anomaly:
             "offset": offset,
             "op_id": op_id,
             "time_ns": known(time_ns),
-            "belongs_to": f"{home[0]}/{home[1]}" if home else None,
+            "belongs_to": f"{home[0]}-{home[1]}" if home else None,
         },
         offset=offset,
     )

@@ -1,6 +1,6 @@
 from checkers import duplicate, inconsistent_offsets, phantom
 from results.record.values import pack_value
-from tests.checkers.hand import A, B, ack, facts, found, group, leads, log, read, state
+from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, leads, log, read, state
 
 
 def test_a_value_read_twice_at_one_offset_is_no_duplicate() -> None:
@@ -29,6 +29,23 @@ def test_retries_without_idempotence_excuse_a_duplicate() -> None:
     assert found(duplicate.CHECKER, on).anomalies[0].excuses == ("retries-without-idempotence",)
     never = facts(plan={"idempotence": False, "retries": 0})
     assert found(duplicate.CHECKER, group(never, **rows)).anomalies[0].excuses == ()
+
+
+def test_an_unclean_election_excuses_a_copy_that_was_truncated_and_no_two_that_are_left() -> None:
+    unclean = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6, unclean=True)]
+    allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    rows = {"leadership": unclean, "replica_states": [state("n1", 3)]}
+    # A was read at 0 of the old leader; the new one has B there, and A once more at 2.
+    once = group(
+        allow, polls=[read(A, 0)], replica_records=log("n1", (1, B), (1, C), (1, A)), **rows
+    )
+    assert found(duplicate.CHECKER, once).anomalies[0].excuses == ("unclean-election",)
+    twice = group(allow, replica_records=log("n1", (1, A), (1, B), (1, A)), **rows)
+    assert found(duplicate.CHECKER, twice).anomalies[0].excuses == ()
+    clean = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6)]
+    rows["leadership"] = clean
+    not_seen = group(allow, polls=[read(A, 0)], replica_records=log("n1", (1, B), (1, A)), **rows)
+    assert found(duplicate.CHECKER, not_seen).anomalies[0].excuses == ()
 
 
 def test_an_offset_that_all_agree_on_is_consistent() -> None:
@@ -72,7 +89,7 @@ def test_a_value_of_another_partition_is_a_phantom_and_its_home_is_named() -> No
     other = pack_value(2, 1)
     about = facts(plan={"partitions": 2}, reservations=((other, other + 1),))
     (anomaly,) = found(phantom.CHECKER, group(about, polls=[read(other, 0)])).anomalies
-    assert anomaly.evidence["belongs_to"] == "log-0/1"
+    assert anomaly.evidence["belongs_to"] == "log-0-1"
 
 
 def test_a_record_without_a_value_is_a_phantom() -> None:

@@ -100,20 +100,20 @@ def test_a_check_without_rows_is_unknown() -> None:
 def test_a_run_without_any_result_is_unknown() -> None:
     nothing = weigh(facts(plan=PLAN), {}, judge=Judge.CONTRACT, engine="local", stats={})
     assert nothing.valid is Validity.UNKNOWN
-    assert "nothing was recorded of log-0/0" in nothing.unknown_because
+    assert "nothing was recorded of log-0-0" in nothing.unknown_because
 
 
 def test_a_run_that_died_or_did_not_recover_is_unknown() -> None:
     dead = facts(plan=PLAN, milestones=(Milestone(name="main", at_ns=1),))
     assert "its last milestone: main" in verdict(about=dead).unknown_because[0]
-    failed = {"failed": "log-0/0 has no leader"}
+    failed = {"failed": "log-0-0 has no leader"}
     stones = [
         replace(each, detail=failed) if each.name == "recovered" else each
         for each in facts().milestones
     ]  # fmt: skip
     sick = verdict(about=facts(plan=PLAN, milestones=tuple(stones)))
     assert sick.unknown_because == (
-        "not every partition got a leader and a full ISR back: log-0/0 has no leader",
+        "not every partition got a leader and a full ISR back: log-0-0 has no leader",
     )
 
 
@@ -125,7 +125,7 @@ def test_a_checker_that_crashed_is_unknown_with_its_name_and_error() -> None:
     (result,) = run_checkers(group(), [checker])
     crashed = verdict(result)
     assert crashed.valid is Validity.UNKNOWN
-    assert "the checker of phantom crashed: log-0/0: ZeroDivisionError: by hand" in (
+    assert "the checker of phantom crashed: log-0-0: ZeroDivisionError: by hand" in (
         crashed.unknown_because
     )
 

@@ -43,7 +43,7 @@ def test_without_complete_final_reads_nothing_is_unseen() -> None:
     on = group(sends=[ack(A, 0)], final_reads=[final_read(1, complete=False)])
     assert found(UNSEEN_CHECKER, on).rows == 0
     (sentence,) = sentences(INCOMPLETE_CHECKER, on)
-    assert sentence == "the final read (read_uncommitted) of log-0/0 reached offset 0 of 1"
+    assert sentence == "the final read (read_uncommitted) of log-0-0 reached offset 0 of 1"
 
 
 def test_a_partition_without_a_final_read_is_incomplete_and_one_with_it_is_not() -> None:
