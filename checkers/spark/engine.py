@@ -1,29 +1,32 @@
 """The engine with Spark: one job reads the units of all runs, one judges all their groups.
 
-Rows of all tables travel in one frame, tagged with their table, so that one shuffle by (run_id,
-topic, topic_id, partition) brings together what a kernel needs; tables without a partition make a
-group of their own, the run's. Results come back as bytes: JSON of checks, Arrow of statistics.
+Tasks split the tables of the runs by (run_id, topic, topic_id, partition), one shuffle brings the
+parts of a group together, and the kernels see whole tables again; what has no partition makes a
+group of its own, the run's. Between tasks tables travel as Arrow, packed into bytes: with Spark's
+own rows, the columns of all tables side by side, the same took seven times as long
+(`benchmarks/checking.py`).
+Results are bytes as well: JSON of checks, Arrow of statistics.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
-from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.columns import equal, schema_of, select, texts
+from checkers.columns import schema_of
 from checkers.engine import EngineError
-from checkers.examine import RUN, Piece, examine, pack, unpack
+from checkers.examine import Piece, examine, pack, unpack
 from checkers.facts import RunFacts
 from checkers.ingest import Problem, Tables, Unit, ingest
+from checkers.spark.local import groups
 from checkers.spark.nodes import read_node
 from checkers.spark.session import spark_session
 from checkers.stored import readable_tables
@@ -31,7 +34,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
 _KEYS = ("run_id", "topic", "topic_id", "partition")
-_TABLE = "record_table"
+_ROWS_AT_ONCE = 1_000_000
 _PIECES = schema_of(
     run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
     kind=pa.string(), name=pa.string(), payload=pa.binary(),
@@ -39,6 +42,11 @@ _PIECES = schema_of(
 _UNITS = schema_of(
     number=pa.int32(), run_id=pa.string(), name=pa.string(), folder=pa.string(),
     snapshot=pa.string(),
+)  # fmt: skip
+_FILES = schema_of(number=pa.int32(), run_id=pa.string(), name=pa.string(), path=pa.string())
+_PARTS = schema_of(
+    run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
+    name=pa.string(), payload=pa.binary(),
 )  # fmt: skip
 _READ = schema_of(number=pa.int32(), kind=pa.string(), cut=pa.bool_(), payload=pa.binary())
 _PROBLEM = "problem"
@@ -73,8 +81,7 @@ class SparkEngine:
             (number, unit.run_id, unit.name, str(unit.folder.absolute()), unit.snapshot)
             for number, unit in enumerate(units)
         ]
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        frame = self._session.createDataFrame(pa.table(columns, schema=_UNITS))
+        frame = self._session.createDataFrame(_table(rows, _UNITS))
         read = frame.repartition(len(units), "number").mapInArrow(
             _read_units, from_arrow_schema(_READ)
         )
@@ -92,46 +99,27 @@ class SparkEngine:
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order."""
-        rows = self._rows([RunPaths(root) for root in runs], _topics(runs.values()))
-        if rows is None:
-            return
         by_id = {facts.recorded_id: facts for facts in runs.values()}
+        files = [
+            (number, facts.recorded_id, name, str(path.absolute()))
+            for root, facts in runs.items()
+            for number, (name, path) in enumerate(readable_tables(RunPaths(root)).items())
+        ]
+        if not files:
+            return
 
-        # pyspark looks at the hints of the function that it is given; a partial has none.
+        # pyspark looks at the hints of the functions that it is given; a partial has none.
+        def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return _split_files(by_id, batches)
+
         def judge_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:  # type: ignore[type-arg]  # At run time it takes none.
             return _judge_group(by_id, key, rows)
 
-        judged = rows.groupBy(*_KEYS).applyInArrow(judge_group, from_arrow_schema(_PIECES))
+        frame = self._session.createDataFrame(_table(files, _FILES))
+        parts = frame.repartition(len(files), "number").mapInArrow(split, from_arrow_schema(_PARTS))
+        judged = parts.groupBy(*_KEYS).applyInArrow(judge_group, from_arrow_schema(_PIECES))
         for row in judged.toArrow().to_pylist():
             yield Piece(**row)
-
-    def _rows(self, runs: Sequence[RunPaths], topics: Sequence[str]) -> DataFrame | None:
-        """Return every row of the runs in one frame, tagged with its table."""
-        files: dict[str, list[str]] = {name: [] for name in TABLES}
-        for paths in runs:
-            for name, path in readable_tables(paths).items():
-                files[name].append(str(path.absolute()))
-        frames = [self._table(name, paths, topics) for name, paths in files.items() if paths]
-        union = partial(DataFrame.unionByName, allowMissingColumns=True)
-        return reduce(union, frames) if frames else None
-
-    def _table(self, name: str, paths: Sequence[str], topics: Sequence[str]) -> DataFrame:
-        reader = self._session.read.schema(from_arrow_schema(TABLES[name]))
-        frame = reader.parquet(*paths).withColumn(_TABLE, sf.lit(name))
-        if "partition" in TABLES[name].names:
-            ours = sf.col("topic").isin(*topics)
-            return frame.where(
-                ours & sf.col("topic_id").isNotNull() & sf.col("partition").isNotNull()
-            )
-        nothing = {
-            "topic": sf.lit(RUN[0]), "topic_id": sf.lit(RUN[1]),
-            "partition": sf.lit(RUN[2]).cast("int"),
-        }  # fmt: skip
-        return frame.withColumns(nothing)
-
-
-def _topics(runs: Iterable[RunFacts]) -> list[str]:
-    return sorted({topic for facts in runs for topic in facts.plan.topic_names})
 
 
 def _read_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,19 +139,36 @@ def _read_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield _batch(rows, _READ)
 
 
+def _split_files(
+    by_id: Mapping[str, RunFacts], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the tables of a task, and split them by place, as rows of `_PARTS`."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            name, facts = row["name"], by_id[row["run_id"]]
+            for rows in pq.ParquetFile(row["path"]).iter_batches(_ROWS_AT_ONCE):
+                table = pa.Table.from_batches([rows]).cast(TABLES[name])
+                parts = [
+                    (row["run_id"], *place, name, pack(tables[name]))
+                    for place, tables in groups({name: table}, facts).items()
+                ]
+                if parts:
+                    yield _batch(parts, _PARTS)
+
+
 def _judge_group(by_id: Mapping[str, RunFacts], key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
     """Judge one group, as rows of `_PIECES`."""
     run_id, topic, topic_id, partition = (scalar.as_py() for scalar in key)
-    facts = by_id.get(run_id)
-    place = (topic, topic_id, partition)
-    if facts is None or (partition >= 0 and (topic, partition) not in facts.numbers):
-        return _PIECES.empty_table()
-    tables = {}
-    for name in sorted(set(texts(rows, _TABLE))):
-        mine = select(rows, equal(rows, _TABLE, name))
-        tables[name] = mine.select(TABLES[name].names).cast(TABLES[name])
-    pieces = [astuple(piece) for piece in examine(facts, tables, place)]
-    return pa.Table.from_batches([_batch(pieces, _PIECES)])
+    parts: dict[str, list[pa.Table]] = {}
+    for row in rows.select(["name", "payload"]).to_pylist():
+        parts.setdefault(row["name"], []).append(unpack(row["payload"]))
+    tables = {name: pa.concat_tables(parts[name]) for name in sorted(parts)}
+    pieces = examine(by_id[run_id], tables, (topic, topic_id, partition))
+    return _table([astuple(piece) for piece in pieces], _PIECES)
+
+
+def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([_batch(rows, schema)])
 
 
 def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
