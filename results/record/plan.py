@@ -4,6 +4,7 @@ A plan comes from a TOML file, from the command line, or from both; it is valida
 whole as `plan.toml` of the run. Two runs of one plan differ only by what the brokers did.
 """
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -176,7 +177,8 @@ def load_plan(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as unreadable:
-        raise PlanError(f"the plan {path} cannot be read: {unreadable}") from unreadable
+        why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
+        raise PlanError(f"the plan {path} cannot be read: {why}") from unreadable
     except tomllib.TOMLDecodeError as malformed:
         raise PlanError(f"the plan {path} is not TOML: {malformed}") from malformed
 
@@ -191,7 +193,11 @@ def _sentence(invalid: ValidationError) -> str:
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        return f"the plan has a key {key!r} that Logquake does not know"
+        near = difflib.get_close_matches(key, Plan.model_fields, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
+    if key == "system":
+        return f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1"
     if not key:
         return f"the plan cannot be run: {message}"
     return f"the plan's {key} cannot be {first['input']!r}: {message}"
