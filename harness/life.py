@@ -3,9 +3,11 @@
 start, wait until ready → topics → warm-up → main phase: clients and nemesis side by side → heal,
 and see that it is healed → recovery → final reads → note leaders, high watermarks and log ends →
 stop gracefully → collect. What must be undone is registered with the caller's `ExitStack` before
-it is done, so that it is undone on every way out.
+it is done, so that it is undone on every way out: on a way out by an error, the faults are undone
+with the hosts, which take their brokers, their networks and so every cut and pause along.
 """
 
+import shutil
 import threading
 from contextlib import ExitStack
 
@@ -17,7 +19,7 @@ from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer, Summary
-from cluster.protocol import ClusterError, ClusterView
+from cluster.protocol import ClusterError, ClusterView, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from nemesis.runner import Nemesis
@@ -42,6 +44,9 @@ RECOVERY_TRAFFIC_S = 3.0
 FINAL_READS_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 NOTE_LIMIT_S = 5.0
+WATCH_INTERVAL_S = 0.5
+ENOUGH_DISK_BYTES = 4 << 20
+"""With less than this left, brokers halt and records are cut."""
 
 
 class Life:
@@ -70,7 +75,6 @@ class Life:
         self._interrupts, self._undo = interrupts, undo
         self._fleet: Fleet | None = None
         self._nemesis: Nemesis | None = None
-        self._unhealed: Nemesis | None = None
         self._troubles: list[str] = []
         self._observer: Observer | None = None
         self._progress = Progress(console, self._look)
@@ -143,8 +147,6 @@ class Life:
             paths=self._paths,
         )
         self._undo.callback(self._nemesis.close)
-        self._unhealed = self._nemesis
-        self._undo.callback(self._heal)
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         self._fleet.phase(Phase.MAIN)
         self._reach("main")
@@ -166,7 +168,8 @@ class Life:
             raise ClusterError("the run was ended before its main phase")
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
-        self._heal()
+        report = self._nemesis.heal_all()
+        self._reach("healed", failed="; ".join(report.failed))
         limit_s = self._plan.budgets.isr_s
         self._progress.phase("recovery: a leader and a full ISR for every partition")
         try:
@@ -180,13 +183,6 @@ class Life:
         except WaitTimeoutError as late:
             self._reach("recovered", failed=str(late))
         self._pass_s(RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon)
-
-    def _heal(self) -> None:
-        """Heal everything, once: on the way out of a run that came so far there is nothing left."""
-        nemesis, self._unhealed = self._unhealed, None
-        if nemesis is not None:
-            report = nemesis.heal_all()
-            self._reach("healed", failed="; ".join(report.failed))
 
     def _end_traffic(self) -> None:
         if self._fleet is None:
@@ -233,7 +229,31 @@ class Life:
         self._reach("collected")
 
     def _pass_s(self, seconds: float, *, stop: threading.Event | None = None) -> None:
-        pause_until(stopwatch_s() + seconds, stop or self._interrupts.finish)
+        """Let time pass, until it is over, somebody stops it, or not all can be recorded any more.
+
+        Raises:
+            UserError: The disk is full.
+        """
+        stop = stop or self._interrupts.finish
+        deadline_s = stopwatch_s() + seconds
+        while (now_s := stopwatch_s()) < deadline_s:
+            if pause_until(min(deadline_s, now_s + WATCH_INTERVAL_S), stop):
+                return
+            self._refuse_a_full_disk()
+            if self._writers_lost():
+                return  # What there is is still read, stopped and judged: as unknown at best.
+
+    def _writers_lost(self) -> list[str]:
+        lost = self._fleet.died() if self._fleet else []
+        return lost + (self._observer.failures() if self._observer else [])
+
+    def _refuse_a_full_disk(self) -> None:
+        free = shutil.disk_usage(self._paths.root).free
+        if free < ENOUGH_DISK_BYTES:
+            raise UserError(
+                f"the disk of {self._paths.root} is full ({free >> 20} MiB left); free some room (a"
+                " default run takes about 100 MiB), or name another folder with --store"
+            )
 
     def _reach(self, name: str, *, failed: str = "") -> None:
         detail = {"failed": failed} if failed else {}
