@@ -1,6 +1,7 @@
 """A partition of any shape: what `isolate`, `halves` and `one_way` share."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cluster.protocol import ClusterError, Link
@@ -71,7 +72,10 @@ class Cut:
         """Join the links, and no others."""
         if self._cut_id in self._network.cut_ids():
             self._healed_s = stopwatch_s()
-            self._last_drops = self._network.dropped(self._cut_id)
+            # Evidence only, which a cut that failed half-way does not have: nothing may stand
+            # between a cut and its end.
+            with suppress(ClusterError, OSError):
+                self._last_drops = self._network.dropped(self._cut_id)
         self._network.join(self._cut_id)
 
     def confirm_healed(self, patience: Patience) -> JoinEffect | None:

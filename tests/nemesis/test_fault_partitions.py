@@ -1,6 +1,6 @@
 """The faults of the network, on hosts in memory: `isolate`, `halves` and both one-way cuts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 import pytest
@@ -143,3 +143,26 @@ def test_isolating_the_only_node_cuts_nothing() -> None:
     site.cluster.nodes = ["n1"]
     with pytest.raises(ClusterError, match="no link to cut around n1"):
         isolate(_aim("n1"), site)
+
+
+class _HalfWay(FakeNetwork):
+    """Hosts on which cuts fail half-way, so that there are no counters to read."""
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        super().cut(cut_id, sorted(links)[:1])
+        raise ClusterError("nft failed on n2")
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        raise ClusterError(f"there is no chain {cut_id} on n2")
+
+
+def test_a_cut_that_failed_half_way_is_joined_though_its_counters_cannot_be_read(
+    world: World,
+) -> None:
+    world.hosts = _HalfWay()
+    fault = isolate(_aim("n2"), world.site())
+    with pytest.raises(ClusterError, match="nft failed"):
+        fault.inject()
+    fault.heal()
+    assert world.network.cuts == {}
+    assert fault.confirm_healed(SOON) is not None
