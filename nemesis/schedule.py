@@ -50,7 +50,8 @@ class Schedule:
         faults: In the order of their starts.
         overlapping: True (written by hand): each starts at its time, whatever else is in force.
             False (dealt): each waits for the one before to be healed.
-        dropped: Sentences about what was left out because it cannot be done here.
+        dropped: Sentences about what was left out, because it cannot be done here or because the
+            main phase is too short for it.
     """
 
     faults: tuple[ScheduledFault, ...]
@@ -80,9 +81,9 @@ def deal_schedule(plan: Plan, *, can_partition: bool) -> Schedule:
     if PARTITION in families and plan.nodes == 1:
         families.remove(PARTITION)
         dropped.append("partitions are left out: a single node has no links to cut")
-    return Schedule(
-        faults=tuple(_dealt_faults(plan, families)), overlapping=False, dropped=tuple(dropped)
-    )
+    faults = tuple(_dealt_faults(plan, families))
+    dropped += _without_room(plan, families, faults)
+    return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
 
 
 def unsupported(plan: Plan, *, can_partition: bool) -> list[str]:
@@ -162,6 +163,24 @@ def _dealt_faults(plan: Plan, families: Sequence[str]) -> Iterator[ScheduledFaul
         )
         at_s += max(taken_s, rng.uniform(0.9, 1.1) * plan.nemesis_interval_s)
         fault_id += 1
+
+
+def _without_room(
+    plan: Plan, families: Sequence[str], faults: Sequence[ScheduledFault]
+) -> list[str]:
+    """Return a sentence if the main phase ends before every family was dealt once."""
+    dealt = {KINDS[fault.kind].family for fault in faults}
+    missing = [family for family in families if family not in dealt]
+    if not missing:
+        return []
+    others = ",".join(family for family in families if family in dealt)
+    instead = f"--nemesis {others}" if others else "a kind that takes less with --nemesis"
+    sentence = (
+        f"no fault of kind {' or '.join(missing)} fits into a main phase of"
+        f" {plan.time_limit_s:g} s, so that the verdict will be unknown at best;"
+        f" use a longer --time-limit, or {instead}"
+    )
+    return [sentence]
 
 
 def _drawn_hold_s(plan: Plan, rng: Random) -> float:

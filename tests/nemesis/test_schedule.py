@@ -108,6 +108,25 @@ def test_partitions_are_left_out_with_a_word_where_hosts_cannot_cut() -> None:
     assert deal_schedule(Plan(), can_partition=True).dropped == ()
 
 
+@given(PLANS)
+def test_a_family_without_room_is_told_and_no_other(plan: Plan) -> None:
+    schedule = deal_schedule(plan, can_partition=True)
+    missing = [each for each in plan.nemesis if each not in set(_families(schedule))]
+    assert len(schedule.dropped) == bool(missing)
+    for sentence in schedule.dropped:
+        assert f"of kind {' or '.join(missing)} fits" in sentence
+
+
+def test_a_main_phase_without_room_says_what_would_do() -> None:
+    plan = Plan(time_limit_s=15, nemesis=("kill", "pause"), seed=2)
+    schedule = deal_schedule(plan, can_partition=True)
+    assert set(_families(schedule)) == {"pause"}
+    (sentence,) = schedule.dropped
+    assert "no fault of kind kill fits into a main phase of 15 s" in sentence
+    assert "the verdict will be unknown" in sentence
+    assert "--time-limit, or --nemesis pause" in sentence
+
+
 def test_a_single_node_has_no_partitions_and_no_followers() -> None:
     plan = Plan(nodes=1, replication=1, min_insync=1)
     schedule = deal_schedule(plan, can_partition=True)
