@@ -2,7 +2,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from results.record.terms import Outcome
-from workloads.clients.failures import DEFINITE, refusal_outcome, send_outcome
+from workloads.clients.failures import (
+    DEFINITE,
+    DEFINITE_WITHOUT_RETRIES,
+    refusal_outcome,
+    send_outcome,
+)
 
 DEPENDS_ON_TIME = [
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -28,8 +33,6 @@ def test_what_may_have_been_written_is_info(code: int, retries: int | None) -> N
     "code",
     [
         KafkaError._QUEUE_FULL,
-        KafkaError._PURGE_QUEUE,
-        KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.INVALID_RECORD,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -41,12 +44,17 @@ def test_what_does_not_depend_on_time_has_failed_and_has_a_reason(code: int) -> 
 
 
 @pytest.mark.parametrize(
+    "code",
+    [KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._PURGE_QUEUE],
+)
+@pytest.mark.parametrize(
     ("retries", "outcome"), [(0, Outcome.FAIL), (1, Outcome.INFO), (None, Outcome.INFO)]
 )
-def test_too_few_replicas_is_definite_only_for_the_single_try(
-    retries: int | None, outcome: Outcome
+def test_what_a_later_try_may_meet_is_definite_only_for_the_single_try(
+    code: int, retries: int | None, outcome: Outcome
 ) -> None:
-    assert send_outcome(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), retries=retries) is outcome
+    assert send_outcome(KafkaError(code), retries=retries) is outcome
+    assert len(DEFINITE_WITHOUT_RETRIES[code]) > 20
 
 
 def test_what_produce_refuses_was_never_queued() -> None:

@@ -1,7 +1,7 @@
 """The definite failures: errors after which a record is certainly in no log.
 
 Everything that is not in this table is `info`. With retries an earlier try may have been written,
-so only errors that do not depend on time are definite: what is too large now was too large before.
+so only errors that do not depend on time are definite: what is refused now was refused before.
 A *retriable* error is not a *definite* one: NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
 NOT_ENOUGH_REPLICAS_AFTER_APPEND may all have been written (KAFKA-13574).
 """
@@ -16,8 +16,6 @@ from results.record.terms import Outcome
 DEFINITE: Mapping[int, str] = MappingProxyType(
     {
         KafkaError._QUEUE_FULL: "the client's own queue was full: it never took the message",  # noqa: SLF001 - librdkafka's local errors are public constants that begin so
-        KafkaError._PURGE_QUEUE: "purged from the client's queue before it was ever transmitted",  # noqa: SLF001 - as above
-        KafkaError.MSG_SIZE_TOO_LARGE: "its size is checked before the append, at each try alike",
         KafkaError.INVALID_RECORD: "its content is checked before the append, at each try alike",
         KafkaError.TOPIC_AUTHORIZATION_FAILED: "checked before the append; no run changes the ACLs",
         KafkaError.CLUSTER_AUTHORIZATION_FAILED: "checked before the append, as the topic's",
@@ -29,6 +27,10 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
     {
         KafkaError.NOT_ENOUGH_REPLICAS: "the ISR is checked before the append, and this was the"
         " only try; with retries an earlier one may have been written by a former leader",
+        KafkaError.MSG_SIZE_TOO_LARGE: "its batch's size is checked before the append; a later try"
+        " may put more records into the batch than the one that was written unheard",
+        KafkaError._PURGE_QUEUE: "purged from the client's queue, where it waited for its only try;"  # noqa: SLF001 - as above
+        " after a fatal error librdkafka also purges what waits there to be tried once more",
     }
 )
 """Reasons by error code; definite only where a record is tried once."""
