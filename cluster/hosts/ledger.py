@@ -70,11 +70,21 @@ class ProcessLedger:
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """Return the lines of a ledger; none if there is no file. A torn last line is left out."""
+    """Return the lines of a ledger; none if there is no file.
+
+    Torn lines, as a crash or a full disk leaves them, are left out wherever they stand: what the
+    others name must be cleaned up all the same.
+    """
     if not path.exists():
         return []
-    whole = path.read_text().split("\n")[:-1]
-    return [Entry(**json.loads(line)) for line in whole]
+    return [entry for line in path.read_bytes().split(b"\n") if (entry := _entry(line))]
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        return Entry(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
 
 
 def boot_id() -> str:

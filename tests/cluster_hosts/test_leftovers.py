@@ -51,6 +51,17 @@ def test_no_ledger_means_no_leftovers(tmp_path: Path) -> None:
     assert kill_leftovers(tmp_path / "none.jsonl") == []
 
 
+def test_a_torn_line_in_the_middle_hides_none_of_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "processes.jsonl"
+    ledger = ProcessLedger(file)
+    first, last = ProcessId(pid=7, start_ticks=8), ProcessId(pid=9, start_ticks=10)
+    ledger.started("java", "n1", first)
+    with file.open("a") as torn:
+        torn.write('{"what": "ja\n')
+    ledger.started("java", "n2", last)
+    assert [entry.process for entry in read_ledger(file)] == [first, last]
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "processes.jsonl"
     ledger = ProcessLedger(file)
