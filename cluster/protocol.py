@@ -1,7 +1,7 @@
 """What a machine and a cluster can do, as small protocols.
 
-Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for them
-with `isinstance`, and a host need not lie.
+Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
+them with `isinstance`, and a host need not lie.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ class ClusterError(Exception):
 
 
 class UserError(ClusterError):
-    """What failed is the user's to mend (exit code 254): a wrong version, no Java, a port in use."""
+    """What failed is the user's to mend (exit code 254): a wrong version, no Java, a full disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Cluster(Protocol):
         """Return the broker process that was started last on a node, None before the first."""
 
     def view(self) -> ClusterView | None:
-        """Ask the nodes in turn; None if nobody answers."""
+        """Ask the nodes, and believe the one nearest to the truth; None if nobody answers."""
 
     def bootstrap(self) -> str:
         """Return `host:port,...` for clients."""
