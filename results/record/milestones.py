@@ -39,7 +39,7 @@ def load_milestones(path: Path) -> list[Milestone]:
     if not path.exists():
         return []
     milestones = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().split(b"\n"):
         try:
             milestones.append(Milestone(**json.loads(line)))
         except (json.JSONDecodeError, TypeError):
