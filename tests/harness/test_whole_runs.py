@@ -57,14 +57,16 @@ def newest(store: Path) -> RunPaths:
 
 
 def belongs_to(process: psutil.Process, root: Path) -> bool:
+    """Tell by the command line (brokers, workers) or the mark in the environment (agents)."""
     try:
-        return str(root) in " ".join(process.cmdline())
+        words = [*process.cmdline(), *process.environ().values()]
     except psutil.Error:
         return False
+    return any(str(root) in word for word in words)
 
 
 def running(root: Path) -> list[int]:
-    """Return the processes whose command line names the run's folder: brokers, workers, ..."""
+    """Return the processes whose command line or environment names the run's folder."""
     return [process.pid for process in psutil.process_iter() if belongs_to(process, root)]
 
 
@@ -155,10 +157,10 @@ def cache_of_this_user(folder: Path) -> list[str]:
 
 
 def start_run(store: Path, *words: str) -> "subprocess.Popen[bytes]":
-    log = (store / "output.log").open("wb")
-    return subprocess.Popen(
-        [LOGQUAKE, "run", "--store", str(store), *words], stdout=log, stderr=subprocess.STDOUT
-    )
+    with (store / "output.log").open("wb") as log:
+        return subprocess.Popen(
+            [LOGQUAKE, "run", "--store", str(store), *words], stdout=log, stderr=subprocess.STDOUT
+        )
 
 
 def reached(store: Path, name: str) -> bool:
