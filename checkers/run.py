@@ -11,7 +11,14 @@ from checkers.figures import figures
 from checkers.ingest import Problem, Tables
 from checkers.judge import weigh
 from checkers.spark.local import LocalEngine
-from checkers.stored import load_facts, needs_ingest, units_of, write_statistics, write_tables
+from checkers.stored import (
+    can_ingest,
+    load_facts,
+    needs_ingest,
+    units_of,
+    write_statistics,
+    write_tables,
+)
 from results.record.paths import RunPaths
 from results.record.terms import Judge
 from results.record.verdict import Verdict
@@ -36,7 +43,7 @@ def judge_runs(
         judge: Who judges; None: whom each plan names.
         engine: One of `ENGINES`.
         spark_master: Where Spark runs (`local[2]`, `spark://...`, or `sc://...` for a remote one).
-        reingest: Work the tables out again though they are there.
+        reingest: Work the tables out again though they are there, if the live streams are.
 
     Returns:
         A verdict for each root, in their order.
@@ -45,7 +52,8 @@ def judge_runs(
         EngineError: The engine cannot work here.
     """
     with _started(engine, spark_master) as worker:
-        _ingest([root for root in roots if reingest or needs_ingest(RunPaths(root))], worker)
+        for batch in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
+            _ingest(batch, worker)
         facts = {root: load_facts(root) for root in roots}
         verdicts: dict[Path, Verdict] = {}
         for batch in _apart(facts):
@@ -61,6 +69,20 @@ def _started(engine: str, spark_master: str | None) -> AbstractContextManager[En
     from checkers.spark.engine import spark_engine  # noqa: PLC0415 - only who uses Spark pays for it
 
     return spark_engine(spark_master)
+
+
+def _to_ingest(root: Path, *, again: bool) -> bool:
+    paths = RunPaths(root)
+    return needs_ingest(paths) or (again and can_ingest(paths))
+
+
+def _named_apart(roots: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield batches in which no two runs have one id: runs of two stores may."""
+    rest = list(dict.fromkeys(roots))
+    while rest:
+        batch = {RunPaths(root).run_id: root for root in reversed(rest)}
+        yield list(batch.values())
+        rest = [root for root in rest if root not in batch.values()]
 
 
 def _ingest(roots: Sequence[Path], worker: Engine) -> None:

@@ -19,10 +19,15 @@ from checkers.ordering import ordered
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES
 from results.record.topics import CreatedTopic, load_topics
 
 _BROKEN = (OSError, ValueError, TypeError, KeyError, pa.ArrowException)
+_OPS_STREAMS = (
+    "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
+)  # fmt: skip
+"""What every worker writes, and the final reader; a crew writes more, which decides nothing."""
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
 
 
@@ -32,9 +37,17 @@ def _notes(paths: RunPaths) -> Path:
 
 
 def needs_ingest(paths: RunPaths) -> bool:
-    """Tell whether a run's tables are missing, or were not finished."""
+    """Tell whether a run's tables are missing, or were not finished, and can be worked out.
+
+    Without the live streams they cannot: what is left of them must not be written over.
+    """
     whole = all(paths.table(name).exists() for name in TABLES)
-    return not (whole and (_notes(paths).exists() or not paths.live.is_dir()))
+    return can_ingest(paths) and not (whole and _notes(paths).exists())
+
+
+def can_ingest(paths: RunPaths) -> bool:
+    """Tell whether the live streams of a run are still there."""
+    return next(paths.live.glob(f"*{STREAM_SUFFIX}"), None) is not None
 
 
 def units_of(paths: RunPaths) -> list[Unit]:
@@ -44,6 +57,27 @@ def units_of(paths: RunPaths) -> list[Unit]:
     return [
         *live_units(paths.run_id, paths.live),
         *node_units(paths.run_id, paths.nodes, snapshot),
+    ]
+
+
+def missing_streams(paths: RunPaths) -> list[Problem]:
+    """Return a problem for each stream that the run must have had, as far as it came, and has not.
+
+    Every writer opens all of its streams when it starts. Without one, the rows of it would be
+    missed without a trace: what it read counts as unseen, what it sent as never sent.
+    """
+    plan, _ = _plan(paths)
+    reached = {each.name for each in _milestones(paths)[0]}
+    wanted = [
+        *((table, f"worker-{at}") for at in range(plan.workers if "main" in reached else 0)
+          for table in _OPS_STREAMS),
+        *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
+    ]  # fmt: skip
+    names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]
+    return [
+        Problem(unit=writer, sentence=f"the stream {name} is missing", cut=True)
+        for name, writer in names
+        if not (paths.live / name).exists()
     ]
 
 
@@ -59,11 +93,12 @@ def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Pr
     paths.record.mkdir(parents=True, exist_ok=True)
     for name, table in combined(parts).items():
         whole = with_topic_ids(table, ids) if name in _OBSERVED else table
-        pq.write_table(ordered(name, whole), paths.table(name))
+        # Checksums, so that a flipped bit is damage rather than another value.
+        pq.write_table(ordered(name, whole), paths.table(name), write_page_checksum=True)
     notes = {
         "schema_version": SCHEMA_VERSION,
         "run_id": paths.run_id,
-        "problems": [asdict(problem) for problem in problems],
+        "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
     _notes(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
 
@@ -77,7 +112,8 @@ def load_facts(root: Path) -> RunFacts:
     recorded_id, noted, note_problems = _noted(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     mark = pc.max(quorum["high_watermark"]).as_py()
-    unread = [f"the table {name} cannot be read" for name in TABLES if not _readable(paths, name)]
+    sound = readable_tables(paths)
+    unread = [f"the table {name} cannot be read" for name in TABLES if name not in sound]
     nodes = {unit.name for unit in units_of(paths) if unit.snapshot}
     return RunFacts(
         run_id=paths.run_id,
@@ -98,17 +134,13 @@ def load_facts(root: Path) -> RunFacts:
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:
     """Return the Parquet files of a run that are what they should be, by table."""
-    return {name: paths.table(name) for name in TABLES if _readable(paths, name)}
+    return {name: paths.table(name) for name in TABLES if _sound(paths, name) is not None}
 
 
 def load_table(paths: RunPaths, name: str) -> pa.Table:
     """Return a table of a run; empty if it cannot be read."""
-    try:
-        table = pq.ParquetFile(paths.table(name)).read()
-        table.validate(full=True)
-        return table.select(TABLES[name].names).cast(TABLES[name])
-    except _BROKEN:
-        return TABLES[name].empty_table()
+    table = _sound(paths, name)
+    return TABLES[name].empty_table() if table is None else table
 
 
 def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> None:
@@ -118,11 +150,15 @@ def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> Non
         pq.write_table(table, paths.statistics / f"{name}.parquet")
 
 
-def _readable(paths: RunPaths, name: str) -> bool:
+def _sound(paths: RunPaths, name: str) -> pa.Table | None:
+    """Return a table, None if any of it is damaged: half a table looks like lost messages."""
     try:
-        return bool(pq.read_schema(paths.table(name)).equals(TABLES[name]))
+        with pq.ParquetFile(paths.table(name), page_checksum_verification=True) as file:
+            table = file.read()
+        table.validate(full=True)
     except _BROKEN:
-        return False
+        return None
+    return table if table.schema.equals(TABLES[name]) else None
 
 
 def _plan(paths: RunPaths) -> tuple[Plan, list[str]]:

@@ -56,6 +56,7 @@ class FaithfulRun:
         self.plan = plan or Plan(
             topics=1,
             partitions=2,
+            workers=1,
             nemesis=("kill",),
             minimums=Minimums(ok_sends=1, ok_polls=1),
         )
@@ -345,6 +346,7 @@ class FaithfulRun:
                 for batch in table.to_batches(max_chunksize=10_000):
                     writer.append_batch(batch)
             writer.close()
+            StreamWriter(paths.live, name, "final").close()
         return root
 
 

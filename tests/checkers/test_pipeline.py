@@ -73,7 +73,7 @@ def test_damage_makes_a_run_unknown_and_never_an_exception(
 ) -> None:
     random = Random(f"{seed}/damage")
     root = FaithfulRun(seed % 50).write(tmp_path_factory.mktemp("store") / "t" / "hurt")
-    path = random.choice(sorted((root / "record" / "live").iterdir()))
+    path = random.choice(sorted((root / "record" / "live").glob("*.worker-0.*")))
     content = bytearray(path.read_bytes())
     cut = random.randrange(len(content) - 8)
     path.write_bytes(bytes(content[:cut]) if random.random() < 0.5 else random.randbytes(cut))
@@ -91,6 +91,51 @@ def test_a_broken_file_makes_a_run_unknown(sound: Path, tmp_path: Path, name: st
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
     assert verdict.unknown_because
+
+
+@pytest.mark.parametrize("name", ["polled.worker-0", "polled.final", "send_invocations.worker-0"])
+def test_a_missing_stream_is_told_and_nothing_that_follows_from_it_is_trusted(
+    tmp_path: Path, name: str
+) -> None:
+    root = FaithfulRun(5, steps=120).write(tmp_path / "t" / "gap")
+    (root / "record" / "live" / f"{name}.arrows").unlink()
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert f"the stream {name}.arrows is missing" in verdict.unknown_because
+    safety = [each for each in verdict.anomalies.values() if each.anomaly_class == "safety"]
+    assert all(each.trusted == 0 for each in safety)
+
+
+def test_a_flipped_bit_in_a_table_is_damage_and_no_other_value(tmp_path: Path) -> None:
+    root = FaithfulRun(5, steps=120).write(tmp_path / "t" / "bit")
+    judge_runs([root], engine="local")
+    path = RunPaths(root).table("polls")
+    column = pq.read_metadata(path).row_group(0).column(TABLES["polls"].names.index("value"))
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(content)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert "the table polls cannot be read" in verdict.unknown_because
+
+
+def test_what_is_left_of_a_record_without_streams_is_not_written_over(tmp_path: Path) -> None:
+    root = FaithfulRun(5, steps=120).write(tmp_path / "t" / "old")
+    judge_runs([root], engine="local")
+    shutil.rmtree(root / "record" / "live")
+    RunPaths(root).table("arrivals").unlink()
+    before = RunPaths(root).table("sends").read_bytes()
+    for reingest in (False, True):
+        (verdict,) = judge_runs([root], engine="local", reingest=reingest)
+        assert verdict.valid is Validity.UNKNOWN
+        assert "the table arrivals cannot be read" in verdict.unknown_because
+        assert RunPaths(root).table("sends").read_bytes() == before
+
+
+def test_runs_of_two_stores_may_have_one_name(tmp_path: Path) -> None:
+    roots = [FaithfulRun(seed).write(tmp_path / f"store-{seed}" / "t" / "run") for seed in (5, 6)]
+    verdicts = judge_runs([*roots, roots[0]], engine="local")
+    assert [each.valid for each in verdicts] == [Validity.VALID] * 3
 
 
 def test_an_open_op_becomes_info_and_an_unanswered_part_makes_its_op_so() -> None:
