@@ -22,6 +22,8 @@ def findings(
     items: Sequence[T],
     describe: Callable[[T], Anomaly],
     labels: Callable[[T], Labels] = _no_labels,
+    *,
+    gaps: tuple[str, ...] = (),
 ) -> Findings:
     """Describe the first items, and count the others.
 
@@ -30,13 +32,14 @@ def findings(
         items: What was found, by offset.
         describe: Gives an item's anomaly, without labels.
         labels: Gives an item's excuses and broken premises.
+        gaps: What could not be looked at, and why.
     """
     described = []
     for item in items[:MAX_DESCRIBED]:
         excuses, broken = labels(item)
         described.append(replace(describe(item), excuses=excuses, broken_premises=broken))
     beyond = Counter(labels(item) for item in items[MAX_DESCRIBED:])
-    return Findings(rows=rows, anomalies=tuple(described), beyond=dict(beyond))
+    return Findings(rows=rows, anomalies=tuple(described), beyond=dict(beyond), gaps=gaps)
 
 
 def anomaly_at(

@@ -51,6 +51,9 @@ _PREMISE_SENTENCES = {
 }
 
 
+_SHOWN = 3
+
+
 @dataclass(slots=True)
 class _Tally:
     anomaly_class: AnomalyClass
@@ -91,6 +94,7 @@ def weigh(
         *_shortfalls(facts),
         *_crashes(results),
         *_unchecked(facts, results, checked),
+        *_gaps(results),
         *_harness_doubts(tallies),
         *_untrusted(tallies),
     )
@@ -227,6 +231,25 @@ def _unchecked(
     return sentences
 
 
+def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
+    """What checks would have needed, the first few of each."""
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for place in sorted(results):
+        for result in results[place]:
+            by_name[result.name] += result.gaps
+    return [
+        f"{name} could not be checked as it should: {_first(list(dict.fromkeys(gaps)))}"
+        for name, gaps in sorted(by_name.items())
+        if gaps
+    ]
+
+
+def _first(sentences: Sequence[str]) -> str:
+    """Return the first few of some sentences, and how many more there are."""
+    more = len(sentences) - _SHOWN
+    return "; ".join(sentences[:_SHOWN]) + (f" (and {more} more)" if more > 0 else "")
+
+
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
     """Tell if a partition that was written to gave a check nothing to look at."""
     rows = {each.name: each.rows for each in group}
@@ -242,9 +265,11 @@ def _shortfalls(facts: RunFacts) -> list[str]:
             "the run ended before its brokers were stopped, so that there is no final log"
             f" (its last milestone: {last})"
         )
-    cut_short = facts.milestone("failed")
-    if cut_short is not None and cut_short.detail.get("kind") != "interrupted":
-        sentences.append(f"the run failed: {cut_short.detail.get('sentence', 'nobody knows why')}")
+    sentences += [
+        f"the run failed: {stone.detail.get('sentence', 'nobody knows why')}"
+        for stone in facts.milestones
+        if stone.name == "failed" and stone.detail.get("kind") != "interrupted"
+    ]
     for name, what in (
         ("noted", "not everything was recorded"),
         ("healed", "not every fault was healed"),

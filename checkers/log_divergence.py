@@ -106,7 +106,16 @@ def _check(group: Group) -> Findings:
         sorted(diverged, key=_place),
         lambda item: _describe(group, *item),
         lambda item: _labels(group, *item),
+        gaps=_gaps(group),
     )
+
+
+def _gaps(group: Group) -> tuple[str, ...]:
+    """A replica that was in the ISR at the end must have left a log."""
+    if group.facts.snapshot != FINAL:
+        return ()
+    absent = sorted(final_isr(group) - set(group.logs.get(FINAL, {})))
+    return tuple(f"the log of {group.place} on {node}, in its ISR, is not there" for node in absent)
 
 
 def _place(item: tuple[Pair, Ints]) -> tuple[int, str, str, str]:

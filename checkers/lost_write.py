@@ -8,10 +8,10 @@ record, and the log only grows; after recovery the leader's log must hold it. Th
 no broker's file: a reader passed the offset and did not get the value.
 
 What would not prove it: a send that timed out (it may not have been written); an offset below the
-log start (retention took it); a compacted topic; a log that could not be read up to its noted end,
-a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas were never
-stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its loss is
-allowed.
+leader's log start (retention took it); a compacted topic; a log that could not be read up to its
+noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
+were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
+loss is allowed.
 """
 
 from dataclasses import dataclass
@@ -183,7 +183,17 @@ def _check(group: Group) -> Findings:
         losses(group),
         lambda loss: _describe(group, loss),
         lambda loss: _labels(group, loss),
+        gaps=_gaps(group),
     )
+
+
+def _gaps(group: Group) -> tuple[str, ...]:
+    """Reads cannot replace the leader's log: only it shows what stood behind the last one read."""
+    if group.final_log is not None or group.facts.snapshot != FINAL:
+        return ()  # That a run has no final snapshot at all is told once.
+    if group.leader is None:
+        return (f"nobody was seen to lead {group.place}, so that there is no log to judge by",)
+    return (f"the log of {group.place} on {group.leader.node}, its last leader, is not there",)
 
 
 def _applies(facts: RunFacts) -> bool:

@@ -50,11 +50,14 @@ class Findings:
         rows: How many rows it looked at; 0 means that it could say nothing.
         anomalies: By offset, at most `MAX_DESCRIBED`.
         beyond: How many more there are, by their labels.
+        gaps: Sentences on what it would have needed and was not there; any makes the verdict
+            unknown at best.
     """
 
     rows: int
     anomalies: tuple[Anomaly, ...] = ()
     beyond: Mapping[Labels, int] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
 
 
 def always(_facts: RunFacts) -> bool:

@@ -52,8 +52,8 @@ def judge_runs(
         EngineError: The engine cannot work here.
     """
     with _started(engine, spark_master) as worker:
-        for batch in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
-            _ingest(batch, worker)
+        for named in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
+            _ingest(named, worker)
         facts = {root: load_facts(root) for root in roots}
         verdicts: dict[Path, Verdict] = {}
         for batch in _apart(facts):

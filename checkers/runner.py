@@ -24,7 +24,7 @@ class CheckResult:
     Attributes:
         name: The checker's.
         rows: How many rows it looked at.
-        anomalies, beyond: As in `Findings`.
+        anomalies, beyond, gaps: As in `Findings`.
         error: Why it crashed, None if it did not.
     """
 
@@ -32,6 +32,7 @@ class CheckResult:
     rows: int
     anomalies: tuple[Anomaly, ...] = ()
     beyond: tuple[tuple[Labels, int], ...] = field(default=())
+    gaps: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -63,6 +64,7 @@ def _run(checker: Checker, group: Group) -> CheckResult:
         rows=found.rows,
         anomalies=found.anomalies,
         beyond=tuple(sorted(found.beyond.items())),
+        gaps=found.gaps,
     )
 
 
@@ -81,6 +83,7 @@ def parse_result(text: str) -> CheckResult:
         beyond=tuple(
             ((tuple(excuses), tuple(broken)), count) for (excuses, broken), count in raw["beyond"]
         ),
+        gaps=tuple(raw["gaps"]),
         error=raw["error"],
     )
 

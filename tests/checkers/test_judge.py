@@ -4,7 +4,7 @@ from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.judge import Place, weigh
 from checkers.protocol import Checker, Findings
-from checkers.runner import CheckResult, run_checkers
+from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import Anomaly, Verdict
@@ -136,3 +136,21 @@ def test_what_is_counted_beyond_the_examples_weighs_as_well() -> None:
     assert (summary.count, summary.allowed, summary.trusted) == (8, 8, 8)
     partly = replace(many, beyond=((((), ()), 1),))
     assert verdict(partly).valid is Validity.INVALID
+
+
+def test_what_a_check_lacked_makes_the_verdict_unknown_and_is_told() -> None:
+    lacking = CheckResult(name="lost-write", rows=5, gaps=("no log", "no log", "no reads"))
+    assert verdict(lacking).valid is Validity.UNKNOWN
+    assert verdict(lacking).unknown_because == (
+        "lost-write could not be checked as it should: no log; no reads",
+    )
+    assert parse_result(dump_result(lacking)) == lacking
+
+
+def test_a_failure_is_told_though_an_interruption_followed() -> None:
+    ends = (
+        Milestone(name="failed", at_ns=98, detail={"kind": "cluster", "sentence": "n1 died"}),
+        Milestone(name="failed", at_ns=99, detail={"kind": "interrupted"}),
+    )
+    stopped = verdict(about=facts(plan=PLAN, milestones=(*facts().milestones, *ends)))
+    assert stopped.unknown_because == ("the run failed: n1 died",)

@@ -123,3 +123,18 @@ def test_many_losses_are_counted_though_few_are_described() -> None:
     sends = [ack(A + number, number, op=number) for number in range(150)]
     result = found(CHECKER, group(sends=sends, leadership=LED, replica_states=[state("n3", 0)]))
     assert (len(result.anomalies), sum(result.beyond.values())) == (100, 50)
+
+
+def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excluded() -> None:
+    rows = {"sends": [ack(A, 0)], "polls": [read(A, 0)], "final_reads": [final_read(1)]}
+    others = {"replica_records": log("n1", (4, A)), "replica_states": [state("n1", 1)]}
+    absent = group(**rows, **others, leadership=LED)
+    assert found(CHECKER, absent).gaps == (
+        "the log of log-0-0 on n3, its last leader, is not there",
+    )
+    unled = group(**rows, **others)
+    assert "nobody was seen to lead log-0-0" in found(CHECKER, unled).gaps[0]
+    whole = group(**rows, **others, leadership=[leads(1, 4)])
+    assert found(CHECKER, whole).gaps == ()
+    died = group(facts(milestones=()), **rows)
+    assert found(CHECKER, died).gaps == ()

@@ -121,3 +121,13 @@ def test_two_records_of_one_epoch_at_one_offset_were_written_by_two_leaders() ->
     assert found(two_leaders.CHECKER, unknown_epoch).anomalies == ()
     two_epochs = group(replica_records=[*log("n1", (3, A)), *log("n2", (4, B))])
     assert found(two_leaders.CHECKER, two_epochs).anomalies == ()
+
+
+def test_an_isr_member_without_a_log_is_a_gap() -> None:
+    rows = {
+        "replica_records": [*log("n1", (0, A)), *log("n2", (0, A))],
+        "replica_states": [state("n1", 1, 1), state("n2", 1, 1)],
+    }
+    absent = found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2, 3)]))
+    assert absent.gaps == ("the log of log-0-0 on n3, in its ISR, is not there",)
+    assert found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2)])).gaps == ()
