@@ -1,6 +1,7 @@
 """Hosts that are one: all nodes share this machine's loopback. Works on any Unix, cuts nothing."""
 
 import contextlib
+import secrets
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,10 @@ from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command, ProcessId
+
+LOWEST_PORT = 15_000
+EPHEMERAL_ELSEWHERE = 32_768
+"""Linux's default; macOS begins at 49152, as IANA has it."""
 
 
 class ProcessHosts:
@@ -61,9 +66,30 @@ class ProcessHosts:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different TCP ports of the loopback that nobody listens on now."""
+    """Return different TCP ports of the loopback that nobody listens on now.
+
+    They lie below those that the kernel gives to connections. A client that knocks at the port of
+    a killed broker again and again could be given that very port, be connected to itself (TCP's
+    simultaneous open), and keep the broker from coming back.
+
+    Raises:
+        ClusterError: There are not that many.
+    """
+    places = range(LOWEST_PORT, max(_first_ephemeral_port(), LOWEST_PORT + 1))
+    start = secrets.randbelow(len(places))  # So that runs at one time seldom meet.
+    ports: list[int] = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind((LOOPBACK, 0))
-        return [held.getsockname()[1] for held in sockets]
+        for port in (*places[start:], *places[:start]):
+            if len(ports) == count:
+                return ports
+            held = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                held.bind((LOOPBACK, port))
+                ports.append(port)
+    raise ClusterError(f"there are no {count} free ports from {places[0]} to {places[-1]}")
+
+
+def _first_ephemeral_port() -> int:
+    """Return where the ports of connections begin (man 7 ip, `ip_local_port_range`)."""
+    listing = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    return int(listing.read_text().split()[0]) if listing.exists() else EPHEMERAL_ELSEWHERE

@@ -83,3 +83,9 @@ def test_free_ports_differ_and_can_be_bound() -> None:
     with contextlib.ExitStack() as stack:
         for port in ports:
             stack.enter_context(socket.create_server((LOOPBACK, port)))
+
+
+def test_no_connection_can_be_given_a_port_that_a_broker_will_want_back() -> None:
+    listing = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(listing.read_text().split()[0]) if listing.exists() else 32_768
+    assert all(1024 <= port < first for _ in range(20) for port in free_ports(6))
