@@ -42,7 +42,9 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
     as_root = os.geteuid() == 0 if root is None else root
     own_user = [] if as_root else ["--user", "--map-root-user"]
     inside = ["unshare", *own_user, "--net", "--mount", "--"]
-    return ["env", f"{OUTSIDE}={network_namespace()}", f"PATH={search_path()}", *inside]
+    # Inside an ordinary user is root, whose home folder is not his.
+    home = [] if "HOME" in os.environ else [f"HOME={Path.home()}"]
+    return ["env", f"{OUTSIDE}={network_namespace()}", f"PATH={search_path()}", *home, *inside]
 
 
 def search_path() -> str:

@@ -15,10 +15,21 @@ LOCK_TIMEOUT_S = 900.0
 
 
 def cache_folder() -> Path:
-    """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; it need not exist."""
+    """Return `logquake` below `XDG_CACHE_HOME`, or below `~/.cache`; it need not exist.
+
+    Raises:
+        UserError: There is neither: `HOME` is not set, and the user has no home folder.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a path that is not absolute is ignored.
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "logquake"
+    if Path(base).is_absolute():
+        return Path(base) / "logquake"
+    try:
+        return Path.home() / ".cache" / "logquake"
+    except RuntimeError as homeless:
+        raise UserError(
+            "this user has no home folder for the cache; set XDG_CACHE_HOME to a folder"
+        ) from homeless
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.hosts.links import HUB_ADDRESS
-from cluster.hosts.namespace import OUTSIDE, NamespaceHosts, network_namespace
+from cluster.hosts.namespace import OUTSIDE, NamespaceHosts, enter_prefix, network_namespace
 from cluster.protocol import CanPartition, ClusterError, Command, UserError
 from results.record.clock import wait_until
 
@@ -168,6 +168,11 @@ def test_outside_of_a_hub_nothing_is_made(tmp_path: Path, monkeypatch: pytest.Mo
     hosts.down()
     assert socket.if_nameindex() == before
     assert not (tmp_path / "processes.jsonl").exists()
+
+
+def test_who_becomes_root_inside_keeps_his_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    assert f"HOME={Path.home()}" in enter_prefix(root=False)
 
 
 def test_more_nodes_than_addresses_are_refused(tmp_path: Path) -> None:

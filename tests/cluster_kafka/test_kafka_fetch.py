@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.kafka.cache import refused
+from cluster.kafka.cache import cache_folder, refused
 from cluster.kafka.fetch import cached_versions, fetch_kafka
 from cluster.protocol import UserError
 
@@ -251,3 +252,11 @@ def test_two_processes_that_fetch_at_once_both_get_it_whole(
     assert [process.communicate()[0] for process in both] == ["5\n", "5\n"]
     rows = json.loads((cache / "kafka" / f"{VERSION}.json").read_text())
     assert len(rows) == 5
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)  # In no password file.
+    with pytest.raises(UserError, match="no home folder for the cache; set XDG_CACHE_HOME"):
+        cache_folder()
