@@ -239,6 +239,10 @@ class _Watch:
         except OSError as full:
             self.failure = f"the record cannot be written: {full.strerror or full}"
             log.error("%s: %s", self._node, self.failure)  # noqa: TRY400 - one line is enough
+        finally:
+            # A bug of ours ends the thread, and must not leave a record that looks whole.
+            if self.failure is None and not self._stop.is_set():
+                self.failure = f"the observer of {self._node} ended before its time"
 
     def _ask_until_stopped(self) -> None:
         with ExitStack() as ending:

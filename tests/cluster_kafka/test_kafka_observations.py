@@ -1,8 +1,15 @@
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from cluster.kafka.configuration import Endpoint
 from cluster.kafka.failures import sentence
+from cluster.kafka.observer import Observer
 from cluster.kafka.rows import Leadership, Moment, ReplicaEnds, RowMaker
 from cluster.kafka.thinning import GROWING_NS, Thinning
 from cluster.protocol import ClusterError, UserError
-from results.record.clock import NS_PER_S
+from results.record.clock import NS_PER_S, RunClock
 from results.record.tables import LIVE
 
 PLACE = ("log-0", 3)
@@ -107,3 +114,27 @@ def test_last_words_that_nobody_knows_are_quoted() -> None:
     assert not isinstance(told, UserError)
     assert isinstance(told, ClusterError)
     assert str(told) == "the broker of n1 ended; its last words: one | two"
+
+
+class _Broken:
+    """A cluster of one node at whose questions our own code fails."""
+
+    def __init__(self) -> None:
+        self.nodes: Sequence[str] = ("n1",)
+        at = Endpoint(host="127.0.0.1", broker_port=1, controller_port=2)
+        self.endpoints: Mapping[str, Endpoint] = {"n1": at}
+
+    def incarnation(self, node: str) -> int:
+        raise KeyError(node)
+
+    def answers(self, node: str) -> bool:
+        return node in self.nodes
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_observer_that_ends_by_a_bug_says_so_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    observer = Observer(_Broken(), [], clock=RunClock.starting_now(), live=tmp_path)
+    observer.start()
+    assert observer.note(timeout_s=60) == frozenset()
+    observer.stop()
+    assert observer.failures() == ["the observer of n1 ended before its time"]
