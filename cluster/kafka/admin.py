@@ -9,6 +9,7 @@ from functools import partial
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v7.request import ListOffsetsRequest
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
@@ -128,14 +129,24 @@ class Admin:
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask the leaders for their high watermarks or last stable offsets; see `KafkaCluster`."""
+        """Ask the leaders for their high watermarks or last stable offsets; see `KafkaCluster`.
+
+        A last stable offset is asked for again until it has caught up with the leader's log: with
+        acks 1 a record is acknowledged before it is committed.
+        """
         missing = set(places)
         found: dict[Place, int] = {}
         deadline_s = stopwatch_s() + timeout_s
         while missing:
             for node, led in self._by_leader(missing).items():
-                found |= self._ends_at(node, led, committed=committed)
-            missing -= found.keys()
+                logs = self._ends_at(node, questions.replica_ends(led)) if committed else {}
+                ends = self._ends_at(node, questions.leader_ends(led, committed=committed))
+                found |= ends
+                missing -= {
+                    place
+                    for place, end in ends.items()
+                    if not committed or (place in logs and end >= logs[place])
+                }
             if stopwatch_s() >= deadline_s:
                 break
             if missing:
@@ -234,8 +245,7 @@ class Admin:
                 grouped.setdefault(state.leader, []).append(place)
         return grouped
 
-    def _ends_at(self, node: str, led: list[Place], *, committed: bool) -> dict[Place, int]:
-        request = questions.leader_ends(led, committed=committed)
+    def _ends_at(self, node: str, request: ListOffsetsRequest) -> dict[Place, int]:
         try:
             with self._locks[node]:
                 answer = self._connections[node].ask(

@@ -8,13 +8,19 @@ from pathlib import Path
 from cluster.hosts.process import free_ports
 from cluster.kafka.admin import Admin
 from cluster.kafka.brokers import BrokerProcesses
-from cluster.kafka.configuration import Endpoint, logging_properties, server_properties
+from cluster.kafka.collect import TEMPORARY
+from cluster.kafka.configuration import (
+    JAVA_ENVIRONMENT,
+    Endpoint,
+    logging_properties,
+    server_properties,
+)
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.questions import Place
 from cluster.kafka.storage import format_storage, java_argv
-from cluster.protocol import ClusterError, ClusterView, Command, Hosts, ProcessId
+from cluster.protocol import ClusterError, ClusterView, Command, Hosts, ProcessId, UserError
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -59,7 +65,13 @@ class KafkaCluster:
             ClusterError: A broker ended, or is not ready within `START_TIMEOUT_S`.
         """
         for node, folder in self._folders.items():
+            if "," in str(folder):
+                raise UserError(
+                    f"Kafka would take {folder} for several folders; use --store with one whose"
+                    " path has no comma"
+                )
             (folder / "logs").mkdir(parents=True)
+            (folder / TEMPORARY).mkdir()
             (folder / "server.properties").write_text(self._settings(node), encoding="utf-8")
             logging = logging_properties(folder / "logs")
             (folder / "log4j2.properties").write_text(logging, encoding="utf-8")
@@ -215,9 +227,9 @@ class KafkaCluster:
 
         Args:
             places: (topic, partition) each.
-            committed: True: the last stable offset, where a read_committed consumer ends; False:
-                the high watermark.
-            timeout_s: After so long, what was answered is returned.
+            committed: True: the last stable offset, where a read_committed consumer ends, once it
+                has caught up with the end of the log; False: the high watermark.
+            timeout_s: After so long, what was answered last is returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
@@ -231,10 +243,13 @@ class KafkaCluster:
             self._java,
             self._distribution,
             f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+            # Where compression's native libraries are unpacked; a killed Java leaves them there.
+            f"-Djava.io.tmpdir={folder / TEMPORARY}",
             "kafka.Kafka",
             str(folder / "server.properties"),
         )
-        return Command(argv=argv, log=folder / "logs" / "stdout.log", cwd=folder)
+        log = folder / "logs" / "stdout.log"
+        return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
 
     def _wait_ready(self) -> None:
         try:

@@ -2,11 +2,14 @@
 
 What stays: `server.properties`, `log4j2.properties`, `logs/`, and in `data/` all segments
 (`*.log`), the checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots. What
-goes can be made again from the segments: indexes and producer snapshots.
+goes can be made again from the segments, indexes and producer snapshots, and temporary files.
 """
 
+import shutil
 from pathlib import Path
 
+TEMPORARY = "tmp"
+"""The folder of a broker's temporary files, in its node's."""
 BULK = frozenset({".index", ".timeindex", ".txnindex", ".snapshot", ".lock"})
 
 
@@ -20,8 +23,10 @@ def collect(folder: Path) -> int:
         How many files were removed.
     """
     bulk = [file for file in (folder / "data").rglob("*") if _is_bulk(file)]
+    bulk += [file for file in (folder / TEMPORARY).rglob("*") if file.is_file()]
     for file in bulk:
         file.unlink(missing_ok=True)
+    shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
     return len(bulk)
 
 

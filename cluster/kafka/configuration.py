@@ -20,7 +20,10 @@ JVM_FLAGS = (
     "-XX:TieredStopAtLevel=1",  # Starts in half the time; a run is too short to win it back.
     "-XX:+ExitOnOutOfMemoryError",  # A broker that limps on is not a fault of the schedule.
     "-Djava.awt.headless=true",
+    "-XX:-UsePerfData",  # A killed Java would leave its file in /tmp/hsperfdata_USER.
 )
+JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+"""In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
 
 _SECOND_SCALE = {
     "broker.heartbeat.interval.ms": "500",

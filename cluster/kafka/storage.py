@@ -1,6 +1,7 @@
 """Formats the disks of a cluster's nodes: with one start of Java, however many nodes there are."""
 
 import base64
+import os
 import re
 import secrets
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.kafka.configuration import JVM_FLAGS, node_id
+from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
@@ -72,6 +73,7 @@ def _run_tool(java: Java, distribution: Distribution, settings: Path) -> None:
             [*argv, "-t", random_uuid(), "-c", str(settings)],
             capture_output=True,
             text=True,
+            env=os.environ | JAVA_ENVIRONMENT,
             timeout=FORMAT_TIMEOUT_S,
             check=False,
         )
