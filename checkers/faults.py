@@ -10,7 +10,7 @@ run that survived it survived nothing.
 What would not prove it: a fault that was confirmed and that the cluster shrugged off.
 """
 
-from checkers.columns import ints, present, select, texts
+from checkers.columns import present, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
@@ -54,13 +54,15 @@ def _check(group: Group) -> Findings:
 
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
     kind, confirmed, least = item
+    kinds = texts(group.table("faults"), "kind")
+    started = sum(kind in {"faults", each, family(each)} for each in kinds)
     what = f"{confirmed} faults were" if kind == "faults" else f"no fault of kind {kind} was"
-    scheduled = len(ints(group.table("faults"), "fault_id"))
+    of = f"of {started} that were started" if started else "and none was started"
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{what} confirmed, of {scheduled} that were started; at least {least} must be",
-        evidence={"kind": kind, "confirmed": confirmed, "minimum": least, "started": scheduled},
+        sentence=f"{what} confirmed, {of}; at least {least} must be",
+        evidence={"kind": kind, "confirmed": confirmed, "minimum": least, "started": started},
     )
 
 

@@ -37,7 +37,8 @@ class ReplicaLog:
 
     Attributes:
         node: Whose.
-        start, end: Log start offset, and log end offset (exclusive).
+        start, end: Log start offset, and log end offset (exclusive): the files', or, of the final
+            snapshot, what the broker said before its stop, if that is more.
         whole: Whether its records could be read up to the end that was noted.
         offsets, epochs, values, hashes, controls: One entry a record; values are -1 where the
             payload holds none, controls are 0 or 1.
@@ -166,6 +167,17 @@ class Group:
             mask |= (offsets >= start) & ((offsets < end) | (end < 0))
         return mask
 
+    def _noted_end(self, node: str, snapshot: str) -> int:
+        """Return the last end of a replica's log that was observed after all sends had ended."""
+        ended = self.facts.milestone("final-reads")
+        if snapshot != FINAL or ended is None:
+            return 0
+        states = self.table("replica_states")
+        seen = ~present(states, "snapshot") & equal(states, "node", node)
+        seen &= ints(states, "observed_ns") >= ended.at_ns
+        noted = ints(select(states, seen & present(states, "log_end_offset")), "log_end_offset")
+        return int(noted[-1]) if len(noted) else 0
+
     def _stated_places(self) -> list[tuple[str, str]]:
         states = self.table("replica_states")
         pairs = zip(texts(states, "snapshot"), texts(states, "node"), strict=True)
@@ -178,7 +190,7 @@ class Group:
         first, last = (int(offsets[0]), int(offsets[-1]) + 1) if len(offsets) else (0, 0)
         starts, ends = (ints(state, f"log_{side}_offset") for side in ("start", "end"))
         start = int(starts.max()) if len(starts) and starts.max() >= 0 else first
-        end = max(last, int(ends.max(initial=0)))
+        end = max(last, int(ends.max(initial=0)), self._noted_end(node, snapshot))
         return ReplicaLog(
             node=node,
             start=start,

@@ -13,7 +13,7 @@ allowed between an acknowledgement and a poll, at offsets that were truncated.
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, equal, ints, repeated, select, unique_pairs
+from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
@@ -41,15 +41,17 @@ def _check(group: Group) -> Findings:
     real = (at >= 0) & (values >= 0)
     offsets, distinct = unique_pairs(at[real], values[real])
     doubled = repeated(offsets)
+    begin, end = np.searchsorted(offsets, doubled), np.searchsorted(offsets, doubled, "right")
+    excused = _excused_by_acks(group, offsets, distinct)
     items = [
-        (int(offset), distinct[slice(*np.searchsorted(offsets, [offset, offset + 1]))].tolist())
-        for offset in doubled
+        (int(offset), distinct[first:last].tolist(), bool(excused[first:last].any()))
+        for offset, first, last in zip(doubled, begin, end, strict=True)
     ]
     return findings(
         len(offsets),
         items,
-        lambda item: _describe(group, *item),
-        lambda item: _labels(group, *item),
+        lambda item: _describe(group, item[0], item[1]),
+        lambda item: _labels(group, by_acks=item[2]),
     )
 
 
@@ -58,13 +60,20 @@ def _read_values(group: Group, offset: int) -> list[int]:
     return sorted(set(values[(at == offset) & (values >= 0)].tolist()))
 
 
-def _labels(group: Group, offset: int, values: list[int]) -> Labels:
-    excuses = []
-    if group.facts.weak_acks and len(_read_values(group, offset)) <= 1:
-        log = group.final_log
-        gone = log is not None and not np.isin(values, log.values).all()
-        if gone or bool(group.truncated(np.array([offset]))[0]):
-            excuses.append(Excuse.ACKS.value)
+def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> Mask:
+    """Tell for each (offset, value) if it may have been truncated, and readers saw one at most."""
+    if not group.facts.weak_acks:
+        return np.zeros(len(offsets), dtype=np.bool_)
+    at, read = _polled(group)
+    real = (at >= 0) & (read >= 0)
+    read_twice = repeated(unique_pairs(at[real], read[real])[0])
+    log = group.final_log
+    gone = np.zeros(len(values), np.bool_) if log is None else ~np.isin(values, log.values)
+    return (gone | group.truncated(offsets)) & ~np.isin(offsets, read_twice)
+
+
+def _labels(group: Group, *, by_acks: bool) -> Labels:
+    excuses = [Excuse.ACKS.value] if by_acks else []
     if group.unclean_election_seen:
         excuses.append(Excuse.UNCLEAN.value)
     return tuple(excuses), ()

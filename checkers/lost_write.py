@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, select, texts
+from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
@@ -78,14 +78,18 @@ def losses(group: Group) -> list[Loss]:
     )  # fmt: skip
 
 
+def retained(offsets: Ints, log_start: int) -> Mask:
+    """Tell which records a log that starts at some offset must still have."""
+    # Without an offset nobody can tell whether retention took it, once the log starts above 0.
+    return np.asarray(offsets >= (log_start or NONE), dtype=np.bool_)
+
+
 def _missing_from_log(group: Group) -> Mask:
     values, offsets = (ints(group.committed, name) for name in ("value", "offset"))
     log = group.final_log
     if log is None:
         return np.zeros(len(values), dtype=np.bool_)
-    # Without an offset nobody can tell whether retention took it, once the log starts above 0.
-    retained = offsets >= group.log_start if group.log_start else np.full(len(values), 1) > 0
-    return ~np.isin(values, log.values) & retained
+    return ~np.isin(values, log.values) & retained(offsets, log.start)
 
 
 def _missing_from_read(group: Group) -> Mask:
@@ -177,9 +181,11 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
 
 
 def _check(group: Group) -> Findings:
-    judged = group.final_log is not None or group.final_reads_complete
+    log, offsets = group.final_log, ints(group.committed, "offset")
+    judged = log is not None or group.final_reads_complete
+    start = group.log_start if log is None else log.start
     return findings(
-        group.committed.num_rows if judged else 0,
+        int(retained(offsets, start).sum()) if judged else 0,
         losses(group),
         lambda loss: _describe(group, loss),
         lambda loss: _labels(group, loss),

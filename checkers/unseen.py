@@ -18,7 +18,7 @@ from checkers.columns import equal, ints, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.lost_write import lost_values
+from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.witnesses import leader_at
 from results.record.terms import AnomalyClass
@@ -34,8 +34,7 @@ def _unseen(group: Group) -> list[_Send]:
     values = ints(sends, "value")
     hidden = ~np.isin(values, ints(polls, "value")) & ~np.isin(values, lost_values(group))
     offsets = ints(sends, "offset")
-    retained = offsets >= group.log_start if group.log_start else np.ones(len(values)) > 0
-    found = select(sends, hidden & retained)
+    found = select(sends, hidden & retained(offsets, group.log_start))
     columns = [ints(found, name).tolist() for name in ("offset", "value", "op_id", "complete_ns")]
     weak = equal(found, "acks", "1").tolist()
     return sorted(zip(*columns, weak, strict=True))
@@ -46,7 +45,7 @@ def _check_unseen(group: Group) -> Findings:
         return Findings(rows=0)
     labels = _labels(group)
     return findings(
-        group.committed.num_rows,
+        int(retained(ints(group.committed, "offset"), group.log_start).sum()),
         _unseen(group),
         lambda send: _describe(group, send),
         lambda send: ((*labels[0], Excuse.ACKS.value) if send[4] else labels[0], labels[1]),

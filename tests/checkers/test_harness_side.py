@@ -83,7 +83,15 @@ def test_faults_of_every_listed_kind_are_enough() -> None:
 def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
     about = facts(plan={"nemesis": "partition,kill"})
     (sentence,) = lacks(about, fault(1, "halves"), fault(2, "kill", confirmed=False))
-    assert sentence.startswith("no fault of kind kill was confirmed")
+    assert sentence == (
+        "no fault of kind kill was confirmed, of 1 that were started; at least 1 must be"
+    )
+    (unstarted,) = lacks(about, fault(1, "halves"), fault(2, "isolate"))
+    assert unstarted == (
+        "no fault of kind kill was confirmed, and none was started; at least 1 must be"
+    )
+    (uncut,) = lacks(about, fault(1, "kill"), fault(2, "isolate", confirmed=False))
+    assert uncut.startswith("no fault of kind partition was confirmed, of 1 that were started")
 
 
 def test_fewer_than_half_of_the_faults_are_too_few() -> None:

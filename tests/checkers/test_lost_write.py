@@ -138,3 +138,30 @@ def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excl
     assert found(CHECKER, whole).gaps == ()
     died = group(facts(milestones=()), **rows)
     assert found(CHECKER, died).gaps == ()
+
+
+def test_what_retention_took_is_not_counted_as_checked() -> None:
+    rows = {"leadership": LED, "replica_states": [state("n3", 9, start=9)]}
+    assert found(CHECKER, group(sends=[ack(A, 0), ack(B, 8)], **rows)).rows == 0
+
+
+def test_the_log_start_of_another_replica_excuses_nothing() -> None:
+    on = group(
+        sends=[ack(A, 0)],
+        leadership=LED,  # Broker 3 leads, and has its log from 0 on.
+        replica_records=[*log("n3", (4, B)), *log("n1", (4, C), start=5)],
+        replica_states=[state("n3", 1), state("n1", 6, start=5)],
+    )
+    assert [each.offset for each in found(CHECKER, on).anomalies] == [0]
+
+
+def test_a_log_shorter_than_its_broker_said_after_the_last_send_is_not_trusted() -> None:
+    noted = {"node": "n3", "observed_ns": S, "log_end_offset": 2}
+    rows = {"sends": [ack(A, 0), ack(B, 1)], "leadership": LED,
+            "replica_records": log("n3", (4, A))}  # fmt: skip
+    on = group(**rows, replica_states=[state("n3", 1), noted])
+    assert found(CHECKER, on).anomalies[0].broken_premises == ("readable-final-logs",)
+    agreed = group(**rows, replica_states=[state("n3", 1), {**noted, "log_end_offset": 1}])
+    assert found(CHECKER, agreed).anomalies[0].broken_premises == ()
+    before_the_end = group(**rows, replica_states=[state("n3", 1), {**noted, "observed_ns": 0}])
+    assert found(CHECKER, before_the_end).anomalies[0].broken_premises == ()
