@@ -27,7 +27,7 @@ class ProcessId:
 
     Attributes:
         pid: Its number, as the controlling machine sees it; it leads a process group of its own.
-        start_ticks: Field 22 of `/proc/PID/stat`; 0 where there is no `/proc`.
+        start_ticks: When it began: field 22 of `/proc/PID/stat`, or without `/proc` microseconds.
     """
 
     pid: int

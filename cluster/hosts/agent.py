@@ -109,6 +109,8 @@ class Agent:
                 parent = os.pidfd_open(self._parent_pid)
             except ProcessLookupError:
                 self._stop()
+            except OSError:
+                return  # Older kernels and some containers have no pidfd; the loop looks itself.
             else:
                 self._selector.register(parent, selectors.EVENT_READ, self._stop)
 

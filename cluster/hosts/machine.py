@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cluster.hosts.agent import LOOPBACK, Message, command_line
 from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.hosts.signals import process_id
 from cluster.protocol import ClusterError, Command, ProcessId
 
 START_TIMEOUT_S = 30.0
@@ -62,7 +63,7 @@ class Machine:
     def wait_ready(self) -> None:
         """Wait until the agent answers, and write down its process."""
         answer = self._ask({"do": "ping"}, timeout_s=START_TIMEOUT_S)
-        self.process = ProcessId(pid=answer["pid"], start_ticks=answer["start_ticks"])
+        self.process = _process(answer)
         self.probe_port: int = answer["port"]
         self._ledger.started("agent", self.node, self.process)
 
@@ -78,7 +79,7 @@ class Machine:
             "log": os.fspath(command.log.absolute()),
         }
         answer = self._ask(request, node=node)
-        process = ProcessId(pid=answer["pid"], start_ticks=answer["start_ticks"])
+        process = _process(answer)
         self._ledger.started(what, node, process)
         return process
 
@@ -151,3 +152,9 @@ class Machine:
     def _lost(self, why: str) -> str:
         said = self._errors.read_text().strip().splitlines()[-1:] if self._errors.exists() else []
         return " ".join([f"the agent of {self.node} does not answer ({why}).", *said])
+
+
+def _process(answer: Message) -> ProcessId:
+    """Return the process of an answer; an agent without `/proc` does not know when it began."""
+    pid, start_ticks = answer["pid"], answer["start_ticks"]
+    return ProcessId(pid=pid, start_ticks=start_ticks) if start_ticks else process_id(pid)

@@ -25,6 +25,8 @@ _GONE = frozenset("ZX")
 
 def process_id(pid: int) -> ProcessId:
     """Return what identifies a process that runs now."""
+    if not Path("/proc/self/stat").exists():
+        return ProcessId(pid=pid, start_ticks=started_elsewhere(pid))
     fields = _stat_fields(pid)
     return ProcessId(pid=pid, start_ticks=int(fields[19]) if fields else 0)
 
@@ -40,7 +42,7 @@ def state_of(process: ProcessId) -> str | None:
         is no such process any more (also when its number belongs to another one by now).
     """
     if not Path("/proc/self/stat").exists():
-        return _state_elsewhere(process.pid)
+        return state_elsewhere(process)
     fields = _stat_fields(process.pid)
     if fields is None or int(fields[19]) != process.start_ticks:
         return None
@@ -103,8 +105,19 @@ def _stat_fields(pid: int) -> list[str] | None:
     return stat.rpartition(")")[2].split()
 
 
-def _state_elsewhere(pid: int) -> str | None:
+def state_elsewhere(process: ProcessId) -> str | None:
+    """Return the same as `state_of` where there is no `/proc`."""
     try:
-        return _STATES.get(psutil.Process(pid).status(), "S")
+        if started_elsewhere(process.pid) != process.start_ticks:
+            return None
+        return _STATES.get(psutil.Process(process.pid).status(), "S")
     except psutil.NoSuchProcess:
         return None
+
+
+def started_elsewhere(pid: int) -> int:
+    """Return when a process began, in microseconds since 1970; 0 if there is none."""
+    try:
+        return round(psutil.Process(pid).create_time() * 1_000_000)
+    except psutil.NoSuchProcess:
+        return 0

@@ -13,6 +13,8 @@ from cluster.hosts.signals import (
     is_stopped,
     process_id,
     send_signal,
+    started_elsewhere,
+    state_elsewhere,
     state_of,
     wait_gone,
 )
@@ -38,6 +40,16 @@ def test_a_recycled_pid_is_not_signalled(child: Sleeper) -> None:
     assert is_running(process)
     assert send_signal(process, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
+
+
+def test_a_recycled_pid_is_told_apart_without_proc_too(child: Sleeper) -> None:
+    process = ProcessId(pid=child.pid, start_ticks=started_elsewhere(child.pid))
+    assert state_elsewhere(process) == "S"
+    earlier = ProcessId(pid=child.pid, start_ticks=process.start_ticks - 1)
+    assert state_elsewhere(earlier) is None
+    child.kill()
+    child.wait()
+    assert state_elsewhere(process) is None
 
 
 def test_a_stopped_process_is_seen_as_such_and_continues(child: Sleeper) -> None:
