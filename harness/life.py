@@ -9,6 +9,7 @@ with the hosts, which take their brokers, their networks and so every cut and pa
 
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -95,7 +96,7 @@ class Life:
         self._end_traffic()
         if not self._interrupts.abandon.is_set():
             self._read_all(cluster, topics)
-            self._note()
+            self._note(cluster)
         self._stop(cluster)
 
     def _start(self) -> KafkaCluster:
@@ -155,21 +156,25 @@ class Life:
 
     def _main_phase(self, nemesis: Nemesis) -> None:
         over = threading.Event()
-        faults = threading.Thread(target=nemesis.run, args=(over,), name="nemesis")
-        faults.start()
-        try:
-            self._pass_s(self._plan.time_limit_s)
-        finally:
-            over.set()
-            faults.join()
+        with ThreadPoolExecutor(1, thread_name_prefix="nemesis") as thread:
+            faults = thread.submit(nemesis.run, over)
+            try:
+                self._pass_s(self._plan.time_limit_s)
+            finally:
+                over.set()
+        faults.result()  # A bug of the nemesis is one of the run.
 
     def _recover(self, cluster: KafkaCluster) -> None:
         if self._nemesis is None or self._fleet is None:
             raise ClusterError("the run was ended before its main phase")
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
+        # Before the heal, which starts again whoever is down.
+        self._troubles += [f"the broker of {node} ended by itself" for node in cluster.exited()]
         report = self._nemesis.heal_all()
         self._reach("healed", failed="; ".join(report.failed))
+        for sentence in report.done:
+            self._progress.say(f"  {sentence}")
         limit_s = self._plan.budgets.isr_s
         self._progress.phase("recovery: a leader and a full ISR for every partition")
         try:
@@ -208,9 +213,11 @@ class Life:
             timeout_s=FINAL_READS_LIMIT_S,
         )
 
-    def _note(self) -> None:
+    def _note(self, cluster: KafkaCluster) -> None:
         if self._observer is not None:
-            self._observer.note(NOTE_LIMIT_S)
+            noted = self._observer.note(NOTE_LIMIT_S)
+            silent = sorted(set(cluster.nodes) - noted)
+            self._troubles += [f"{node} did not answer before its stop" for node in silent]
             self._observer.stop()
             self._troubles += self._observer.failures()
         self._reach("noted", failed="; ".join(self._troubles))

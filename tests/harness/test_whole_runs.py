@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,9 @@ from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("harness", "workloads", "nemesis", "checkers", "cluster", "results")
+MAIN = "from harness.cli import main; main()"
 ORDINARY_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 RUN_LIMIT_S = 280
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(RUN_LIMIT_S + 20)]
@@ -31,6 +35,21 @@ at_s = 14
 kind = "kill"
 target = "leader(log-0,1)"
 hold_s = 5
+"""
+
+NOWHERE = """
+nemesis = []
+[broker]
+"advertised.listeners" = "BROKER://10.81.0.200:9092"  # Nobody answers there.
+[budgets]
+isr_s = 3
+"""
+NOBODY_CUT = """
+[[faults]]
+at_s = 1
+kind = "isolate"
+target = "last-isr(log-0,0)"  # The ISR is full: there is no such broker.
+hold_s = 1
 """
 
 
@@ -50,6 +69,12 @@ def verdict_of(done: "subprocess.CompletedProcess[str]") -> dict[str, object]:
     assert done.stdout.startswith("{"), done.stdout[-2000:] + done.stderr[-3000:]
     verdict: dict[str, object] = json.loads(done.stdout)
     return verdict
+
+
+def reasons(verdict: dict[str, object]) -> str:
+    said = verdict["unknown_because"]
+    assert isinstance(said, list)
+    return " ".join(said)
 
 
 def newest(store: Path) -> RunPaths:
@@ -122,38 +147,75 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
     assert allowed["allowed"] == allowed["count"] == lost["count"]
 
 
-def test_a_run_of_which_nothing_came_is_unknown(tmp_path: Path) -> None:
-    done = logquake(
-        "run", "--time-limit", "5", "--warmup", "1", "--rate", "1", "--json", store=tmp_path
-    )
+def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_unknown(
+    tmp_path: Path,
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"time_limit_s = 15\nwarmup_s = 1\nrate = 1\n{NOBODY_CUT}", encoding="utf-8")
+    done = logquake("run", str(plan), "--json", store=tmp_path)
     verdict = verdict_of(done)
     assert done.returncode == 2, done.stderr[-3000:]
     assert verdict["valid"] == "unknown"
-    assert any("traffic" in reason for reason in verdict["unknown_because"])  # type: ignore[attr-defined]  # JSON
+    assert "not-enough-traffic" in reasons(verdict)
+    assert "fault-without-effect" in reasons(verdict)
+
+
+def test_brokers_that_clients_cannot_reach_make_a_run_unknown(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"time_limit_s = 5\nwarmup_s = 1\n{NOWHERE}", encoding="utf-8")
+    done = logquake("run", str(plan), "--json", store=tmp_path)
+    verdict = verdict_of(done)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert verdict["valid"] == "unknown"
+    assert "0 ok sends in the main phase" in reasons(verdict)
 
 
 def test_an_ordinary_user_gets_partitions_too(user_store: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("every other run of this user shows it already")
     done = subprocess.run(
-        [*ORDINARY_USER, "env", f"HOME={user_store}", *cache_of_this_user(user_store), LOGQUAKE,
-         "run", "--time-limit", "20", "--seed", "11", "--store", str(user_store / "runs"), "--json"],
+        [*ORDINARY_USER, "env", f"HOME={user_store}", f"XDG_CACHE_HOME={user_store}",
+         f"PYTHONPATH={lent_packages(user_store)}", python_for_all(), "-c", MAIN,
+         "run", "--time-limit", "25", "--seed", "11", "--json", "--store", str(user_store)],
         capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False, cwd=user_store,
     )  # fmt: skip
     verdict = verdict_of(done)
     assert done.returncode == 0, done.stderr[-3000:]
-    confirmed = verdict["stats"]["faults_confirmed"]  # type: ignore[index]  # JSON
-    assert sum(confirmed.values()) >= 1
+    stats = verdict["stats"]
+    assert isinstance(stats, dict)
+    families = {kind for kind, counts in stats["faults"].items() if counts["confirmed"]}
+    assert families & {"isolate", "halves", "one-way-in", "one-way-out"}
+    assert {"kill", "pause"} <= families
 
 
-def cache_of_this_user(folder: Path) -> list[str]:
-    """Return the environment that lends our cache of Kafka to a user who cannot read our home."""
+def lent_packages(folder: Path) -> Path:
+    """Lend what root installed, and the cache of Kafka, to whoever cannot read root's home."""
+    lent = folder / "packages"
+    installed = sysconfig.get_paths()["purelib"]
+    lent.mkdir()
+    copy_for_all(f"{installed}/.", lent)
+    for package in PACKAGES:
+        copy_for_all(ROOT / package, lent)
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "logquake"
-    if not cache.exists():
-        return []
-    subprocess.run(["cp", "-r", str(cache), str(folder / "logquake")], check=True)
-    subprocess.run(["chmod", "-R", "a+rwX", str(folder / "logquake")], check=True)
-    return [f"XDG_CACHE_HOME={folder}"]
+    if cache.exists():
+        copy_for_all(cache, folder)
+    return lent
+
+
+def copy_for_all(source: Path | str, target: Path) -> None:
+    subprocess.run(["cp", "-r", "--reflink=auto", str(source), str(target)], check=True)
+    subprocess.run(["chmod", "-R", "a+rwX", str(target)], check=True)
+
+
+def python_for_all() -> str:
+    """Return a Python of this version that every user can run."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (os.path.realpath(sys.executable), f"/usr/bin/{version}", "/usr/bin/python3"):
+        words = [*ORDINARY_USER, candidate, "-c", "import sys; print(sys.version_info[:2])"]
+        tried = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
+        if tried.stdout.strip() == str(sys.version_info[:2]):
+            return candidate
+    raise AssertionError(f"no {version} here that an ordinary user can run")
 
 
 def start_run(store: Path, *words: str) -> "subprocess.Popen[bytes]":
