@@ -114,6 +114,7 @@ def load_facts(root: Path) -> RunFacts:
     mark = pc.max(quorum["high_watermark"]).as_py()
     sound = readable_tables(paths)
     unread = [f"the table {name} cannot be read" for name in TABLES if name not in sound]
+    unread = unread if sound else ["there is no record: no table can be read"]
     nodes = {unit.name for unit in units_of(paths) if unit.snapshot}
     return RunFacts(
         run_id=paths.run_id,

@@ -104,3 +104,24 @@ def test_fewer_than_half_of_the_faults_are_too_few() -> None:
 def test_a_plan_without_faults_promises_none() -> None:
     assert not faults.CHECKER.applies(facts(plan={"nemesis": ""}))
     assert found(faults.CHECKER, whole_run(facts(plan={"nemesis": ""}))).anomalies == ()
+
+
+def test_faults_written_in_the_plan_count_as_scheduled_though_they_never_started() -> None:
+    planned = [{"at_s": at, "kind": "kill"} for at in range(4)]
+    (few,) = lacks(facts(plan={"faults": planned}), fault(1, "kill"))
+    assert few == "1 faults were confirmed, of 1 that were started; at least 2 must be"
+
+
+def test_hosts_without_links_owe_no_partition() -> None:
+    assert (
+        lacks(facts(plan={"nemesis": "partition,kill", "hosts": "process"}), fault(1, "kill")) == []
+    )
+
+
+def test_traffic_on_one_side_of_the_faults_is_not_enough() -> None:
+    whole = {"fault_id": 1, "kind": "kill", "requested_ns": 0}
+    early = {**whole, "confirmed_ns": 0, "healed_ns": 5 * S}
+    late = {**whole, "confirmed_ns": 5 * S, "healed_ns": 900 * S}
+    for row, when in ((early, "before"), (late, "after")):
+        (gap,) = sentences(traffic.CHECKER, whole_run(ops=busy(100, 100), faults=[row]))
+        assert gap.startswith(f"0 ok ops {when} the faults")

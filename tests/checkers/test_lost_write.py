@@ -165,3 +165,21 @@ def test_a_log_shorter_than_its_broker_said_after_the_last_send_is_not_trusted()
     assert found(CHECKER, agreed).anomalies[0].broken_premises == ()
     before_the_end = group(**rows, replica_states=[state("n3", 1), {**noted, "observed_ns": 0}])
     assert found(CHECKER, before_the_end).anomalies[0].broken_premises == ()
+
+
+def test_the_last_offset_of_a_read_is_not_passed() -> None:
+    on = group(sends=[ack(A, 0)], polls=[read(C, 0)], final_reads=[final_read(1)])
+    assert found(CHECKER, on).anomalies == ()
+
+
+def test_a_node_whose_files_are_damaged_is_not_trusted() -> None:
+    hurt = facts(unreadable_nodes=frozenset({"n3"}))
+    rows = {"sends": [ack(A, 0)], "leadership": LED, "replica_states": [state("n3", 0)]}
+    (anomaly,) = found(CHECKER, group(hurt, **rows)).anomalies
+    assert anomaly.broken_premises == ("readable-final-logs",)
+
+
+def test_unclean_elections_that_were_allowed_and_not_seen_excuse_nothing() -> None:
+    allowed = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    on = group(allowed, sends=[ack(A, 0)], leadership=LED, replica_states=[state("n3", 0)])
+    assert found(CHECKER, on).anomalies[0].excuses == ()

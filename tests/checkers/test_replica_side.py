@@ -131,3 +131,18 @@ def test_an_isr_member_without_a_log_is_a_gap() -> None:
     absent = found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2, 3)]))
     assert absent.gaps == ("the log of log-0-0 on n3, in its ISR, is not there",)
     assert found(log_divergence.CHECKER, group(**rows, leadership=[isr(1, 2)])).gaps == ()
+
+
+def test_an_epoch_or_a_control_mark_alone_is_a_difference() -> None:
+    states = [state("n1", 1, 1), state("n2", 1, 1)]
+    epochs = group(replica_records=[*log("n1", (0, A)), *log("n2", (1, A))], replica_states=states)
+    assert len(found(log_divergence.CHECKER, epochs).anomalies) == 1
+    marked = [{**row, "control": True} for row in log("n2", (0, A))]
+    on = group(replica_records=[*log("n1", (0, A)), *marked], replica_states=states)
+    assert len(found(log_divergence.CHECKER, on).anomalies) == 1
+    assert len(found(two_leaders.CHECKER, on).anomalies) == 1
+
+
+def test_without_a_known_quorum_high_watermark_the_metadata_log_proves_nothing() -> None:
+    on = group(facts(quorum_high_watermark=None), leadership=[elected(1, 4, 8), elected(2, 4, 9)])
+    assert found(two_leaders.CHECKER, on).anomalies == ()

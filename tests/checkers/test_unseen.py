@@ -55,3 +55,11 @@ def test_a_partition_that_did_not_recover_is_not_trusted() -> None:
     on = group(facts(milestones=()), sends=[ack(A, 0)], final_reads=[final_read(1)])
     (anomaly,) = found(UNSEEN_CHECKER, on).anomalies
     assert anomaly.broken_premises == ("recovered",)
+
+
+def test_a_cut_stream_of_polls_makes_unseen_untrusted_and_nothing_excuses_it() -> None:
+    rows = {"sends": [ack(A, 0)], "final_reads": [final_read(1)]}
+    (cut,) = found(UNSEEN_CHECKER, group(facts(cut_streams=True), **rows)).anomalies
+    assert (cut.broken_premises, cut.excuses) == (("whole-record",), ())
+    weak = group(sends=[ack(A, 0, acks="1")], final_reads=[final_read(1)])
+    assert found(UNSEEN_CHECKER, weak).anomalies[0].excuses == ("acks-0-1",)
