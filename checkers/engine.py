@@ -1,16 +1,15 @@
-"""What an engine of the pipeline does, and how it fails."""
+"""What an engine of the pipeline does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from checkers.errors import EngineError
 from checkers.examine import Piece
 from checkers.facts import RunFacts
 from checkers.ingest import Problem, Tables, Unit
 
-
-class EngineError(Exception):
-    """An engine that cannot work here, in one sentence with the remedy."""
+__all__ = ["Engine", "EngineError"]
 
 
 class Engine(Protocol):
