@@ -179,6 +179,10 @@ class Store:
         """
         if not self.root.exists():
             return []
+        if not self.root.is_dir():
+            raise StoreError(
+                f"{self.root} is a file, not a folder; choose another one with --store"
+            )
         try:
             found = [path for path in self.root.glob("*/*") if _is_run(path)]
         except OSError as refused:

@@ -24,7 +24,7 @@ class PlanError(ValueError):
 class Part(BaseModel):
     """Strict base of the plan's parts: an unknown key is an error, not a silent default."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Budgets(Part):
@@ -72,7 +72,7 @@ class Plan(Part):
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
-    time_limit_s: float = Field(default=60, gt=0)
+    time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
     rate: float = Field(default=500, ge=0)
     """Operations a second offered, all processes together; 0: as fast as they can."""
     concurrency: int = Field(default=16, ge=1, le=4096)
@@ -193,11 +193,23 @@ def _sentence(invalid: ValidationError) -> str:
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, Plan.model_fields, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        table, dot, name = key.rpartition(".")
+        near = difflib.get_close_matches(name, _keys_of(table), n=1)
+        meant = f"; did you mean '{table}{dot}{near[0]}'?" if near else ""
         return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
     if key == "system":
         return f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1"
+    if key == "name":
+        return (
+            f"the plan's name cannot be {first['input']!r}: it becomes a folder; letters, digits,"
+            " dot, underscore and hyphen, at most 61, a letter or a digit first"
+        )
     if not key:
         return f"the plan cannot be run: {message}"
-    return f"the plan's {key} cannot be {first['input']!r}: {message}"
+    return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _keys_of(table: str) -> list[str]:
+    """Return the keys of the plan, or of a table in it: `budgets`, `faults.0`."""
+    parts: dict[str, type[Part]] = {"": Plan, "budgets": Budgets, "minimums": Minimums}
+    return list(parts.get(table, PlannedFault).model_fields)
