@@ -6,14 +6,21 @@ from rich.table import Table
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.choose import choose_hosts
+from harness.plans import refuse_impossible
 from nemesis.schedule import deal_schedule
 from results.record.plan import Plan, dump_plan
 
 
 def describe(plan: Plan, console: Console) -> None:
-    """Print the plan, its schedule of faults and what its configuration guarantees."""
+    """Print the plan, its schedule of faults and what its configuration guarantees.
+
+    Raises:
+        PlanError, UserError: What would keep the run from starting on this machine.
+    """
     choice = choose_hosts(plan.hosts)
-    schedule = deal_schedule(plan, can_partition=choice.kind == "namespace")
+    can_partition = choice.kind == "namespace"
+    refuse_impossible(plan, can_partition=can_partition)
+    schedule = deal_schedule(plan, can_partition=can_partition)
     console.print(dump_plan(plan), markup=False, highlight=False)
     console.print(f"hosts: {choice.kind} ({choice.why})", markup=False)
     table = Table(title=f"faults in the main phase, seed {plan.seed}", title_justify="left")
@@ -21,7 +28,7 @@ def describe(plan: Plan, console: Console) -> None:
         table.add_column(column)
     for fault in schedule.faults:
         table.add_row(f"{fault.at_s:.1f} s", fault.kind, fault.target, f"{fault.hold_s:.1f} s")
-    console.print(table)
+    console.print(table if schedule.faults else "no faults in the main phase")
     for sentence in schedule.dropped:
         console.print(sentence, markup=False)
     console.print("what the configuration guarantees:")

@@ -4,8 +4,11 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from nemesis.schedule import deal_schedule
+from cluster.protocol import UserError
+from nemesis.registry import PARTITION
+from nemesis.schedule import deal_schedule, unsupported
 from results.record.plan import Plan, load_plan, plan_from
+from workloads.clients.settings import check_client_settings
 
 COMMENTED_PLAN = """\
 # A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
@@ -35,7 +38,7 @@ payload_bytes = 100
 delivery_timeout_s = 30      # Longer than the longest fault.
 
 # Faults: dealt from the seed ...
-nemesis = ["partition", "kill", "pause"]   # and "stop"
+# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can; and "stop".
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60
@@ -92,3 +95,25 @@ def assemble_plan(
     plan = plan_from(values)
     deal_schedule(plan, can_partition=True)  # Refuses a fault that there is not.
     return plan
+
+
+def refuse_impossible(plan: Plan, *, can_partition: bool) -> None:
+    """Refuse what cannot be done here, before anything is started or shown.
+
+    Raises:
+        PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
+        UserError: A fault was asked for that these hosts cannot inject.
+    """
+    check_client_settings(plan)
+    missing = unsupported(plan, can_partition=can_partition)
+    if missing:
+        raise UserError(missing[0])
+
+
+def as_played(plan: Plan, hosts: str, *, can_partition: bool) -> Plan:
+    """Return the plan that is stored: with the hosts that were chosen, and what they can do.
+
+    So that the stored plan can be run again here as it is, with the same schedule.
+    """
+    families = tuple(each for each in plan.nemesis if can_partition or each != PARTITION)
+    return plan.model_copy(update={"hosts": hosts, "nemesis": families})

@@ -22,10 +22,12 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
 from cluster.protocol import UserError
+from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
-from harness.stage import Ending, StageResult
+from harness.plans import as_played, refuse_impossible
+from harness.stage import Ending, StageResult, noted
 from nemesis.ledger import heal_dead_run
-from nemesis.schedule import deal_schedule, unsupported
+from nemesis.schedule import deal_schedule
 from results.environment import collect_environment
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
@@ -34,11 +36,6 @@ from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
 from results.store import Store
-from workloads.clients.settings import check_client_settings
-
-
-class InternalError(RuntimeError):
-    """A bug of ours ended the run; its verdict was written all the same."""
 
 
 @dataclass(slots=True)
@@ -73,6 +70,8 @@ class Session:
             self._clean_up(paths)
             if result.ending is Ending.USER:
                 raise UserError(result.sentence)
+            if result.ending is Ending.CLUSTER:
+                self._say(f"the run did not come to its end: {result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
             self._say(f"judging ({chosen.name})")
@@ -85,18 +84,15 @@ class Session:
         return verdict
 
     def _prepare(self) -> tuple[Plan, Java]:
-        check_client_settings(self.plan)
         java = find_java()
         choice = choose_hosts(self.plan.hosts)
         can_partition = choice.kind == "namespace"
         self._say(f"hosts: {choice.kind} ({choice.why})")
-        missing = unsupported(self.plan, can_partition=can_partition)
-        if missing:
-            raise UserError(missing[0])
+        refuse_impossible(self.plan, can_partition=can_partition)
         for sentence in deal_schedule(self.plan, can_partition=can_partition).dropped:
             self._say(sentence)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
-        return self.plan.model_copy(update={"hosts": choice.kind.value}), java
+        return as_played(self.plan, choice.kind.value, can_partition=can_partition), java
 
     def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         prefix = enter_prefix() if plan.hosts == "namespace" else []
@@ -120,8 +116,7 @@ class Session:
         if stage.stdin is not None:
             stage.stdin.close()
         if not text:
-            sentence = f"the stage of the run ended by itself (exit status {stage.returncode})"
-            return StageResult(ending=Ending.CLUSTER, sentence=sentence)
+            return _ended_by_itself(stage.returncode, paths, clock)
         values = json.loads(text)
         return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
 
@@ -151,3 +146,11 @@ class _Forwarding:
     def _forward(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
         if self._stage.poll() is None:
             self._stage.send_signal(signal.SIGINT)
+
+
+def _ended_by_itself(status: int, paths: RunPaths, clock: RunClock) -> StageResult:
+    """Note, in the stage's place, that it died before it could say how the run ended."""
+    how = f"signal {-status} ended it" if status < 0 else f"exit status {status}"
+    hint = "; the kernel does that when memory is short" if status == -signal.SIGKILL else ""
+    sentence = f"the process that played the run ended before its time ({how}{hint})"
+    return noted(paths, clock, StageResult(ending=Ending.CLUSTER, sentence=sentence))

@@ -73,10 +73,10 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
         with ExitStack() as undo:
             Life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
-        return _noted(paths, clock, _result_of(failed, paths))
+        return noted(paths, clock, _result_of(failed, paths))
     if interrupts.finish.is_set():
         early = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
-        return _noted(paths, clock, early)
+        return noted(paths, clock, early)
     return StageResult(ending=Ending.PLAYED)
 
 
@@ -94,7 +94,8 @@ def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
             return StageResult(ending=Ending.INTERNAL, sentence=sentence)
 
 
-def _noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
+def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
+    """Note in the milestones that a run ended early, and return how."""
     detail = {"kind": result.ending.value, "sentence": result.sentence}
     failed = Milestone(name="failed", at_ns=clock.now_ns(), detail=detail)
     try:

@@ -11,32 +11,35 @@ import traceback
 import click
 from rich.console import Console
 
-from checkers.engine import EngineError
+from checkers.errors import EngineError
 from cluster.protocol import UserError
-from harness.cli import judging, looking, running, tending
+from harness.cli.lazy import LazyGroup
+from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
-from harness.session import InternalError
+from results.atomic import StoreError
 from results.record.plan import PlanError
-from results.store import StoreError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="logquake")
 def logquake() -> None:
     """Shake a Kafka cluster until something breaks, and show exactly what broke, where and why."""
 
 
-for command in (
-    running.run,
-    running.init,
-    judging.check,
-    judging.report,
-    looking.runs,
-    looking.show,
-    tending.doctor,
-    tending.heal,
-):
-    logquake.add_command(command)
+assert isinstance(logquake, LazyGroup)
+logquake.modules = {
+    "run": "running",
+    "init": "running",
+    "check": "judging",
+    "report": "judging",
+    "runs": "looking",
+    "show": "looking",
+    "doctor": "tending",
+    "heal": "tending",
+}
 
 
 def main() -> None:
@@ -60,6 +63,10 @@ def _code_of(failed: Exception) -> int:
     match failed:
         case click.exceptions.Exit():
             return failed.exit_code
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(failed.format_message(), err=True)
+        case click.UsageError(ctx=click.Context() as context):
+            _complain(f"{failed.format_message().rstrip('.')} (try: {context.command_path} -h)")
         case click.ClickException():
             _complain(failed.format_message())
         case PlanError() | StoreError() | UserError() | EngineError():

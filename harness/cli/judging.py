@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
+from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, judge_stored
 from results.record.terms import VALIDITY_RANK, Judge
@@ -16,16 +17,22 @@ from results.show import print_verdict
 from results.store import Store
 from results.verdict_json import verdict_to_json
 
-STORE = click.option(
-    "--store", type=click.Path(path_type=Path), default=Path("runs"), show_default=True
-)
-
 
 @click.command()
 @click.argument("names", metavar="RUN...", nargs=-1, required=True)
 @STORE
-@click.option("--judge", type=click.Choice([judge.value for judge in Judge]), default=None)
-@click.option("--engine", type=click.Choice(["spark", "local"]), default=None)
+@click.option(
+    "--judge",
+    type=click.Choice([judge.value for judge in Judge]),
+    default=None,
+    help="Another judge than the run's own: contract, strict (nothing is excused), jepsen.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    default=None,
+    help="Who works; default: Spark where there is a Java, local elsewhere.",
+)
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
 def check(
@@ -37,9 +44,10 @@ def check(
     spark_master: str | None,
     as_json: bool,
 ) -> int:
-    """Judge stored runs again: folders, globs, ids, latest, sample:NAME.
+    """Judge stored runs again.
 
-    With --judge another one than the run's own judges, and the stored verdict stays as it is.
+    RUN is a folder, a pattern, an id, latest, or sample:NAME. With --judge the stored verdict stays
+    as it is.
     """
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())
@@ -67,10 +75,10 @@ def check(
 
 
 @click.command()
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest")
 @STORE
 @click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
 def report(*, name: str, store: Path, output: Path | None) -> int:
-    """Write the HTML page of a run again, from its record: no broker, no Java."""
+    """Write the HTML page of a run again."""
     click.echo(write_report(Store(store).find(name), output=output))
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from harness.cli.judging import STORE
+from harness.cli.options import STORE
 from results.show import list_runs, show_run
 from results.store import Store
 
@@ -19,7 +19,7 @@ def runs(*, store: Path) -> int:
 
 
 @click.command()
-@click.argument("name", metavar="RUN", default="latest")
+@click.argument("name", metavar="[RUN]", default="latest")
 @STORE
 def show(*, name: str, store: Path) -> int:
     """One run in the terminal: verdict, witness, faults, checks."""

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from harness.cli.options import STORE
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
@@ -99,7 +100,7 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--idempotence/--no-idempotence", "idempotence", default=None, help="Of producers.")
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
-@click.option("--store", type=click.Path(path_type=Path), default=Path("runs"), show_default=True)
+@STORE
 @click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option(

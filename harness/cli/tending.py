@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from harness.cli.judging import STORE
+from harness.cli.options import STORE
 from harness.doctor import examine_machine, print_findings
 from harness.heal import heal_store
 
@@ -21,7 +21,7 @@ def doctor(*, store: Path) -> int:
 @click.command()
 @STORE
 def heal(*, store: Path) -> int:
-    """Undo whatever dead runs left behind: processes, namespaces, cuts, locks."""
+    """Undo whatever dead runs left behind on this machine."""
     for sentence in heal_store(store) or ["nothing to heal"]:
         click.echo(sentence)
     return 0

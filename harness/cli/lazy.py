@@ -1,0 +1,30 @@
+"""A group of commands that imports a command's module when it is asked for.
+
+`show` needs neither the plots nor the checkers, and should not wait a second for them.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Commands by the module of `harness.cli` that they live in; a function has its command's name.
+
+    Set `modules` before use: `{"show": "looking"}`.
+    """
+
+    modules: Mapping[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands' names."""
+        return sorted(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import a command; None if there is none of that name."""
+        if cmd_name not in self.modules:
+            return None
+        command = getattr(import_module(f"harness.cli.{self.modules[cmd_name]}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command

@@ -1,0 +1,192 @@
+"""The command line without a broker: codes, sentences, and what a command may not import."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from checkers.errors import EngineError
+from cluster.protocol import UserError
+from harness import cli
+from harness.cli import exit_code
+from harness.errors import InternalError
+from results.atomic import StoreError
+from results.record.paths import RunPaths
+from results.record.plan import PlanError, dump_plan, plan_from
+
+SHORT = ("--time-limit", "30", "--dry-run", "--hosts", "process")
+
+
+@pytest.fixture(name="here", autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def stored_run(store: Path) -> RunPaths:
+    """Make a run that died before its brokers started: all that there is of it is its plan."""
+    paths = RunPaths(store / "log" / "20261121T104500Z-7")
+    for folder in (paths.live, paths.statistics, paths.nodes):
+        folder.mkdir(parents=True)
+    paths.plan.write_text(dump_plan(plan_from({"seed": 7})), encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bogus"], "No such command 'bogus' (try: logquake -h)"),
+        (["run", "--bogus"], "(try: logquake run -h)"),
+        (["run", "--seed", "x"], "'x' is not a valid integer"),
+        (["run", "--set", "=x"], "--set takes KEY=VALUE"),
+        (["run", "--name", "../up", *SHORT], "the plan's name cannot be '../up'"),
+        (["run", "--time-limit", "inf", "--dry-run"], "the plan's time_limit_s cannot be inf"),
+        (["run", "--rate", "nan", "--dry-run"], "the plan's rate cannot be nan"),
+        (["run", "--nemesis", "kil", *SHORT], "'kil' is none of partition, kill, stop, pause"),
+        (["run", "--nemesis", "partition", *SHORT], "needs hosts that can cut the network"),
+        (["run", "--client", "acks=1", *SHORT], "the plan's client.acks cannot be set"),
+        (["run", "--client", "no.such=1", *SHORT], "no.such"),
+        (["run", "no-plan.toml"], "no-plan.toml cannot be read"),
+        (["show", "nonsense"], "there is no run 'nonsense'"),
+        (["check"], "Missing argument"),
+        (["check", "--engine", "local", "x*"], "no run matches 'x*'"),
+        (["show", "sample:nonsense"], "there is no sample"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_the_user_can_mend_is_one_sentence_and_254(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(words) == 254
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert shown.err.startswith("logquake: ")
+    assert shown.err.count("\n") == 1
+
+
+def test_a_misspelt_key_is_answered_with_its_neighbour(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "plan.toml").write_text("[budgets]\nirs_s = 3\n", encoding="utf-8")
+    assert exit_code(["run", "plan.toml"]) == 254
+    assert "did you mean 'budgets.isr_s'" in capsys.readouterr().err
+
+
+def test_a_store_that_is_a_file_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "file").touch()
+    for command in ("runs", "show", "heal"):
+        assert exit_code([command, "--store", "file"]) == 254, command
+        assert "file is a file, not a folder" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code([]) == 254
+    assert capsys.readouterr().err.startswith("Usage: logquake")
+
+
+def test_help_names_every_command_and_describes_every_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_code(["-h"]) == 0
+    shown = capsys.readouterr().out
+    assert "..." not in shown.partition("Commands:")[2]
+    context = click.Context(cli.logquake)
+    for name in cli.logquake.list_commands(context):
+        command = cli.logquake.get_command(context, name)
+        assert command is not None
+        assert f"  {name} " in shown
+        bare = [
+            each.name for each in command.params if isinstance(each, click.Option) and not each.help
+        ]
+        assert not bare, name
+
+
+@pytest.mark.parametrize(
+    ("failed", "code"),
+    [
+        (PlanError("p"), 254),
+        (UserError("u"), 254),
+        (StoreError("s"), 254),
+        (EngineError("e"), 254),
+        (PermissionError(13, "no", "/root/x"), 254),
+        (OSError(28, "full"), 254),
+        (InternalError("i"), 255),
+        (ZeroDivisionError("z"), 255),
+        (KeyboardInterrupt(), 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_end_of_a_command_has_its_code(
+    failed: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    def broken() -> None:
+        raise failed
+
+    monkeypatch.setattr(cli, "logquake", broken)
+    assert exit_code([]) == code
+
+
+def test_init_writes_a_plan_that_runs_and_never_overwrites(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["init"]) == 0
+    assert exit_code(["run", "plan.toml", "--dry-run", "--hosts", "process"]) == 0
+    (here / "plan.toml").write_text("mine", encoding="utf-8")
+    assert exit_code(["init"]) == 254
+    assert (here / "plan.toml").read_text(encoding="utf-8") == "mine"
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["run", "--seed", "3", "--nemesis", "kill", *SHORT]) == 0
+    first = capsys.readouterr().out
+    assert "faults in the main phase, seed 3" in first
+    assert "what the configuration guarantees:" in first
+    assert exit_code(["run", "--seed", "3", "--nemesis", "kill", *SHORT]) == 0
+    assert capsys.readouterr().out == first
+    assert not list(here.iterdir())
+    assert exit_code(["run", "--nemesis", "", *SHORT]) == 0
+    assert "no faults in the main phase" in capsys.readouterr().out
+
+
+def test_check_of_a_run_that_died_is_unknown_and_the_same_again(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = stored_run(here / "runs")
+    assert exit_code(["check", "latest", "--engine", "local", "--json"]) == 2
+    verdict = json.loads(capsys.readouterr().out)[0]
+    assert verdict["valid"] == "unknown"
+    first = paths.verdict.read_bytes()
+    assert exit_code(["check", "latest", "--engine", "local"]) == 2
+    assert paths.verdict.read_bytes() == first
+    assert exit_code(["check", "latest", "--engine", "local", "--judge", "strict"]) == 2
+    assert paths.verdict.read_bytes() == first
+
+
+def test_show_imports_nothing_heavy_and_report_and_check_need_no_spark(here: Path) -> None:
+    stored_run(here / "runs")
+    environment = {**os.environ, "PATH": "/nonexistent"}
+    environment.pop("JAVA_HOME", None)
+    for words, never in (
+        (["show"], {"pyspark", "matplotlib", "confluent_kafka", "networkx", "kio"}),
+        (["report"], {"pyspark", "confluent_kafka", "networkx", "kio"}),
+        (["check", "latest", "--engine", "local"], {"pyspark", "confluent_kafka"}),
+    ):
+        program = (
+            "import sys; from harness.cli import exit_code; code = exit_code(sys.argv[1:])\n"
+            f"print(code, sorted({never!r} & set(sys.modules)), file=sys.stderr)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            capture_output=True, text=True, check=True, env=environment,
+        )  # fmt: skip
+        code = 2 if words[0] == "check" else 0
+        assert done.stderr.splitlines()[-1] == f"{code} []", words

@@ -1,0 +1,136 @@
+"""The controller's small parts: interrupts, the end of the stage, heal of a store, the doctor."""
+
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cluster.hosts.ledger import mark
+from harness.doctor import examine_machine, print_findings
+from harness.heal import heal_store
+from harness.interrupt import Interrupts
+from harness.judgement import choose_engine
+from harness.plans import as_played, refuse_impossible
+from harness.session import Session
+from harness.stage import Ending
+from nemesis.schedule import deal_schedule
+from results.record.clock import RunClock
+from results.record.milestones import load_milestones
+from results.record.plan import dump_plan, plan_from
+from results.store import Store
+
+
+def test_the_first_interrupt_ends_the_main_phase_and_the_second_everything() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM,
+                                                              signal.SIGHUP)}  # fmt: skip
+    interrupts = Interrupts()
+    interrupts.listen()
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupts.finish.is_set()
+        assert not interrupts.abandon.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.abandon.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_process_that_watches_its_parent_dies_with_it() -> None:
+    program = (
+        "import threading; from harness.interrupt import die_with_parent;"
+        "die_with_parent(); print('up', flush=True); threading.Event().wait()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout.readline() == b"up\n"
+    child.stdin.close()
+    assert child.wait(timeout=60) == -signal.SIGKILL
+    child.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("#!/bin/sh\nexit 3\n", "exit status 3"),
+        ("#!/bin/sh\nkill -9 $$\n", "signal 9 ended it; the kernel does that when memory is short"),
+    ],
+    ids=["exit", "kill"],
+)
+def test_a_stage_that_died_is_told_and_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    stage = tmp_path / "stage"
+    stage.write_text(program, encoding="ascii")
+    stage.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stage))
+    plan = plan_from({"hosts": "process"})
+    with Store(tmp_path / "runs").create("log", 1) as paths:
+        session = Session(plan, tmp_path / "runs", Console(quiet=True))
+        result = session._play(plan, paths, RunClock.starting_now())
+    assert result.ending is Ending.CLUSTER
+    assert said in result.sentence
+    noted = load_milestones(paths.milestones)[-1]
+    assert noted.name == "failed"
+    assert noted.detail["sentence"] == result.sentence
+
+
+def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    assert heal_store(store.root) == []
+    with store.create("log", 1) as paths:
+        assert heal_store(store.root) == [f"{paths.run_id} is still under way: left alone"]
+    assert heal_store(store.root) == []
+
+
+def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs").create("log", 1) as paths:
+        pass
+    orphan = subprocess.Popen(
+        ["sleep", "600"], env={**os.environ, **mark(paths.processes)}, start_new_session=True
+    )
+    try:
+        healed = heal_store(tmp_path / "runs")
+        assert orphan.wait(timeout=30) < 0
+        assert healed
+        assert all(sentence.startswith(f"{paths.run_id}: ") for sentence in healed)
+        assert heal_store(tmp_path / "runs") == []
+    finally:
+        orphan.kill()
+
+
+def test_the_doctor_has_a_remedy_for_whatever_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    findings = examine_machine(tmp_path / "runs")
+    assert any(each.what == "Kafka at hand" and not each.works for each in findings)
+    console = Console(record=True, width=200, quiet=False, file=(tmp_path / "out").open("w"))
+    print_findings(findings, console)
+    shown = console.export_text()
+    console.file.close()
+    for each in findings:
+        assert each.what in shown
+        assert each.works or each.remedy.split()[0] in shown, each.what
+
+
+def test_the_local_engine_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert choose_engine("local", None).name == "local"
+
+
+def test_the_stored_plan_of_hosts_without_partitions_runs_again_with_the_same_schedule() -> None:
+    plan = plan_from({"seed": 5})
+    stored = plan_from(tomllib.loads(dump_plan(as_played(plan, "process", can_partition=False))))
+    refuse_impossible(stored, can_partition=False)
+    again = deal_schedule(stored, can_partition=False)
+    assert again.faults == deal_schedule(plan, can_partition=False).faults
+    assert not again.dropped
