@@ -34,7 +34,7 @@ logquake.modules = {
     "run": "running",
     "init": "running",
     "check": "judging",
-    "report": "judging",
+    "report": "reporting",
     "runs": "looking",
     "show": "looking",
     "doctor": "tending",
@@ -72,7 +72,8 @@ def _code_of(failed: Exception) -> int:
         case PlanError() | StoreError() | UserError() | EngineError():
             _complain(str(failed))
         case PermissionError():
-            _complain(f"no permission for {failed.filename}: name another place, or ask its owner")
+            what = failed.filename or str(failed)  # Not every library tells the file apart.
+            _complain(f"no permission for {what}: name another place, or ask its owner")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             _complain("the disk is full: free some room, or name another with --store")
         case InternalError():

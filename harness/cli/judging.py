@@ -1,4 +1,4 @@
-"""`logquake check` and `logquake report`: judge and show what is stored."""
+"""`logquake check`: judge what is stored."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,6 @@ from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, judge_stored
 from results.record.terms import VALIDITY_RANK, Judge
-from results.report import write_report
 from results.samples import copy_sample, is_sample
 from results.show import print_verdict
 from results.store import Store
@@ -72,13 +71,3 @@ def check(
             print_verdict(verdict, console)
     worst = max((each.valid for each in verdicts), key=VALIDITY_RANK.__getitem__, default=None)
     return UNKNOWN if worst is None else BY_VALIDITY[worst]
-
-
-@click.command()
-@click.argument("name", metavar="[RUN]", default="latest")
-@STORE
-@click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
-def report(*, name: str, store: Path, output: Path | None) -> int:
-    """Write the HTML page of a run again."""
-    click.echo(write_report(Store(store).find(name), output=output))
-    return 0

@@ -132,6 +132,18 @@ def test_every_end_of_a_command_has_its_code(
     assert exit_code([]) == code
 
 
+def test_a_refusal_without_a_file_still_says_what_was_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def broken() -> None:
+        raise PermissionError("cannot open '/x/y.parquet'")
+
+    monkeypatch.setattr(cli, "logquake", broken)
+    assert exit_code([]) == 254
+    assert "cannot open '/x/y.parquet'" in capsys.readouterr().err
+
+
 def test_init_writes_a_plan_that_runs_and_never_overwrites(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,8 +185,10 @@ def test_check_of_a_run_that_died_is_unknown_and_the_same_again(
 
 def test_show_imports_nothing_heavy_and_report_and_check_need_no_spark(here: Path) -> None:
     stored_run(here / "runs")
-    environment = {**os.environ, "PATH": "/nonexistent"}
-    environment.pop("JAVA_HOME", None)
+    (here / "file").touch()  # A home where nothing can be written, whoever asks.
+    environment = {**os.environ, "PATH": "/nonexistent", "HOME": str(here / "file")}
+    for name in ("JAVA_HOME", "MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
     for words, never in (
         (["show"], {"pyspark", "matplotlib", "confluent_kafka", "networkx", "kio"}),
         (["report"], {"pyspark", "confluent_kafka", "networkx", "kio"}),
@@ -189,4 +203,4 @@ def test_show_imports_nothing_heavy_and_report_and_check_need_no_spark(here: Pat
             capture_output=True, text=True, check=True, env=environment,
         )  # fmt: skip
         code = 2 if words[0] == "check" else 0
-        assert done.stderr.splitlines()[-1] == f"{code} []", words
+        assert done.stderr == f"{code} []\n", words
