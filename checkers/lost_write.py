@@ -152,8 +152,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     }
     sentence = "; ".join(
         [
-            _first_clause(group, loss, then.text if then else None),
-            _where(group, loss, found_on, collected=bool(logs)),
+            f"{_first_clause(group, loss, then.text if then else None)},"
+            f" {_where(group, loss, found_on, collected=bool(logs))}",
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
             *(cut.text(loss.offset) for cut in cuts[:2]),
         ]
