@@ -150,10 +150,10 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "found_on": found_on,
         "truncations": [cut.text(loss.offset) for cut in cuts],
     }
+    subject = _first_clause(group, loss, then.text if then else None)
     sentence = "; ".join(
         [
-            f"{_first_clause(group, loss, then.text if then else None)},"
-            f" {_where(group, loss, found_on, collected=bool(logs))}",
+            f"{subject}, {_where(group, loss, found_on, collected=bool(logs))}",
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
             *(cut.text(loss.offset) for cut in cuts[:2]),
         ]
