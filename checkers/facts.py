@@ -24,6 +24,7 @@ class RunFacts:
         reservations: Ranges of values (from, to; exclusive) that workers announced before use.
         quorum_high_watermark: The metadata log's highest known high watermark, None if unknown.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
+        plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
         unreadable_nodes: Nodes of whose files something could not be read.
     """
@@ -37,6 +38,7 @@ class RunFacts:
     quorum_high_watermark: int | None = None
     problems: tuple[str, ...] = ()
     cut_streams: bool = False
+    plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
 
     def milestone(self, name: str) -> Milestone | None:

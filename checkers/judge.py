@@ -47,6 +47,7 @@ _PREMISE_SENTENCES = {
     Premise.WELL_FORMED.value: "the history is malformed",
     Premise.WHOLE_RECORD.value: "a stream of the record is cut, so that rows may be missing",
     Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
+    Premise.KNOWN_PLAN.value: "the run's plan could not be read, so nobody knows what was promised",
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 
@@ -87,7 +88,15 @@ def weigh(
         for group in results.values()
         for each in group
     )
-    tallies = _tallies(results, judge, malformed=malformed)
+    broken = frozenset(
+        premise
+        for premise, fails in (
+            (Premise.WELL_FORMED, malformed),
+            (Premise.KNOWN_PLAN, not facts.plan_known),
+        )
+        if fails
+    )
+    tallies = _tallies(results, judge, broken)
     checked = _checked(facts, results)
     doubts = (
         *facts.problems,
@@ -126,7 +135,7 @@ def allowed(name: str, excuses: Iterable[str], judge: Judge) -> str | None:
 
 
 def _tallies(
-    results: Mapping[Place, Sequence[CheckResult]], judge: Judge, *, malformed: bool
+    results: Mapping[Place, Sequence[CheckResult]], judge: Judge, broken: frozenset[Premise]
 ) -> dict[str, _Tally]:
     tallies: dict[str, _Tally] = {}
     for place in sorted(results):
@@ -134,8 +143,8 @@ def _tallies(
             if result.anomalies:
                 checker = _checker(result.name)
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
-                failed = malformed and Premise.WELL_FORMED in checker.premises
-                _add(tally, result, judge, (Premise.WELL_FORMED.value,) if failed else ())
+                needed = {*checker.premises, Premise.KNOWN_PLAN}
+                _add(tally, result, judge, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
         tally.examples.sort(key=lambda each: (each.topic, each.partition, each.offset))
     return tallies

@@ -27,6 +27,7 @@ class Premise(StrEnum):
     WHOLE_RECORD = "whole-record"
     READABLE_LOGS = "readable-final-logs"
     RECOVERED = "recovered"
+    KNOWN_PLAN = "known-plan"
 
 
 class Excuse(StrEnum):

@@ -120,6 +120,7 @@ def load_facts(root: Path) -> RunFacts:
         run_id=paths.run_id,
         recorded_id=recorded_id,
         plan=plan,
+        plan_known=not plan_problems,
         topics=tuple(topics),
         milestones=tuple(milestones),
         reservations=_ranges(reservations),

@@ -13,7 +13,7 @@ from harness.judgement import choose_engine, judge_stored
 from results.record.terms import VALIDITY_RANK, Judge
 from results.samples import copy_sample, is_sample
 from results.show import print_verdict
-from results.store import Store
+from results.store import Store, StoreError, is_alive
 from results.verdict_json import verdict_to_json
 
 
@@ -50,6 +50,9 @@ def check(
     """
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())
+    for run in runs:
+        if is_alive(run):
+            raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
     chosen = choose_engine(engine, spark_master)
     console = Console(stderr=as_json, soft_wrap=True)
     if chosen.why:

@@ -57,6 +57,13 @@ def test_a_trusted_safety_anomaly_is_invalid_and_an_untrusted_one_unknown() -> N
     assert "lost-write cannot be trusted" in doubtful.unknown_because[0]
 
 
+def test_without_the_runs_own_plan_nothing_can_be_invalid() -> None:
+    lost = verdict(found("lost-write"), about=facts(plan=PLAN, plan_known=False))
+    assert lost.valid is Validity.UNKNOWN
+    assert lost.anomalies["lost-write"].trusted == 0
+    assert any("plan could not be read" in reason for reason in lost.unknown_because)
+
+
 def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() -> None:
     weak = found("lost-write", excuses=("acks-0-1",))
     allowed = verdict(weak)
