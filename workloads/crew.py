@@ -9,6 +9,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from results.record.clock import RunClock
 from results.record.terms import F, Outcome, Phase
@@ -180,7 +181,7 @@ class Crew:
             thread.positions.clear()
             thread.rest_until_ns = self._clock.now_ns() + REST_NS
         self._end(thread, op_id, F.POLL, outcome=outcome, error=batch.error)
-        return bool(batch.offsets)
+        return len(batch.offsets) > 0
 
     def _assign(self, thread: _Thread, op_id: int, op: Assign) -> None:
         error = thread.reader.assign(op.starts)
@@ -215,9 +216,11 @@ _F = {Send: F.SEND, Poll: F.POLL, Assign: F.ASSIGN, Crash: F.CRASH}
 
 def next_positions(batch: Batch) -> dict[Key, int]:
     """Return the offset after the last record of each partition in a batch."""
-    keys = zip(batch.topics, batch.partitions, strict=True)
-    last = dict(zip(keys, batch.offsets, strict=True))
-    return {key: offset + 1 for key, offset in last.items()}
+    ends = accumulate(length for _, length in batch.spans)
+    return {
+        key: int(batch.offsets[end - 1]) + 1
+        for (key, _), end in zip(batch.spans, ends, strict=True)
+    }
 
 
 class _Graveyard:

@@ -121,7 +121,7 @@ class FinalReader:
         self._recorder.polled(op_id, batch)
         self._end(reader, op_id, batch.error)
         self._advance(reader, batch)
-        return bool(batch.offsets)
+        return len(batch.offsets) > 0
 
     def _assign(self, reader: _Reader) -> bool:
         """Give a process its consumer; a later process reads on where the one before it was."""

@@ -12,6 +12,8 @@ from results.record.terms import OUTCOME_RANK, Outcome, Phase
 Key = tuple[str, int]
 """A topic and a partition of it."""
 Values = NDArray[np.int64]
+Column = NDArray[np.int64] | NDArray[np.int32] | Sequence[int | None]
+"""An array where every record has a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +119,21 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one poll returned, as columns of equal length.
+    """What one poll returned: columns of equal length, in the order of the records.
 
     Attributes:
-        topics: The topic of each record.
-        partitions: Its partition.
-        offsets: Its offset.
+        spans: Partitions, each with how many records of it follow one another.
+        offsets: The offset of each record.
         values: Its value; None where the payload is too short to hold one.
         leader_epochs: The epoch of its batch; None where the broker did not say.
         ends: Partitions whose end was reached, with the end (only if asked for).
         error: Why the poll did not end well, None if it did.
     """
 
-    topics: Sequence[str]
-    partitions: Sequence[int]
-    offsets: Sequence[int]
-    values: Sequence[int | None]
-    leader_epochs: Sequence[int | None]
+    spans: Sequence[tuple[Key, int]]
+    offsets: Values
+    values: Column
+    leader_epochs: Column
     ends: dict[Key, int]
     error: str | None
 

@@ -1,11 +1,10 @@
 """What a worker's clients did, as rows of the live streams.
 
-Small ops are buffered as rows. The columns of large ones are gathered as arrays and written
-together at the next flush, so that a message costs no Python of its own.
+Small ops are buffered as rows. The columns of large ones are gathered as they are, and made into
+one Arrow batch at the next flush, so that a message costs no Python of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from results.record.tables import LIVE
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.pacing import ArrivalCount
-from workloads.protocol import Batch, Key, Reservation, Send, SendResult
+from workloads.protocol import Batch, Column, Key, Reservation, Send, SendResult
 
 STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
@@ -34,21 +33,24 @@ class _Stream:
     def __init__(self, folder: Path, table: str, writer: str) -> None:
         self._writer = StreamWriter(folder, table, writer)
         self._schema = LIVE[table]
-        self._batches: list[pa.RecordBatch] = []
+        self._pieces: list[tuple[int, Mapping[str, object]]] = []
         self.append = self._writer.append
 
     def columns(self, length: int, columns: Mapping[str, object]) -> None:
-        """Gather columns of equal length; single words stand for a column of them."""
-        arrays = [_array(columns.get(field.name), field.type, length) for field in self._schema]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        """Gather columns of equal length; a single word or number stands for a column of it."""
+        self._pieces.append((length, columns))
 
     def flush(self) -> None:
         """Write what was gathered."""
-        if self._batches:
-            table = pa.Table.from_batches(self._batches).combine_chunks()
-            self._batches.clear()
-            for batch in table.to_batches():
-                self._writer.append_batch(batch)
+        if self._pieces:
+            lengths = [length for length, _ in self._pieces]
+            arrays = [
+                _joined([columns.get(field.name) for _, columns in self._pieces], lengths,
+                        field.type)
+                for field in self._schema
+            ]  # fmt: skip
+            self._pieces.clear()
+            self._writer.append_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._writer.flush()
 
     def close(self) -> None:
@@ -57,18 +59,34 @@ class _Stream:
         self._writer.close()
 
 
-def _array(column: Any, kind: pa.DataType, length: int) -> Any:  # noqa: ANN401 - see below
-    """Return a column as an Arrow array; the stubs of pyarrow know no array of a type met here."""
-    if isinstance(column, int):
-        return pa.array(np.full(length, column), kind)
-    if column is None or isinstance(column, str):
-        return _repeated(column, kind, length)
-    return column if isinstance(column, pa.Array) else pa.array(column, kind)
+def _joined(pieces: list[Any], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - see below
+    """Return a column of all pieces; the stubs of pyarrow know no array of a type met here."""
+    if all(isinstance(piece, np.ndarray) for piece in pieces):
+        return pa.array(np.concatenate(pieces), kind)
+    if any(isinstance(piece, Sequence | np.ndarray) and not isinstance(piece, str)
+           for piece in pieces):  # fmt: skip
+        parts = [
+            pa.array([piece] * length if _single(piece) else piece, kind)
+            for piece, length in zip(pieces, lengths, strict=True)
+        ]
+        return pa.concat_arrays(parts)
+    return _repeated(pieces, lengths, kind)
 
 
-@lru_cache(maxsize=1024)
-def _repeated(word: str | None, kind: pa.DataType, length: int) -> Any:  # noqa: ANN401 - as above
-    return pa.repeat(cast("Any", pa.scalar(word, kind)), length)
+def _single(piece: object) -> bool:
+    return piece is None or isinstance(piece, str | int)
+
+
+def _repeated(words: list[str | int | None], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - as above
+    """Return each word as often as its length says."""
+    if len(set(words)) == 1:
+        return pa.repeat(cast("Any", pa.scalar(words[0], kind)), sum(lengths))
+    places = np.repeat(np.arange(len(words)), lengths)
+    return pa.array(words, kind).take(places)
+
+
+def _listed(column: Column) -> Sequence[int | None]:
+    return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 class Recorder:
@@ -144,33 +162,45 @@ class Recorder:
                 stream.append((op_id, mop, known, outcome.value, acked, error))
             return
         unknown = (result.offsets < 0) | (not acknowledging)
+        offsets = (
+            pa.array(result.offsets, pa.int64(), mask=unknown).to_pylist()
+            if unknown.any()
+            else result.offsets
+        )
         stream.columns(length, {
             "op_id": op_id, "mop": np.arange(length),
-            "offset": pa.array(result.offsets, pa.int64(), mask=unknown),
+            "offset": offsets,
             "outcome": outcomes if result.outcomes else Outcome.OK.value,
             "acked": np.array([acknowledging and each is Outcome.OK for each in outcomes])
-            if result.outcomes else np.full(length, acknowledging),
+            if result.outcomes else acknowledging,
             "error": result.errors,
         })  # fmt: skip
 
     def polled(self, op_id: int, batch: Batch) -> None:
         """Record what a poll returned."""
-        stream, length = self._streams["polled"], len(batch.offsets)
-        if length <= _ROWS_UP_TO:
-            topic_ids = [self._topic_ids.get(topic) for topic in batch.topics]
-            columns = (batch.topics, topic_ids, batch.partitions, batch.offsets, batch.values,
-                       batch.leader_epochs)  # fmt: skip
-            for pos, row in enumerate(zip(*columns, strict=True)):
-                stream.append((op_id, 0, pos, *row, ISOLATION))
+        start = 0
+        for (topic, partition), length in batch.spans:
+            end = start + length
+            place = (topic, self._topic_ids.get(topic), partition)
+            self._span(op_id, place, batch, start=start, end=end)
+            start = end
+
+    def _span(
+        self, op_id: int, place: tuple[str, str | None, int], batch: Batch, *, start: int, end: int
+    ) -> None:
+        stream, part = self._streams["polled"], slice(start, end)
+        offsets, values = batch.offsets[part], batch.values[part]
+        epochs = batch.leader_epochs[part]
+        if end - start <= _ROWS_UP_TO:
+            rows = zip(_listed(offsets), _listed(values), _listed(epochs), strict=True)
+            for pos, row in enumerate(rows, start):
+                stream.append((op_id, 0, pos, *place, *row, ISOLATION))
             return
-        topics = pa.array(batch.topics, pa.string())
-        coded = topics.dictionary_encode()
-        names = [self._topic_ids.get(str(topic)) for topic in coded.dictionary.to_pylist()]
-        stream.columns(length, {
-            "op_id": op_id, "mop": 0, "pos": np.arange(length), "topic": topics,
-            "topic_id": pa.array(names, pa.string()).take(coded.indices),
-            "partition": batch.partitions, "offset": batch.offsets,
-            "value": batch.values, "leader_epoch": batch.leader_epochs, "isolation": ISOLATION,
+        topic, topic_id, partition = place
+        stream.columns(end - start, {
+            "op_id": op_id, "mop": 0, "pos": np.arange(start, end), "topic": topic,
+            "topic_id": topic_id, "partition": partition, "offset": offsets, "value": values,
+            "leader_epoch": epochs, "isolation": ISOLATION,
         })  # fmt: skip
 
     def assigned(

@@ -21,7 +21,7 @@ from workloads.recorder import Recorder
 
 TOPICS = [CreatedTopic(topic="log-0", topic_id="id-0", partitions=1)]
 EMPTY = Batch(
-    topics=[], partitions=[], offsets=[], values=[], leader_epochs=[], ends={}, error=None
+    spans=[], offsets=np.empty(0, np.int64), values=[], leader_epochs=[], ends={}, error=None
 )
 
 

@@ -1,6 +1,7 @@
 """The consumer of one process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from results.record.plan import Plan
 from results.record.values import VALUE_BYTES, decode_payload
 from workloads.clients.failures import error_name
 from workloads.clients.settings import consumer_settings
-from workloads.protocol import Batch, Key
+from workloads.protocol import Batch, Column, Key
 
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
 
@@ -70,13 +71,13 @@ class ProcessConsumer:
 
 
 def _batch(records: Sequence[Message], ends: Sequence[Message], error: str | None) -> Batch:
+    # Whole columns by map: no Python of our own runs for each record.
+    offsets = cast("Iterator[int]", map(Message.offset, records))
     return Batch(
-        # Whole columns by map: no Python of our own runs for each record.
-        topics=cast("list[str]", list(map(Message.topic, records))),
-        partitions=cast("list[int]", list(map(Message.partition, records))),
-        offsets=cast("list[int]", list(map(Message.offset, records))),
+        spans=_spans(records),
+        offsets=np.fromiter(offsets, np.int64, len(records)),
         values=_values(cast("list[bytes | None]", list(map(Message.value, records)))),
-        leader_epochs=list(map(Message.leader_epoch, records)),
+        leader_epochs=_leader_epochs(records),
         ends={
             (str(end.topic()), int(end.partition() or 0)): int(end.offset() or 0) for end in ends
         },
@@ -84,16 +85,40 @@ def _batch(records: Sequence[Message], ends: Sequence[Message], error: str | Non
     )
 
 
-def _values(payloads: Sequence[bytes | None]) -> Sequence[int | None]:
+def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
+    """Return the partitions in the records' order, each with the number of its records there."""
+    if not records:
+        return []
+    topics = cast("list[str]", list(map(Message.topic, records)))
+    numbers = cast("Iterator[int]", map(Message.partition, records))
+    partitions = np.fromiter(numbers, np.int32, len(records))
+    changes = np.diff(partitions) != 0
+    if topics.count(topics[0]) < len(topics):
+        codes = {topic: code for code, topic in enumerate(set(topics))}
+        changes |= np.diff(np.fromiter(map(codes.__getitem__, topics), np.int64)) != 0
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist()]
+    return [
+        ((topics[start], int(partitions[start])), end - start)
+        for start, end in pairwise([*starts, len(records)])
+    ]
+
+
+def _leader_epochs(records: Sequence[Message]) -> Column:
+    epochs = list(map(Message.leader_epoch, records))
+    return epochs if None in epochs else np.array(epochs, np.int32)
+
+
+def _values(payloads: Sequence[bytes | None]) -> Column:
     """Return the value at the head of each payload, all at once where they are alike."""
-    present = [payload for payload in payloads if payload is not None]
-    sizes = set(map(len, present))
-    if len(present) != len(payloads) or len(sizes) != 1 or min(sizes) < VALUE_BYTES:
+    try:
+        sizes = set(map(len, cast("Sequence[bytes]", payloads)))
+    except TypeError:  # One of them is None.
+        sizes = set()
+    if len(sizes) != 1 or min(sizes) < VALUE_BYTES:
         return [_signed(decode_payload(payload)) for payload in payloads]
-    (size_bytes,) = sizes
-    heads = np.frombuffer(b"".join(present), dtype=np.uint8).reshape(len(payloads), size_bytes)
-    values: list[int | None] = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().tolist()
-    return values
+    joined = b"".join(cast("Sequence[bytes]", payloads))
+    heads = np.frombuffer(joined, dtype=np.uint8).reshape(len(payloads), -1)
+    return heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
 
 
 def _signed(value: int | None) -> int | None:

@@ -38,10 +38,10 @@ class SharedProducer:
         """Hand the op's messages to librdkafka; those that it refuses get their outcome here."""
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
-        produce = self._handle.produce
+        produce, report = self._handle.produce, flight.report
         for index, payload in enumerate(_payloads(op.values, self._payload_bytes)):
             try:
-                produce(topic, payload, None, partition, flight.report)
+                produce(topic, payload, None, partition, report)
             except BufferError:
                 full = KafkaError._QUEUE_FULL  # noqa: SLF001 - a public constant that begins so
                 flight.refuse(index, Outcome.FAIL, f"_QUEUE_FULL: {DEFINITE[full]}")
@@ -91,7 +91,8 @@ class SharedProducer:
 class _Flight:
     """The messages of one op between `produce` and their reports."""
 
-    __slots__ = ("_done", "_messages", "_refused", "_retries", "_values")
+    __slots__ = ("_done", "_due", "_failed", "_offsets", "_payloads", "_refused", "_retries",
+                 "_values")  # fmt: skip
 
     def __init__(
         self, values: Values, done: Callable[[SendResult], None], *, retries: int | None
@@ -99,57 +100,65 @@ class _Flight:
         self._values = values
         self._done = done
         self._retries = retries
-        self._messages: list[Message] = []
+        self._due = len(values)
+        self._payloads: list[bytes | None] = []
+        self._offsets: list[int | None] = []
+        self._failed: list[tuple[int, KafkaError]] = []
         self._refused: dict[int, tuple[Outcome, str]] = {}
 
-    def report(self, _error: KafkaError | None, message: Message) -> None:
-        """Take a delivery report: the one piece of Python that runs for each message."""
-        messages = self._messages
-        messages.append(message)
-        if len(messages) + len(self._refused) == len(self._values):
+    def report(self, error: KafkaError | None, message: Message) -> None:
+        """Take a delivery report: the one piece of Python that runs for each message.
+
+        The message itself is not kept: the next one then uses the same, warm memory.
+        """
+        payloads = self._payloads
+        if error is not None:
+            self._failed.append((len(payloads), error))
+        payloads.append(message.value())
+        self._offsets.append(message.offset())
+        if len(payloads) == self._due:
             self._done(self._result())
 
     def refuse(self, index: int, outcome: Outcome, error: str) -> None:
         """Note a message that librdkafka did not take."""
         self._refused[index] = (outcome, error)
+        self._due -= 1
 
     def settle(self) -> None:
         """End the op at once if no message is under way (reports come from `serve` only)."""
-        if len(self._refused) == len(self._values):
+        if self._due == 0:
             self._done(self._result())
 
     def _result(self) -> SendResult:
-        errors = list(map(Message.error, self._messages))
         offsets = np.full(len(self._values), -1, dtype=np.int64)
         indices = self._indices()
-        offsets[indices] = _offsets(self._messages)
-        # Never by ==: to compare a KafkaError with None leaves an exception set (tried on 2.16.1).
-        if not self._refused and not any(errors):
+        offsets[indices] = _known(self._offsets)
+        if not self._refused and not self._failed:
             return SendResult(offsets=offsets)
         outcomes = [Outcome.OK] * len(offsets)
         reasons: list[str | None] = [None] * len(offsets)
-        for index, error in zip(indices, errors, strict=True):
-            if error is not None:
-                outcomes[index] = send_outcome(error, retries=self._retries)
-                reasons[index] = error_name(error)
-                offsets[index] = -1
+        for place, error in self._failed:
+            index = int(indices[place])
+            outcomes[index] = send_outcome(error, retries=self._retries)
+            reasons[index] = error_name(error)
+            offsets[index] = -1
         for index, (outcome, reason) in self._refused.items():
             outcomes[index], reasons[index] = outcome, reason
         return SendResult(offsets=offsets, outcomes=outcomes, errors=reasons)
 
     def _indices(self) -> Values:
         """Which of the op's values each report is of: reports need not come in order."""
-        if not self._messages:
+        if not self._payloads:
             return np.empty(0, dtype=np.int64)
-        payloads = b"".join(cast("list[bytes]", list(map(Message.value, self._messages))))
-        heads = np.frombuffer(payloads, dtype=np.uint8).reshape(len(self._messages), -1)
+        payloads = np.frombuffer(b"".join(cast("list[bytes]", self._payloads)), dtype=np.uint8)
+        heads = payloads.reshape(len(self._payloads), -1)
         values = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
         indices: Values = values - self._values[0]
         return indices
 
 
-def _offsets(messages: list[Message]) -> list[int]:
-    offsets = list(map(Message.offset, messages))
+def _known(offsets: list[int | None]) -> list[int]:
+    """Return -1 for an offset that the broker did not tell."""
     if None in offsets:
         return [-1 if offset is None else offset for offset in offsets]
     return cast("list[int]", offsets)
