@@ -104,8 +104,11 @@ def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
 
 
 def _leader_epochs(records: Sequence[Message]) -> Column:
-    epochs = list(map(Message.leader_epoch, records))
-    return epochs if None in epochs else np.array(epochs, np.int32)
+    epochs = cast("Iterator[int]", map(Message.leader_epoch, records))
+    try:
+        return np.fromiter(epochs, np.int32, len(records))
+    except TypeError:  # One of them is None.
+        return list(map(Message.leader_epoch, records))
 
 
 def _values(payloads: Sequence[bytes | None]) -> Column:

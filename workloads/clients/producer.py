@@ -157,11 +157,12 @@ class _Flight:
         return indices
 
 
-def _known(offsets: list[int | None]) -> list[int]:
-    """Return -1 for an offset that the broker did not tell."""
-    if None in offsets:
-        return [-1 if offset is None else offset for offset in offsets]
-    return cast("list[int]", offsets)
+def _known(offsets: list[int | None]) -> Values:
+    """Return the offsets, -1 for one that the broker did not tell."""
+    try:
+        return np.fromiter(cast("list[int]", offsets), np.int64, len(offsets))
+    except TypeError:  # One of them is None.
+        return np.array([-1 if offset is None else offset for offset in offsets], np.int64)
 
 
 def _payloads(values: Values, size_bytes: int) -> list[bytes]:
