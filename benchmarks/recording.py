@@ -1,17 +1,29 @@
 """What recording costs: messages a second of the harness's clients beside a plain loop's.
 
 Both run at saturation on one broker, with as many operating system processes, logical processes,
-consumers and messages an op, and with the same librdkafka settings. The plain loop sends one
-constant payload, counts acknowledgements in its delivery callback, and throws away what it polls;
-the harness's workers make unique values, reserve them, and record every op, send and polled record.
-They take turns on fresh topics; the ratio is the median over the rounds. Messages are those
-acknowledged and those polled within the measured window.
+consumers and messages an op, and with the same librdkafka settings. Each op is, one time in two, a
+poll of at most 2000 messages, else `--sends-per-op` sends to one partition. Both let Python's
+cyclic collector look seldom (`workloads.worker.collect_seldom`).
 
-    python -m benchmarks.recording [--bootstrap HOST:PORT] [--rounds 5] [--seconds 8]
+The plain loop makes a payload with a number of its own for each message, counts reports in its
+delivery callback, and asks each message that it polls for its error, partition, offset and value,
+in a `for` loop. With `--bare` it sends one constant payload and looks at nothing that it polls:
+less than any client does that uses Kafka.
+
+The harness's workers make unique values, reserve them on disk, check each report against its value,
+and record every op, send, report and polled record (with its leader epoch) on disk.
+
+They take turns on fresh topics; the ratio is the median over the rounds. Messages are those
+acknowledged and those polled within the measured window. CPU is of the client processes, all
+threads, user and system, without the broker: it tells more than the rate when other work runs on
+the machine.
+
+    python -m benchmarks.recording [--bootstrap HOST:PORT] [--rounds 5] [--seconds 8] [--bare]
 """
 
 import argparse
 import multiprocessing
+import shutil
 import statistics
 import tempfile
 from collections import deque
@@ -28,6 +40,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from psutil import Process
 
 from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
@@ -39,9 +52,11 @@ from results.record.plan import Plan
 from results.record.stream import read_stream, table_of
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
+from results.record.values import VALUE_BYTES
 from workloads.clients.settings import consumer_settings, producer_settings
 from workloads.fleet import Fleet
 from workloads.log import POLL_LIMIT, SEND_SHARE, LogGenerator
+from workloads.worker import collect_seldom
 
 TARGET = 0.80
 LEAD_IN_S = 2.0
@@ -50,26 +65,40 @@ LEAD_IN_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Messages a second, all workers together."""
+    """Messages a second, and CPU seconds of each second, all workers together."""
 
     acknowledged: float
     polled: float
+    cpu: float
 
     @property
     def messages(self) -> float:
         """Both kinds."""
         return self.acknowledged + self.polled
 
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of CPU for each message (or seconds for each million)."""
+        return self.cpu / self.messages * 1e6
+
     def words(self) -> str:
         """For people."""
-        return f"{self.messages:,.0f} ({self.acknowledged:,.0f} sent, {self.polled:,.0f} polled)"
+        return (
+            f"{self.messages:,.0f}/s ({self.acknowledged:,.0f} sent, {self.polled:,.0f} polled,"
+            f" {self.cpu_us:.2f} us of CPU each)"
+        )
 
 
 class PlainLoop:
     """The same ops as a worker's, unrecorded."""
 
-    def __init__(self, plan: Plan, bootstrap: str, worker: int) -> None:
+    def __init__(self, plan: Plan, bootstrap: str, *, worker: int, bare: bool) -> None:
         self.acknowledged = self.polled = 0
+        self._bare = bare
+        self._number = worker << 40
+        self._padding = bytes(plan.payload_bytes - VALUE_BYTES)
+        self._positions: dict[int | None, int | None] = {}
+        self._last: bytes | None = None
         self._plan = plan
         self._random = Random(f"{plan.seed}/plain/{worker}")
         self._payload = bytes(plan.payload_bytes)
@@ -98,10 +127,12 @@ class PlainLoop:
     def _op(self) -> bool:
         consumer = self._free.popleft()
         if self._random.random() >= SEND_SHARE:
-            count = len(consumer.consume(POLL_LIMIT, 0))
-            self.polled += count
+            messages = consumer.consume(POLL_LIMIT, 0)
+            if not self._bare:
+                self._look_at(messages)
+            self.polled += len(messages)
             self._free.append(consumer)
-            return count > 0
+            return len(messages) > 0
         topic, partition = self._random.choice(self._plan.topic_partitions)
         left = self._plan.sends_per_op
 
@@ -113,31 +144,70 @@ class PlainLoop:
             if left == 0:
                 self._free.append(consumer)
 
-        for _ in range(self._plan.sends_per_op):
-            self._producer.produce(topic, self._payload, None, partition, report)
+        if self._bare:
+            for _ in range(self._plan.sends_per_op):
+                self._producer.produce(topic, self._payload, None, partition, report)
+            return True
+        padding, first = self._padding, self._number
+        self._number += self._plan.sends_per_op
+        for number in range(first, self._number):
+            payload = number.to_bytes(VALUE_BYTES, "big") + padding
+            self._producer.produce(topic, payload, None, partition, report)
         return True
 
+    def _look_at(self, messages: Sequence[Message]) -> None:
+        """Do the least that a client does with what it reads."""
+        positions = self._positions
+        for message in messages:
+            if message.error() is None:
+                positions[message.partition()] = message.offset()
+                self._last = message.value()
 
-def plain_process(
-    plan: Plan, bootstrap: str, worker: int, *, seconds: float, answers: "Queue[tuple[int, int]]"
-) -> None:
-    """Run one plain worker; answer what it counted in the measured window."""
-    loop = PlainLoop(plan, bootstrap, worker)
+
+Answer = tuple[float, float, float]
+"""Acknowledged, polled, and CPU seconds, each by the second."""
+
+
+def plain_process(loop: PlainLoop, seconds: float, answers: "Queue[Answer]") -> None:
+    """Run one plain worker; answer what it did in the measured window, by the second."""
+    collect_seldom()
     loop.work(LEAD_IN_S)
-    before = (loop.acknowledged, loop.polled)
+    before = (loop.acknowledged, loop.polled, cpu_s(Process()), stopwatch_s())
     loop.work(seconds)
-    answers.put((loop.acknowledged - before[0], loop.polled - before[1]))
+    after = (loop.acknowledged, loop.polled, cpu_s(Process()), stopwatch_s())
+    *sums, took_s = (later - earlier for earlier, later in zip(before, after, strict=True))
+    acknowledged, polled, cpu = (each / took_s for each in sums)
+    answers.put((acknowledged, polled, cpu))
 
 
-def plain_rate(plan: Plan, bootstrap: str, seconds: float) -> Rate:
+def start_plain(
+    plan: Plan,
+    bootstrap: str,
+    worker: int,
+    *,
+    bare: bool,
+    seconds: float,
+    answers: "Queue[Answer]",
+) -> None:
+    """Make a plain worker where it is to run, and run it."""
+    plain_process(PlainLoop(plan, bootstrap, worker=worker, bare=bare), seconds, answers)
+
+
+def cpu_s(process: Process) -> float:
+    """Return the CPU seconds of a process so far: its own, without its children's."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def plain_rate(plan: Plan, bootstrap: str, *, seconds: float, bare: bool) -> Rate:
     """Measure the plain loop."""
     context = multiprocessing.get_context("spawn")
-    answers: Queue[tuple[int, int]] = context.Queue()
+    answers: Queue[Answer] = context.Queue()
     processes = [
         context.Process(
-            target=plain_process,
+            target=start_plain,
             args=(plan, bootstrap, worker),
-            kwargs={"seconds": seconds, "answers": answers},
+            kwargs={"bare": bare, "seconds": seconds, "answers": answers},
         )
         for worker in range(plan.workers)
     ]
@@ -149,7 +219,7 @@ def plain_rate(plan: Plan, bootstrap: str, seconds: float) -> Rate:
         process.kill()
         process.join()
     sums = [sum(column) for column in zip(*counts, strict=True)]
-    return Rate(acknowledged=sums[0] / seconds, polled=sums[1] / seconds)
+    return Rate(acknowledged=sums[0], polled=sums[1], cpu=sums[2])
 
 
 def harness_rate(
@@ -158,12 +228,14 @@ def harness_rate(
     """Measure the harness's workers by their own record."""
     clock = RunClock.starting_now()
     fleet = Fleet(plan, topics, bootstrap, clock=clock, paths=paths)
+    others = set(Process().children())
     fleet.start()
+    workers = set(Process().children()) - others
     fleet.phase(Phase.MAIN)
     pause_until(stopwatch_s() + LEAD_IN_S)
-    from_ns = clock.now_ns()
+    from_ns, from_cpu_s = clock.now_ns(), sum(map(cpu_s, workers))
     pause_until(stopwatch_s() + seconds)
-    until_ns = clock.now_ns()
+    until_ns, until_cpu_s = clock.now_ns(), sum(map(cpu_s, workers))
     if troubles := fleet.stop(15):
         raise RuntimeError("; ".join(troubles))
     ends = _live(paths.live, "op_completions")
@@ -175,6 +247,7 @@ def harness_rate(
     return Rate(
         acknowledged=int(acknowledged.sum()) / measured_s,
         polled=int(np.isin(polled["op_id"].to_numpy(), inside).sum()) / measured_s,
+        cpu=(until_cpu_s - from_cpu_s) / measured_s,
     )
 
 
@@ -236,26 +309,34 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--sends-per-op", type=int, default=1000)
+    parser.add_argument(
+        "--bare", action="store_true", help="with a plain loop that looks at nothing"
+    )
     asked = parser.parse_args()
     plan = Plan(nodes=1, replication=1, min_insync=1, rate=0, sends_per_op=asked.sends_per_op)
-    ratios = []
+    ratios, cpu_ratios = [], []
     with (
         tempfile.TemporaryDirectory() as folder,
         broker(asked.bootstrap, Path(folder)) as bootstrap,
     ):
         for number in range(asked.rounds):
             fresh_topics(plan, bootstrap, asked.replication)
-            plain = plain_rate(plan, bootstrap, asked.seconds)
+            plain = plain_rate(plan, bootstrap, seconds=asked.seconds, bare=asked.bare)
             topics = fresh_topics(plan, bootstrap, asked.replication)
             paths = RunPaths(Path(folder) / "round" / str(number))
             recorded = harness_rate(plan, bootstrap, topics, seconds=asked.seconds, paths=paths)
+            # A gigabyte that nobody needs: its way to the disk would slow the next round.
+            shutil.rmtree(paths.root)
             ratios.append(recorded.messages / plain.messages)
+            cpu_ratios.append(plain.cpu_us / recorded.cpu_us)
             print(
                 f"round {number + 1}: plain {plain.words()}, recorded {recorded.words()},"
-                f" ratio {ratios[-1]:.2f}"
+                f" ratio {ratios[-1]:.2f}, by CPU {cpu_ratios[-1]:.2f}",
+                flush=True,
             )
     median = statistics.median(ratios)
-    print(f"median ratio {median:.2f} (target {TARGET:.2f})")
+    by_cpu = statistics.median(cpu_ratios)
+    print(f"median ratio {median:.2f} (target {TARGET:.2f}), by CPU {by_cpu:.2f}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ one Arrow batch at the next flush, so that a message costs no Python of its own.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,10 +80,17 @@ def _single(piece: object) -> bool:
 
 def _repeated(words: list[str | int | None], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - as above
     """Return each word as often as its length says."""
+    if all(isinstance(word, int) for word in words):
+        return pa.array(np.repeat(np.array(words), lengths), kind)
     if len(set(words)) == 1:
         return pa.repeat(cast("Any", pa.scalar(words[0], kind)), sum(lengths))
-    places = np.repeat(np.arange(len(words)), lengths)
-    return pa.array(words, kind).take(places)
+    parts = [_word(word, length, kind) for word, length in zip(words, lengths, strict=True)]
+    return pa.concat_arrays(parts)
+
+
+@lru_cache(maxsize=1024)
+def _word(word: str | int | None, length: int, kind: pa.DataType) -> Any:  # noqa: ANN401 - as above
+    return pa.repeat(cast("Any", pa.scalar(word, kind)), length)
 
 
 def _listed(column: Column) -> Sequence[int | None]:
