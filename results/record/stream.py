@@ -32,7 +32,10 @@ class StreamWriter:
         self._rows: list[tuple[object, ...]] = []
         self._lock = threading.Lock()
         path = folder / f"{table}.{writer}{STREAM_SUFFIX}"
-        self._file = path.open("xb", buffering=0)
+        path.touch(exist_ok=False)
+        # Arrow's own file: no buffer that would die with the process, and the interpreter is free
+        # while it writes, which a file of Python's is not.
+        self._file = pa.OSFile(str(path), "wb")
         self._ipc = pa.ipc.new_stream(self._file, self._schema)
 
     def append(self, row: Sequence[object]) -> None:
