@@ -1,7 +1,9 @@
 """What recording costs: messages a second of the harness's clients beside a plain loop's.
 
-Both run at saturation on one broker, with as many operating system processes, logical processes,
-consumers and messages an op, and with the same librdkafka settings. Each op is, one time in two, a
+Both run at saturation on the cluster of a default run, three nodes with each partition on all of
+them, or with `--nodes 1` on one broker, which is the clients' worst case: hardly anybody but they
+then use the processors. They have as many operating system processes, logical processes,
+consumers and messages an op, and the same librdkafka settings. Each op is, one time in two, a
 poll of at most 2000 messages, else `--sends-per-op` sends to one partition. Both let Python's
 cyclic collector look seldom (`workloads.worker.collect_seldom`).
 
@@ -18,7 +20,7 @@ acknowledged and those polled within the measured window. CPU is of the client p
 threads, user and system, without the broker: it tells more than the rate when other work runs on
 the machine.
 
-    python -m benchmarks.recording [--bootstrap HOST:PORT] [--rounds 5] [--seconds 8] [--bare]
+    python -m benchmarks.recording [--nodes 3] [--rounds 5] [--seconds 8] [--bare]
 """
 
 import argparse
@@ -279,15 +281,15 @@ def fresh_topics(plan: Plan, bootstrap: str, replication: int) -> list[CreatedTo
 
 
 @contextmanager
-def broker(bootstrap: str | None, scratch: Path) -> Iterator[str]:
-    """Give the broker to use: the user's, or one of our own on the loopback."""
+def brokers(plan: Plan, bootstrap: str | None, scratch: Path) -> Iterator[str]:
+    """Give the brokers to use: the user's, or some of our own on the loopback."""
     if bootstrap is not None:
         yield bootstrap
         return
-    plan = Plan(nodes=1, replication=1, min_insync=1)
-    paths = RunPaths(scratch / "broker" / "run")
+    paths = RunPaths(scratch / "brokers" / "run")
     paths.root.mkdir(parents=True)
-    hosts = ProcessHosts(["n1"], paths.processes)
+    nodes = [f"n{number}" for number in range(1, plan.nodes + 1)]
+    hosts = ProcessHosts(nodes, paths.processes)
     hosts.up()
     try:
         distribution = fetch_kafka(plan.kafka_version, progress=print)
@@ -304,8 +306,8 @@ def broker(bootstrap: str | None, scratch: Path) -> Iterator[str]:
 def main() -> None:
     """Take the turns, and print each round and the median ratio."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--bootstrap", help="brokers to use (default: start one)")
-    parser.add_argument("--replication", type=int, default=1)
+    parser.add_argument("--bootstrap", help="brokers to use (default: start some)")
+    parser.add_argument("--nodes", type=int, default=3, help="and replicas of each partition")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--sends-per-op", type=int, default=1000)
@@ -313,16 +315,22 @@ def main() -> None:
         "--bare", action="store_true", help="with a plain loop that looks at nothing"
     )
     asked = parser.parse_args()
-    plan = Plan(nodes=1, replication=1, min_insync=1, rate=0, sends_per_op=asked.sends_per_op)
+    plan = Plan(
+        nodes=asked.nodes,
+        replication=asked.nodes,
+        min_insync=min(2, asked.nodes),
+        rate=0,
+        sends_per_op=asked.sends_per_op,
+    )
     ratios, cpu_ratios = [], []
     with (
         tempfile.TemporaryDirectory() as folder,
-        broker(asked.bootstrap, Path(folder)) as bootstrap,
+        brokers(plan, asked.bootstrap, Path(folder)) as bootstrap,
     ):
         for number in range(asked.rounds):
-            fresh_topics(plan, bootstrap, asked.replication)
+            fresh_topics(plan, bootstrap, plan.replication)
             plain = plain_rate(plan, bootstrap, seconds=asked.seconds, bare=asked.bare)
-            topics = fresh_topics(plan, bootstrap, asked.replication)
+            topics = fresh_topics(plan, bootstrap, plan.replication)
             paths = RunPaths(Path(folder) / "round" / str(number))
             recorded = harness_rate(plan, bootstrap, topics, seconds=asked.seconds, paths=paths)
             # A gigabyte that nobody needs: its way to the disk would slow the next round.
