@@ -113,7 +113,7 @@ def test_help_names_every_command_and_describes_every_option(
         (UserError("u"), 254),
         (StoreError("s"), 254),
         (EngineError("e"), 254),
-        (PermissionError(13, "no", "/root/x"), 254),
+        (PermissionError(13, "no", "/nowhere/x"), 254),
         (OSError(28, "full"), 254),
         (InternalError("i"), 255),
         (ZeroDivisionError("z"), 255),
