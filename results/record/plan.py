@@ -12,7 +12,7 @@ from typing import Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from results.record.terms import Judge
+from results.record.terms import Judge, Mode, Rule
 
 NEMESIS_KINDS = ("partition", "kill", "stop", "pause")
 
@@ -42,6 +42,8 @@ class Minimums(Part):
     ok_polls: int = Field(default=100, ge=1)
     confirmed_faults: int | None = Field(default=None, ge=0)
     """None: half of those scheduled."""
+    around_faults: int = Field(default=1, ge=0)
+    """Ok ops before, during and after the faults, at least so many each."""
 
 
 class PlannedFault(Part):
@@ -56,19 +58,53 @@ class PlannedFault(Part):
     hold_s: float = Field(default=5, gt=0)
 
 
+class ScenarioPlan(Part):
+    """What a scripted run was asked for: its choices, those that its scenario has."""
+
+    name: str
+    """As in `logquake scenario list`."""
+    topic: str = "peter-test01"
+    rule: Rule | None = None
+    form: Literal["article", "clean"] | None = None
+    way: Literal["restart", "move"] | None = None
+    late: Literal["new-leader", "old-leader"] | None = None
+    elr: bool | None = None
+    """Whether eligible leader replicas (KIP-966) are on."""
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """The choices that were made, by the option that makes them: `{"rule": "leader-epoch"}`."""
+        given = self.model_dump(mode="json", exclude={"name", "topic"}, exclude_none=True)
+        return {key: {True: "on", False: "off"}.get(each, each) for key, each in given.items()}
+
+
+OLDEST_KAFKA = (0, 11, 0)
+FIRST_KRAFT = (3, 3, 0)
+"""KRaft is meant for production since then (KIP-833)."""
+FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
+
+
 class Plan(Part):
     """A run, before it is run."""
 
     schema_version: Literal[1] = 1
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
-    system: str = Field(default="kafka:4.3.1", pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+$")
+    system: str = Field(
+        default="kafka:4.3.1",
+        pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?(:(zookeeper|combined|controllers))?$",
+    )
+    """`kafka:VERSION`, or `kafka:VERSION:MODE`: who keeps the cluster's metadata."""
     hosts: Literal["auto", "namespace", "process"] = "auto"
     nodes: int = Field(default=3, ge=1, le=9)
+    """Brokers, `n1`, `n2`, ..."""
+    controllers: int = Field(default=3, ge=1, le=5)
+    """In mode `controllers`: how many there are beside the brokers, `n101`, `n102`, ..."""
     replication: int = Field(default=3, ge=1, le=9)
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: Literal["log"] = "log"
+    workload: Literal["log", "script"] = "log"
+    """`script`: what a scenario's steps send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
@@ -101,6 +137,8 @@ class Plan(Part):
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None
     """Written by hand; None: dealt from the seed."""
+    scenario: ScenarioPlan | None = None
+    """Of a scripted run; None: of an ordinary one."""
 
     @field_validator("nemesis", mode="before")
     @classmethod
@@ -112,6 +150,8 @@ class Plan(Part):
         unknown = [kind for kind in self.nemesis if kind not in NEMESIS_KINDS]
         if unknown:
             raise ValueError(f"nemesis: {unknown[0]!r} is none of {', '.join(NEMESIS_KINDS)}")
+        if refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version):
+            raise ValueError(f"system: {refusal}")
         if self.replication > self.nodes:
             raise ValueError(
                 f"replication: {self.replication} replicas do not fit on {self.nodes} nodes"
@@ -133,6 +173,8 @@ class Plan(Part):
     @property
     def topic_names(self) -> list[str]:
         """The topics of the run, in order: `log-0`, `log-1`, ..."""
+        if self.scenario is not None:
+            return [self.scenario.topic]
         return [f"log-{number}" for number in range(self.topics)]
 
     @property
@@ -147,13 +189,37 @@ class Plan(Part):
 
     @property
     def kafka_version(self) -> str:
-        """`4.3.1` of `kafka:4.3.1`."""
-        return self.system.partition(":")[2]
+        """`3.9.1` of `kafka:3.9.1:combined`."""
+        return self.system.split(":")[1]
+
+    @property
+    def version_numbers(self) -> tuple[int, ...]:
+        """The numbers of the version: (0, 11, 0, 3)."""
+        return tuple(int(number) for number in self.kafka_version.split("."))
+
+    @property
+    def mode(self) -> Mode:
+        """Who keeps the metadata: as `system` says, or what is usual for the version."""
+        _, _, named = self.system.removeprefix("kafka:").partition(":")
+        if named:
+            return Mode(named)
+        return Mode.ZOOKEEPER if self.version_numbers < FIRST_KRAFT else Mode.COMBINED
 
     @property
     def unclean_elections(self) -> bool:
         """Whether the brokers were told to elect leaders from outside of the ISR."""
         return self.broker.get("unclean.leader.election.enable", "false").lower() == "true"
+
+
+def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:
+    """Return why a version cannot be run in a mode, in one sentence; None if it can."""
+    if numbers < OLDEST_KAFKA:
+        return f"Kafka {version} cannot be run: the oldest is 0.11.0.0"
+    if mode is Mode.ZOOKEEPER and numbers >= FIRST_WITHOUT_ZOOKEEPER:
+        return f"Kafka {version} does not know ZooKeeper: take combined or controllers"
+    if mode is not Mode.ZOOKEEPER and numbers < FIRST_KRAFT:
+        return f"Kafka {version} is run with ZooKeeper only: KRaft is run from 3.3 on"
+    return None
 
 
 def plan_from(values: dict[str, object]) -> Plan:
@@ -198,7 +264,10 @@ def _sentence(invalid: ValidationError) -> str:
         meant = f"; did you mean '{table}{dot}{near[0]}'?" if near else ""
         return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
     if key == "system":
-        return f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1"
+        return (
+            f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1, and"
+            " if you like who keeps the metadata, as kafka:3.9.1:zookeeper"
+        )
     if key == "name":
         return (
             f"the plan's name cannot be {first['input']!r}: it becomes a folder; letters, digits,"
@@ -211,5 +280,7 @@ def _sentence(invalid: ValidationError) -> str:
 
 def _keys_of(table: str) -> list[str]:
     """Return the keys of the plan, or of a table in it: `budgets`, `faults.0`."""
-    parts: dict[str, type[Part]] = {"": Plan, "budgets": Budgets, "minimums": Minimums}
+    parts: dict[str, type[Part]] = {
+        "": Plan, "budgets": Budgets, "minimums": Minimums, "scenario": ScenarioPlan,
+    }  # fmt: skip
     return list(parts.get(table, PlannedFault).model_fields)

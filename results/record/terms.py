@@ -39,6 +39,22 @@ class Judge(StrEnum):
     JEPSEN = "jepsen"
 
 
+class Mode(StrEnum):
+    """Who keeps a Kafka cluster's metadata: ZooKeeper, the brokers, controllers of their own."""
+
+    ZOOKEEPER = "zookeeper"
+    COMBINED = "combined"
+    CONTROLLERS = "controllers"
+
+
+class Rule(StrEnum):
+    """By what a follower truncates its log before it follows: KIP-101 replaced the first."""
+
+    HIGH_WATERMARK = "high-watermark"
+    LEADER_EPOCH = "leader-epoch"
+    LEADER_EPOCH_V0 = "leader-epoch-v0"
+
+
 class Validity(StrEnum):
     """The three values of a verdict."""
 
