@@ -20,6 +20,7 @@ from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer, Summary
+from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, ClusterView, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
@@ -104,8 +105,7 @@ class Life:
         plan = self._plan
         self._progress.phase(f"starting {plan.nodes} nodes of {plan.system} ({plan.hosts})")
         distribution = fetch_kafka(plan.kafka_version, progress=self._progress.say)
-        nodes = [f"n{number}" for number in range(1, plan.nodes + 1)]
-        self._hosts = make_hosts(plan.hosts, nodes, self._paths.processes)
+        self._hosts = make_hosts(plan.hosts, machines(plan), self._paths.processes)
         self._undo.callback(self._hosts.down)
         self._hosts.up()
         cluster = KafkaCluster(
@@ -231,7 +231,7 @@ class Life:
             self._paths.milestones,
             Milestone(name="stopped", at_ns=self._clock.now_ns(), detail=detail),
         )
-        for node in cluster.nodes:
+        for node in (*cluster.nodes, *cluster.controllers):
             collect(self._paths.node(node))
         self._reach("collected")
 

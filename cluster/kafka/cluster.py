@@ -20,6 +20,7 @@ from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.questions import Place
 from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.versions import broker_names, controller_names
 from cluster.protocol import ClusterError, ClusterView, Command, Hosts, ProcessId, UserError
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
@@ -48,7 +49,9 @@ class KafkaCluster:
     def __init__(
         self, plan: Plan, hosts: Hosts, *, distribution: Distribution, java: Java, paths: RunPaths
     ) -> None:
-        self.nodes: Sequence[str] = [f"n{number}" for number in range(1, plan.nodes + 1)]
+        self.nodes: Sequence[str] = broker_names(plan)
+        self.controllers: Sequence[str] = controller_names(plan)
+        self.mode = plan.mode
         self._plan = plan
         self._distribution = distribution
         self._java = java
