@@ -71,6 +71,16 @@ class RunPaths:
         return self.root / "nodes"
 
     @property
+    def steps(self) -> Path:
+        """The steps of a scripted run; an ordinary run has none."""
+        return self.root / "steps.jsonl"
+
+    @property
+    def snapshots(self) -> Path:
+        """Copies of the replicas' files at each step: `<step>/<node>/data`."""
+        return self.root / "snapshots"
+
+    @property
     def verdict(self) -> Path:
         """The verdict, for machines."""
         return self.root / "verdict.json"
