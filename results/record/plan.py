@@ -131,6 +131,11 @@ class Plan(Part):
     seed: int = Field(default=0, ge=0)
     broker: dict[str, str] = Field(default_factory=dict)
     """Broker settings of the user: `--set KEY=VALUE`."""
+    node: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Settings of single nodes, over those of all: `[node.n101]`."""
+    features: dict[str, int] = Field(default_factory=dict)
+    """Levels of KRaft's features, when the disks are formatted (KIP-584), as
+    `"eligible.leader.replicas.version" = 0`; others are the version's own."""
     client: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings of the user: `--client KEY=VALUE`."""
     budgets: Budgets = Budgets()
