@@ -76,6 +76,11 @@ class RunPaths:
         return self.root / "steps.jsonl"
 
     @property
+    def story(self) -> Path:
+        """What a scripted run set out to show, and whether it did; an ordinary run has none."""
+        return self.root / "scenario.json"
+
+    @property
     def snapshots(self) -> Path:
         """Copies of the replicas' files at each step: `<step>/<node>/data`."""
         return self.root / "snapshots"

@@ -6,6 +6,7 @@ no table has: the story.
 """
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
@@ -65,6 +66,46 @@ class Line(_Row):
     text: str
 
 
+class Span(_Row):
+    """Records of one epoch that lie side by side in a log that no table has."""
+
+    first: int
+    last: int
+    """Its offset, inclusive; equal to `first` of a single record."""
+    epoch: int
+    name: str = ""
+    """What it says, short: `topic other-1`, `leader change`; empty: nothing worth a name."""
+
+
+class LogAtStep(_Row):
+    """A log that the tables do not have: a controller's `__cluster_metadata`, for the drawing.
+
+    What is alike on every node may be given as one span; what the step is about, one by one.
+    """
+
+    node: str
+    spans: tuple[Span, ...] = ()
+    """In the order of their offsets, without gaps."""
+    end: int
+    """Log end offset."""
+    high_watermark: int | None = None
+    """None: it does not know one."""
+    start: int = 0
+    """Log start offset."""
+
+
+class QuorumAtStep(_Row):
+    """What one node had in its `quorum-state` file, or said of the quorum when asked."""
+
+    node: str
+    source: Literal["file", "asked"]
+    role: str = ""
+    """`leader`, `follower`, `candidate`, `voted`, `unattached`, ...; empty: not known."""
+    epoch: int
+    leader: int | None = None
+    voted_for: int | None = None
+
+
 class Step(_Row):
     """One step of a scripted run.
 
@@ -82,6 +123,8 @@ class Step(_Row):
         beliefs: What each broker believed, of those that answered.
         answers: Of questions that the step asked.
         lines: Of brokers' logs.
+        logs: Of the quorum's nodes, where the story is about the quorum: then these are drawn.
+        quorum: What the quorum's nodes had and said, likewise.
         failed: Why the story ended here; empty if it went on.
     """
 
@@ -100,6 +143,8 @@ class Step(_Row):
     beliefs: tuple[Belief, ...] = ()
     answers: tuple[Answer, ...] = ()
     lines: tuple[Line, ...] = ()
+    logs: tuple[LogAtStep, ...] = ()
+    quorum: tuple[QuorumAtStep, ...] = ()
     failed: str = ""
 
 
