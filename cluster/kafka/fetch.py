@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from xml.etree.ElementTree import ParseError
@@ -22,22 +22,22 @@ from jgo.maven import Dependency as Jar
 from jgo.maven import MavenContext, PythonResolver
 
 from cluster.kafka.cache import cache_folder, locked, refused
+from cluster.kafka.versions import (
+    REPLACED,
+    jars_beside,
+    jars_of_tools,
+    numbers_of,
+    server_artifact,
+)
 from cluster.protocol import UserError
 
 Progress = Callable[[str], None]
+_Wanted = tuple[Jar, bool]
+"""A jar, and whether only tools need it."""
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 REPOSITORY_VARIABLE = "LOGQUAKE_MAVEN_REPOSITORY"
 """Names a mirror of Maven Central, for networks that cannot reach it itself."""
-KAFKA = "org.apache.kafka:kafka_2.13"
-OLDEST_MAJOR = 4
-"""Before 4.0 a cluster could still need ZooKeeper, and another logging library."""
-LOGGING = {
-    "1": "org.apache.logging.log4j:log4j-slf4j-impl",
-    "2": "org.apache.logging.log4j:log4j-slf4j2-impl",
-}
-"""By the major version of slf4j: what leads its calls to log4j2. Kafka's own archive has it, its
-list of dependencies has not; without it a broker writes no log at all."""
 TIMEOUT_S = 20
 PARALLEL_DOWNLOADS = 8
 SAY_EVERY = 10
@@ -49,11 +49,13 @@ class Distribution:
 
     Attributes:
         version: `4.3.1`.
-        classpath: Its jars, all verified.
+        classpath: The server's jars, all verified.
+        tools: What DumpLogSegments needs beside them.
     """
 
     version: str
     classpath: tuple[Path, ...]
+    tools: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class _File:
     path: str
     size: int
     sha1: str
+    tool: bool = False
 
     def is_whole(self, maven: Path) -> bool:
         file = maven / self.path
@@ -86,19 +89,22 @@ def fetch_kafka(version: str, *, progress: Progress, repository: str | None = No
     Raises:
         UserError: There is no such version, no network, no room; a sentence with the remedy.
     """
-    if int(version.split(".", maxsplit=1)[0]) < OLDEST_MAJOR:
-        raise UserError(
-            f"Kafka {version} cannot be run: Logquake runs {OLDEST_MAJOR}.0 and later, e.g. 4.3.1"
-        )
     cache = cache_folder()
-    if at_hand := _from_manifest(version, cache):
+    at_hand = _from_manifest(version, cache)
+    if at_hand and _has_tools(at_hand):
         return at_hand
     with locked(cache / "lock", progress), refused(cache):
-        if at_hand := _from_manifest(version, cache):
+        at_hand = _from_manifest(version, cache)
+        if at_hand and _has_tools(at_hand):
             return at_hand
         address = repository or os.environ.get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL
-        with _explained(version, address):
-            return _Fetch(version, cache, address, progress=progress).fetch()
+        try:
+            with _explained(version, address):
+                return _Fetch(version, cache, address, progress=progress).fetch()
+        except UserError:
+            if at_hand is None:
+                raise
+            return at_hand  # Fetched by an earlier Logquake: it runs, it lacks the tools only.
 
 
 def cached_versions() -> list[str]:
@@ -116,7 +122,19 @@ def _from_manifest(version: str, cache: Path) -> Distribution | None:
     maven = cache / "maven"
     if not files or not all(file.is_whole(maven) for file in files):
         return None
-    return Distribution(version=version, classpath=tuple(maven / file.path for file in files))
+    return _distribution(version, maven, files)
+
+
+def _distribution(version: str, maven: Path, files: list[_File]) -> Distribution:
+    return Distribution(
+        version=version,
+        classpath=tuple(maven / file.path for file in files if not file.tool),
+        tools=tuple(maven / file.path for file in files if file.tool),
+    )
+
+
+def _has_tools(distribution: Distribution) -> bool:
+    return len(distribution.tools) == len(jars_of_tools(numbers_of(distribution.version)))
 
 
 def _manifest(version: str, cache: Path) -> Path:
@@ -128,6 +146,7 @@ class _Fetch:
 
     def __init__(self, version: str, cache: Path, address: str, *, progress: Progress) -> None:
         self._version = version
+        self._numbers = numbers_of(version)
         self._cache = cache
         self._address = address.rstrip("/")
         self._progress = progress
@@ -148,9 +167,7 @@ class _Fetch:
             jars = self._resolve()
         files = self._download(jars)
         self._write_manifest(files)
-        return Distribution(
-            version=self._version, classpath=tuple(self._maven / file.path for file in files)
-        )
+        return _distribution(self._version, self._maven, files)
 
     def _say(self, what: str) -> None:
         self._progress(f"fetching Kafka {self._version}: {what}")
@@ -166,7 +183,8 @@ class _Fetch:
             )
 
     def _listed_versions(self) -> list[str]:
-        path = KAFKA.replace(".", "/", 2).replace(":", "/")
+        group, artifact = server_artifact(self._numbers).split(":")
+        path = f"{group.replace('.', '/')}/{artifact}"
         answer = requests.get(f"{self._address}/{path}/maven-metadata.xml", timeout=TIMEOUT_S)
         answer.raise_for_status()
         return re.findall(r"<version>([^<]+)</version>", answer.text)
@@ -183,22 +201,19 @@ class _Fetch:
         yield
         mark.unlink()
 
-    def _resolve(self) -> list[Jar]:
-        roots = [self._context.create_dependency(f"{KAFKA}:{self._version}")]
-        kafka, needed = self._context.resolver.resolve(roots)
-        return [*kafka, *needed, *self._logging(needed)]
+    def _resolve(self) -> list[_Wanted]:
+        server = f"{server_artifact(self._numbers)}:{self._version}"
+        roots, needed = self._context.resolver.resolve([self._context.create_dependency(server)])
+        kept = [jar for jar in needed if f"{jar.groupId}:{jar.artifactId}" not in REPLACED]
+        beside = jars_beside(self._numbers, {jar.artifactId: jar.version for jar in needed})
+        own = [*roots, *kept, *map(self._context.create_dependency, beside)]
+        tools = map(self._context.create_dependency, jars_of_tools(self._numbers))
+        return [*((jar, False) for jar in own), *((jar, True) for jar in tools)]
 
-    def _logging(self, needed: list[Jar]) -> list[Jar]:
-        versions = {jar.artifactId: jar.version for jar in needed}
-        if not {"slf4j-api", "log4j-core"} <= versions.keys():
-            return []
-        binding = LOGGING[versions["slf4j-api"].split(".")[0]]
-        return [self._context.create_dependency(f"{binding}:{versions['log4j-core']}")]
-
-    def _download(self, jars: list[Jar]) -> list[_File]:
+    def _download(self, jars: list[_Wanted]) -> list[_File]:
         done, received = count(1), 0
         with ThreadPoolExecutor(PARALLEL_DOWNLOADS) as pool:
-            tasks = [pool.submit(self._whole_file, jar) for jar in jars]
+            tasks = [pool.submit(self._whole_file, jar, tool=tool) for jar, tool in jars]
             try:
                 for task in as_completed(tasks):
                     received += task.result().size
@@ -210,7 +225,7 @@ class _Fetch:
                 raise
         return [task.result() for task in tasks]
 
-    def _whole_file(self, jar: Jar) -> _File:
+    def _whole_file(self, jar: Jar, *, tool: bool) -> _File:
         """Download a jar unless it is there; twice, if the first does not match its checksum."""
         cached = self._maven / jar.artifact.component.path_prefix / jar.artifact.filename
         path = cached.relative_to(self._maven).as_posix()
@@ -222,7 +237,7 @@ class _Fetch:
                 cached.unlink(missing_ok=True)  # The connection ended early.
                 continue
             if _sha1(found) == expected:
-                return _File(path=path, size=found.stat().st_size, sha1=expected)
+                return _File(path=path, size=found.stat().st_size, sha1=expected, tool=tool)
             found.unlink()
         raise _ChecksumError(f"{path} does not match its published checksum")
 
@@ -236,7 +251,7 @@ class _Fetch:
     def _write_manifest(self, files: list[_File]) -> None:
         path = _manifest(self._version, self._cache)
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [{"path": file.path, "size": file.size, "sha1": file.sha1} for file in files]
+        rows = [asdict(file) for file in files]
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         draft.replace(path)

@@ -6,13 +6,14 @@ import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
+from cluster.kafka.versions import dump_class, java_properties, numbers_of
 from cluster.protocol import ClusterError, UserError
 
 FORMAT_TIMEOUT_S = 60
@@ -22,6 +23,19 @@ def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[s
     """Return the command line of a program of Kafka: properties of Java, then its class."""
     classpath = ":".join(str(jar) for jar in distribution.classpath)
     return [str(java.path), *JVM_FLAGS, "-cp", classpath, *arguments]
+
+
+def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:
+    """Return the command line of Kafka's own reader of segments, DumpLogSegments.
+
+    It prints each batch and each record of the files: the witness of our own readers in tests.
+    """
+    numbers = numbers_of(distribution.version)
+    jars = (*distribution.classpath, *distribution.tools)
+    classpath = ":".join(str(jar) for jar in jars)
+    named = ",".join(str(file) for file in files)
+    start = [str(java.path), *JVM_FLAGS, *java_properties(numbers), "-cp", classpath]
+    return [*start, dump_class(numbers), "--files", named, "--deep-iteration", "--print-data-log"]
 
 
 def format_storage(

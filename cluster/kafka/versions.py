@@ -1,11 +1,36 @@
-"""What differs between Kafka's versions, and between those who keep its metadata. Pure."""
+"""What differs between Kafka's versions, and between those who keep its metadata. Pure.
+
+A version is its numbers, `(2, 8, 2)`. Where nothing else is said, the limits were found by trying:
+0.11.0.3, 1.1.1, 2.4.1, 2.8.2, 3.3.2, 3.9.1, 4.0.0, 4.1.1 and 4.3.1 were run.
+"""
+
+from collections.abc import Mapping
 
 from results.record.plan import Plan
 from results.record.terms import Mode
 
+Numbers = tuple[int, ...]
+
 ZOOKEEPER_MACHINE = "zk"
 FIRST_CONTROLLER = 101
 """Node ids of controllers of their own begin here, far from those of brokers."""
+NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+"""Of a topic that has none: topics have ids since 2.8 (KIP-516)."""
+REPLACED = frozenset({"log4j:log4j", "org.slf4j:slf4j-log4j12"})
+"""What reload4j stands in for: the abandoned log4j 1, which 0.11 names among its needs."""
+
+_RELOAD4J = ("org.slf4j:slf4j-reload4j:1.7.36", "ch.qos.reload4j:reload4j:1.2.19")
+_LOG4J2 = "2.24.3"
+_LOG4J2_OF = {
+    "1": "org.apache.logging.log4j:log4j-slf4j-impl",
+    "2": "org.apache.logging.log4j:log4j-slf4j2-impl",
+}
+"""By the major version of slf4j: what leads its calls to log4j2."""
+
+
+def numbers_of(version: str) -> Numbers:
+    """Return the numbers of a version: (0, 11, 0, 3) of `0.11.0.3`."""
+    return tuple(int(number) for number in version.split("."))
 
 
 def broker_names(plan: Plan) -> list[str]:
@@ -24,3 +49,60 @@ def machines(plan: Plan) -> list[str]:
     """Return the names of the machines that hosts must make: one a node, and ZooKeeper's."""
     zookeeper = [ZOOKEEPER_MACHINE] if plan.mode is Mode.ZOOKEEPER else []
     return [*broker_names(plan), *controller_names(plan), *zookeeper]
+
+
+def server_artifact(numbers: Numbers) -> str:
+    """Return what the server is called on Maven Central: by the Scala that it was built with."""
+    scala = "2.13" if numbers >= (2, 4) else "2.12" if numbers >= (1,) else "2.11"
+    return f"org.apache.kafka:kafka_{scala}"
+
+
+def jars_beside(numbers: Numbers, needed: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the jars that a server does not name among its needs, and does not run without.
+
+    Kafka's own archives have a logging library, its descriptions have not: without one a server
+    writes no log at all.
+
+    Args:
+        numbers: The version.
+        needed: What the server names: versions by artifact, `slf4j-api`.
+    """
+    if numbers >= (4,):
+        return _log4j2(needed)
+    if numbers < (1,):  # It encodes base64 with what Java has lacked since 11 (KAFKA-4501).
+        return (*_RELOAD4J, "javax.xml.bind:jaxb-api:2.3.1")
+    return _RELOAD4J
+
+
+def jars_of_tools(numbers: Numbers) -> tuple[str, ...]:
+    """Return the jars that DumpLogSegments needs beside the server's, without what they need."""
+    version = ".".join(map(str, numbers))
+    return (f"org.apache.kafka:kafka-tools:{version}",) if numbers >= (4, 3) else ()
+
+
+def dump_class(numbers: Numbers) -> str:
+    """Return the class of DumpLogSegments."""
+    package = "org.apache.kafka" if numbers >= (4, 3) else "kafka"
+    return f"{package}.tools.DumpLogSegments"
+
+
+def java_properties(numbers: Numbers) -> tuple[str, ...]:
+    """Return the properties of Java that a version needs to run on a newer one."""
+    if numbers >= (3,):
+        return ()
+    # ZooKeeper 3.4 registers log4j 1 with JMX by a class that reload4j does not have.
+    return ("-Dzookeeper.jmx.log4j.disable=true",)
+
+
+def logs_by_log4j2(numbers: Numbers) -> bool:
+    """Tell whether the server logs by log4j2 (KIP-653), or by log4j 1, which reload4j continues."""
+    return numbers >= (4,)
+
+
+def _log4j2(needed: Mapping[str, str]) -> tuple[str, ...]:
+    own = needed.get("log4j-core")
+    core = "org.apache.logging.log4j:log4j"
+    # 4.0 names no logging library at all, later ones name log4j2 without what leads to it.
+    missing = () if own else (f"{core}-api:{_LOG4J2}", f"{core}-core:{_LOG4J2}")
+    binding = _LOG4J2_OF[needed.get("slf4j-api", "1").split(".", maxsplit=1)[0]]
+    return (*missing, f"{binding}:{own or _LOG4J2}")

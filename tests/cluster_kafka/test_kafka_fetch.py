@@ -21,6 +21,7 @@ NEEDED = {
     ("org.slf4j", "slf4j-api", "1.7.36"),
     ("org.apache.logging.log4j", "log4j-core", "2.25.4"),
 }
+TOOLS = ("org.apache.kafka", "kafka-tools", VERSION)
 BINDING = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 
 
@@ -72,6 +73,20 @@ class Repository:
         publish_checksum(jar)
         return jar
 
+    def list_versions(self, artifact: str, versions: list[str]) -> None:
+        listed = "".join(f"<version>{each}</version>" for each in versions)
+        (self.folder / "org/apache/kafka" / artifact / "maven-metadata.xml").write_text(
+            f"<metadata><versioning><versions>{listed}</versions></versioning></metadata>"
+        )
+
+
+def dependencies(needed: set[tuple[str, str, str]]) -> str:
+    return "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version><scope>runtime</scope></dependency>"
+        for group, artifact, version in sorted(needed)
+    )
+
 
 def publish_checksum(jar: Path) -> None:
     digest = hashlib.sha1(jar.read_bytes(), usedforsecurity=False).hexdigest()
@@ -81,18 +96,10 @@ def publish_checksum(jar: Path) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Iterator[Repository]:
     served = Repository(tmp_path / "central")
-    needs = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version><scope>runtime</scope></dependency>"
-        for group, artifact, version in sorted(NEEDED)
-    )
-    for one in {*NEEDED, BINDING}:
+    for one in {*NEEDED, BINDING, TOOLS}:
         served.put(*one)
-    served.put("org.apache.kafka", "kafka_2.13", VERSION, needs=needs)
-    versions = "".join(f"<version>{each}</version>" for each in ("4.9.0", VERSION, "4.9.2-rc1"))
-    (served.folder / "org/apache/kafka/kafka_2.13/maven-metadata.xml").write_text(
-        f"<metadata><versioning><versions>{versions}</versions></versioning></metadata>"
-    )
+    served.put("org.apache.kafka", "kafka_2.13", VERSION, needs=dependencies(NEEDED))
+    served.list_versions("kafka_2.13", ["4.9.0", VERSION, "4.9.2-rc1"])
     yield served
     served.close()
 
@@ -120,7 +127,7 @@ def test_everything_that_kafka_needs_is_fetched_and_what_makes_it_log(
     names = {jar.name for jar in distribution.classpath}
     expected = {f"{artifact}-{version}.jar" for _, artifact, version in {*NEEDED, BINDING}}
     assert names == expected | {f"kafka_2.13-{VERSION}.jar"}
-    assert said[-1] == f"fetching Kafka {VERSION}: 5 of 5 files, 0 MB"
+    assert said[-1] == f"fetching Kafka {VERSION}: 6 of 6 files, 0 MB"
     assert cached_versions() == [VERSION]
 
 
@@ -203,9 +210,42 @@ def test_a_listed_version_that_cannot_be_had_whole_says_what_is_missing(
         fetch(repository)
 
 
-def test_an_old_version_is_refused_before_anything_is_fetched(repository: Repository) -> None:
-    with pytest.raises(UserError, match=r"Logquake runs 4\.0 and later"):
-        fetch(repository, "2.8.2")
+def test_an_old_version_brings_what_its_list_forgets_and_not_the_logging_that_is_replaced(
+    repository: Repository,
+) -> None:
+    old = "0.11.0.3"
+    named = {("log4j", "log4j", "1.2.17"), ("org.slf4j", "slf4j-log4j12", "1.7.25")}
+    beside = {
+        ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+        ("ch.qos.reload4j", "reload4j", "1.2.19"),
+        ("javax.xml.bind", "jaxb-api", "2.3.1"),
+    }
+    for one in named | beside:
+        repository.put(*one)
+    repository.put("org.apache.kafka", "kafka_2.11", old, needs=dependencies(named))
+    repository.list_versions("kafka_2.11", [old])
+    names = {jar.name for jar in fetch(repository, old)}
+    assert names == {f"kafka_2.11-{old}.jar"} | {f"{each[1]}-{each[2]}.jar" for each in beside}
+
+
+def test_tools_are_no_part_of_the_server(repository: Repository) -> None:
+    distribution = fetch_kafka(VERSION, progress=str, repository=repository.url)
+    assert [jar.name for jar in distribution.tools] == [f"kafka-tools-{VERSION}.jar"]
+    assert not set(distribution.tools) & set(distribution.classpath)
+
+
+def test_a_cache_from_before_the_tools_is_made_whole_and_used_as_it_is_without_network(
+    repository: Repository, cache: Path
+) -> None:
+    first = fetch(repository)
+    manifest = cache / "kafka" / f"{VERSION}.json"
+    rows = json.loads(manifest.read_text())
+    old = [{key: row[key] for key in ("path", "size", "sha1")} for row in rows if not row["tool"]]
+    manifest.write_text(json.dumps(old))
+    assert len(fetch_kafka(VERSION, progress=str, repository=repository.url).tools) == 1
+    manifest.write_text(json.dumps(old))
+    repository.close()
+    assert fetch(repository) == first
 
 
 def test_a_page_that_is_no_description_is_named(repository: Repository) -> None:
@@ -251,7 +291,7 @@ def test_two_processes_that_fetch_at_once_both_get_it_whole(
     ]
     assert [process.communicate()[0] for process in both] == ["5\n", "5\n"]
     rows = json.loads((cache / "kafka" / f"{VERSION}.json").read_text())
-    assert len(rows) == 5
+    assert len(rows) == 6
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
