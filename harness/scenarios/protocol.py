@@ -86,7 +86,7 @@ class Sight(Protocol):
         """Ask a broker about its own replica."""
 
     def files(self, node: str) -> FilesSight | None:
-        """Read a replica's files."""
+        """Read a replica's files; those of the metadata log in a story of the quorum."""
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
         """Ask a broker who leads, and in which epoch (None where its version does not tell)."""
@@ -196,6 +196,8 @@ class Scenario:
         steps: The story.
         expected: Its end.
         systems_of: Which systems some choices work on; None: all of `systems`.
+        of_quorum: Whether the story is about the controllers' quorum: what is looked at then is
+            the metadata log of controllers, not the partition of brokers.
     """
 
     name: str
@@ -209,3 +211,4 @@ class Scenario:
     choices: Mapping[str, Choice] = field(default_factory=dict)
     first: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
     systems_of: Callable[[ScenarioPlan], tuple[str, ...]] | None = None
+    of_quorum: bool = False
