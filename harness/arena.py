@@ -1,0 +1,197 @@
+"""The brokers of a run, and what every run does with them, scripted or not.
+
+start, wait until ready → topics → an observer that asks each broker by itself → ... → final reads →
+note leaders, high watermarks and log ends → stop gracefully → collect. What lies between is a
+life's own: `harness.life`, `harness.scenarios.life`. What must be undone is registered with an
+`ExitStack` before it is done, so that it is undone on every way out: on a way out by an error, the
+faults are undone with the hosts, which take their brokers, networks and so every cut and pause
+along.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from cluster.hosts.choose import make_hosts
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.collect import collect
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from cluster.kafka.observer import Observer
+from cluster.kafka.versions import machines
+from cluster.protocol import Hosts, UserError
+from harness.interrupt import Interrupts
+from harness.progress import Progress
+from results.record.clock import (
+    RunClock,
+    WaitTimeoutError,
+    pause_until,
+    stopwatch_s,
+    wait_until,
+)
+from results.record.milestones import Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.topics import CreatedTopic, dump_topics
+from workloads.final_reads import read_to_end
+
+FINAL_READS_LIMIT_S = 60.0
+STOP_LIMIT_S = 20.0
+NOTE_LIMIT_S = 5.0
+WATCH_INTERVAL_S = 0.5
+ENOUGH_DISK_BYTES = 4 << 20
+"""With less than this left, brokers halt and records are cut."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Arena:
+    """One run's brokers, inside of its network.
+
+    Attributes:
+        plan: The run.
+        paths: Its folder.
+        clock: Its clock.
+        progress: Shows how far it is.
+        interrupts: Ctrl-C, once and twice.
+        undo: Takes what must be undone.
+        hosts: Made by `start`.
+        observer: Made by `watch`.
+        troubles: Whatever kept something from being recorded, a sentence each.
+    """
+
+    plan: Plan
+    paths: RunPaths
+    clock: RunClock
+    progress: Progress
+    interrupts: Interrupts
+    undo: ExitStack
+    hosts: Hosts = field(init=False)
+    observer: Observer | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    def reach(self, name: str, *, failed: str = "") -> None:
+        """Note a milestone, and what of it did not come to be."""
+        detail = {"failed": failed} if failed else {}
+        append_milestone(
+            self.paths.milestones, Milestone(name=name, at_ns=self.clock.now_ns(), detail=detail)
+        )
+
+    def start(self) -> KafkaCluster:
+        """Make the hosts; return a cluster that the caller starts."""
+        self.reach("started")
+        plan = self.plan
+        self.progress.phase(f"starting {plan.nodes} nodes of {plan.system} ({plan.hosts})")
+        distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
+        self.hosts = make_hosts(plan.hosts, machines(plan), self.paths.processes)
+        self.undo.callback(self.hosts.down)
+        self.hosts.up()
+        return KafkaCluster(
+            plan, self.hosts, distribution=distribution, java=find_java(), paths=self.paths
+        )
+
+    def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:
+        """Note the topics, and ask each broker about them from now on."""
+        dump_topics(list(topics), self.paths.topics)
+        observer = Observer(cluster, topics, clock=self.clock, live=self.paths.live)
+        self.observer = observer
+        self.undo.callback(observer.stop)
+        observer.start()
+        return observer
+
+    def recover(self, is_whole: Callable[[], bool]) -> None:
+        """Wait until every partition is as it should be; note it if that does not come."""
+        what = "a leader and a full ISR for every partition"
+        self.progress.phase(f"recovery: {what}")
+        try:
+            wait_until(
+                is_whole,
+                timeout_s=self.plan.budgets.isr_s,
+                what=what,
+                stop=self.interrupts.abandon,
+            )
+            self.reach("recovered")
+        except WaitTimeoutError as late:
+            self.reach("recovered", failed=str(late))
+
+    def read_all(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> None:
+        """Read every partition to its end with fresh consumers."""
+        self.progress.phase("final reads")
+        self.reach("final-reads")
+        # The last stable offset, taken after the last send ended: where a committed record can lie.
+        targets = cluster.leader_ends(
+            self.plan.topic_partitions, committed=True, timeout_s=NOTE_LIMIT_S
+        )
+        read_to_end(
+            self.plan,
+            topics,
+            cluster.bootstrap(),
+            targets=targets,
+            clock=self.clock,
+            live=self.paths.live,
+            timeout_s=FINAL_READS_LIMIT_S,
+        )
+
+    def note(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
+        """Take the last look at every broker, but those that are away by the plan."""
+        if self.observer is not None:
+            noted = self.observer.note(NOTE_LIMIT_S)
+            silent = sorted(set(cluster.nodes) - noted - set(away))
+            self.troubles += [f"{node} did not answer before its stop" for node in silent]
+            self.observer.stop()
+            self.troubles += self.observer.failures()
+        self.reach("noted", failed="; ".join(self.troubles))
+
+    def stop(self, cluster: KafkaCluster) -> None:
+        """Stop the brokers, take the hosts down, tidy the nodes' folders."""
+        self.progress.phase("stopping the brokers")
+        ended = cluster.stop(STOP_LIMIT_S)
+        detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
+        self.hosts.down()
+        append_milestone(
+            self.paths.milestones,
+            Milestone(name="stopped", at_ns=self.clock.now_ns(), detail=detail),
+        )
+        for node in (*cluster.nodes, *cluster.controllers):
+            collect(self.paths.node(node))
+        self.reach("collected")
+
+    def pass_s(
+        self,
+        seconds: float,
+        *,
+        stop: threading.Event | None = None,
+        writers_lost: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Let time pass, until it is over, somebody stops it, or not all can be recorded any more.
+
+        Args:
+            seconds: How long.
+            stop: Ends it; by default the first Ctrl-C.
+            writers_lost: Tells of writers of the record that ended before their time.
+
+        Raises:
+            UserError: The disk is full.
+        """
+        stop = stop or self.interrupts.finish
+        deadline_s = stopwatch_s() + seconds
+        while (now_s := stopwatch_s()) < deadline_s:
+            if pause_until(min(deadline_s, now_s + WATCH_INTERVAL_S), stop):
+                return
+            self.refuse_a_full_disk()
+            if writers_lost() or (self.observer and self.observer.failures()):
+                return  # What there is is still read, stopped and judged: as unknown at best.
+
+    def refuse_a_full_disk(self) -> None:
+        """Refuse to go on with hardly any room left.
+
+        Raises:
+            UserError: There is hardly any.
+        """
+        free = shutil.disk_usage(self.paths.root).free
+        if free < ENOUGH_DISK_BYTES:
+            raise UserError(
+                f"the disk of {self.paths.root} is full ({free >> 20} MiB left); free some room (a"
+                " default run takes about 100 MiB), or name another folder with --store"
+            )
