@@ -1,6 +1,10 @@
 """The list of scenarios: one line each."""
 
-from harness.scenarios import leader_epoch_1
+from harness.scenarios import leader_epoch_1, quorum_divergence, quorum_failover
 from harness.scenarios.protocol import Scenario
 
-SCENARIOS: tuple[Scenario, ...] = (leader_epoch_1.SCENARIO,)
+SCENARIOS: tuple[Scenario, ...] = (
+    leader_epoch_1.SCENARIO,
+    quorum_failover.SCENARIO,
+    quorum_divergence.SCENARIO,
+)

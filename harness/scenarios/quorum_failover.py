@@ -1,0 +1,127 @@
+"""The leader of the controllers is killed, paused, and cut off: each time another epoch begins.
+
+Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996): whoever hears nothing
+from the leader asks whether it would be elected, then becomes a candidate in a new epoch, votes for
+itself, and leads with a majority's votes. `quorum-state` is written before a vote is given, so that
+nobody votes twice in an epoch, not even across a crash.
+"""
+
+from harness.scenarios.actions import Cut, Join, Kill, Pause, Produce, Resume, Start
+from harness.scenarios.conditions import registered
+from harness.scenarios.protocol import Condition, Expected, Scenario, Step
+from harness.scenarios.quorum import (
+    CONTROLLERS,
+    FIRST,
+    SECOND,
+    THIRD,
+    TIMEOUTS,
+    follows,
+    leads_quorum,
+    voted,
+)
+from results.record.plan import Plan, ScenarioPlan
+from results.record.terms import Judge, Validity
+
+BROKER = "n1"
+_LINES = r"Becoming the active controller|Renouncing|In the new epoch|to Prospective state"
+
+
+def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
+    return {
+        "system": system,
+        "nodes": 1,
+        "controllers": 3,
+        "replication": 1,
+        "min_insync": 1,
+        "judge": Judge.CONTRACT,
+        "node": TIMEOUTS,
+    }
+
+
+def _elected(leader: str, voter: str, *, epoch: int) -> tuple[Condition, ...]:
+    return (
+        voted(voter, leader, epoch=epoch),
+        follows(leader, leader, epoch=epoch),
+        follows(voter, leader, epoch=epoch),
+        leads_quorum(BROKER, leader, epoch=epoch),
+    )
+
+
+def _steps(_plan: Plan) -> tuple[Step, ...]:
+    machines = (SECOND, THIRD, BROKER)
+    alone = tuple((FIRST, other) for other in machines) + tuple(
+        (other, FIRST) for other in machines
+    )
+    return (
+        Step(
+            "n101 leads the controllers in epoch 1.",
+            (
+                leads_quorum(BROKER, FIRST, epoch=1),
+                *(follows(node, FIRST, epoch=1) for node in CONTROLLERS),
+                Produce(),
+            ),
+            lines=_LINES,
+        ),
+        Step(
+            "n101 is killed. n102 becomes a candidate, n103 votes for it, and epoch 2 begins.",
+            (Kill(FIRST), *_elected(SECOND, THIRD, epoch=2), Produce()),
+            why="n103 notices first, but as long as n102 hears the old leader it refuses its vote;"
+            " n102's own question then finds n103 free. The broker goes on serving all the while.",
+            lines=_LINES,
+        ),
+        Step(
+            "n101 returns, and follows n102 in epoch 2.",
+            (Start(FIRST), follows(FIRST, SECOND, epoch=2)),
+            lines=_LINES,
+        ),
+        Step(
+            "n102 is paused. n103 votes for n101, which leads in epoch 3.",
+            (Pause(SECOND), *_elected(FIRST, THIRD, epoch=3), Produce()),
+            why="A leader that is paused does not know that its time is over: its quorum-state"
+            " still names itself, in epoch 2. That is no second leader of an epoch.",
+            lines=_LINES,
+        ),
+        Step(
+            "n102 goes on, is told of epoch 3, and follows n101.",
+            (Resume(SECOND), follows(SECOND, FIRST, epoch=3)),
+            lines=_LINES,
+        ),
+        Step(
+            "n101 is cut off from all others. n102 leads again, in epoch 4.",
+            (Cut("alone", alone), *_elected(SECOND, THIRD, epoch=4), Produce()),
+            why="A leader that hears no majority for a while resigns by itself (check-quorum).",
+            lines=_LINES,
+        ),
+        Step(
+            "The network heals: all three follow n102 in epoch 4.",
+            (
+                Join("alone"),
+                *(follows(node, SECOND, epoch=4) for node in CONTROLLERS),
+                registered(BROKER),
+                Produce(),
+            ),
+            lines=_LINES,
+        ),
+    )
+
+
+def _expected(_plan: Plan) -> Expected:
+    return Expected(
+        valid=Validity.VALID,
+        read=tuple(f"message{number}" for number in range(1, 6)),
+        moral="Four epochs, four leaders, never two in one epoch: each vote is on disk before it is"
+        " given, and a majority can be had only once.",
+    )
+
+
+SCENARIO = Scenario(
+    name="quorum-failover",
+    title="The quorum's leader is killed, paused, and cut off",
+    about=__doc__.partition("\n\n")[2],
+    systems=("kafka:4.3.1:controllers",),
+    plan=_plan,
+    assignment=lambda _plan: (BROKER,),
+    steps=_steps,
+    expected=_expected,
+    of_quorum=True,
+)
