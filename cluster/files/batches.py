@@ -1,63 +1,63 @@
 """Log segments: record batches of format 2, as brokers since Kafka 0.11 keep them in `.log` files.
 
 A segment is read in two steps. `read_segment` finds the batches, checks their sums and tells what
-is damaged; `records` unpacks one batch. Only the second decompresses.
+is damaged; `records` unpacks one batch. Only the second decompresses. Where a segment has messages
+of an older format (`message_sets`), each of them, or each wrapper, counts as a batch.
 
 Layout: https://kafka.apache.org/documentation/#recordbatch (numbers are big-endian; inside of a
 record they are varints, zigzag-coded).
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from hashlib import blake2b
+from io import BytesIO
 
 import cramjam
 from crc32c import crc32c
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_signed_varint, read_signed_varlong
+from kio.serial.writers import write_signed_varint
 
-from cluster.files.damage import DamagedFileError, OldFormatError
+from cluster.files.compression import CODEC_BITS, Codec, decompressed
+from cluster.files.damage import DamagedFileError
+from cluster.files.message_sets import (
+    LEAST_BYTES,
+    LOG_APPEND_TIME,
+    PREFIX,
+    sound_message,
+    unwrapped,
+)
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_PREFIX = struct.Struct(">qi")
 _TIMESTAMP = struct.Struct(">q")
 _HASH = struct.Struct(">q")
 
 _MAGIC_AT = 16
 _CRC_FROM = 21
 _MAGIC = 2
+_LEAST_BYTES = {**LEAST_BYTES, _MAGIC: _HEADER.size}
 _MAX_SEQUENCE = 0x7FFF_FFFF
 
-_CODEC_BITS = 0x07
-_LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_BYTES = 16
-_XERIAL_CHUNK = struct.Struct(">i")
-
-
-class Codec(IntEnum):
-    """How the records of a batch are compressed: the lowest three bits of its attributes."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
+_NONE = -1
+_NO_HEADERS = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBatch:
     """One batch, its records still packed.
 
+    A message, or a wrapper of messages, of magic 0 or 1 is one, too. It has neither epoch nor
+    producer; its body is the whole message.
+
     Attributes:
         position: Of its first byte in the segment.
-        base_offset: The offset that its records' offsets count from.
-        leader_epoch: In which the leader appended it (`partitionLeaderEpoch`).
+        base_offset: The offset that its records' offsets count from; of a wrapper its last one.
+        leader_epoch: In which the leader appended it (`partitionLeaderEpoch`); -1 in old formats.
         attributes: Codec, time stamp type, transactional, control: bits.
         last_offset_delta: Of its last record, even if compaction has removed that.
         base_timestamp: In milliseconds, of the producer's or the broker's clock.
@@ -65,8 +65,9 @@ class RecordBatch:
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
-        count: How many records it still has.
+        count: How many records it still has; -1 in a wrapper, which does not tell.
         body: The records, compressed as the attributes say.
+        magic: Its format: 2, or 0 or 1 of an old message.
     """
 
     position: int
@@ -81,6 +82,7 @@ class RecordBatch:
     base_sequence: int
     count: int
     body: memoryview
+    magic: int = _MAGIC
 
     @property
     def end_offset(self) -> int:
@@ -141,14 +143,12 @@ class Segment:
 def read_segment(data: bytes) -> Segment:
     """Find the batches of a segment (or of a metadata snapshot, which has the same form).
 
-    A batch whose sum is wrong is left out, and reading goes on behind it as long as what follows
-    looks like a batch: what a bit flip hides should be one batch, not the rest of the log.
+    Formats may be mixed: a log that an older Kafka began goes on with batches. A batch whose sum
+    is wrong is left out, and reading goes on behind it as long as what follows looks like a batch:
+    what a bit flip hides should be one batch, not the rest of the log.
 
     Args:
         data: The bytes of a `.log` or `.checkpoint` file.
-
-    Raises:
-        OldFormatError: The file begins with a message set of magic 0 or 1.
     """
     view = memoryview(data)
     found: list[RecordBatch] = []
@@ -177,7 +177,7 @@ def records(batch: RecordBatch) -> Iterator[Record]:
         DamagedFileError: The batch does not hold the records that it announces.
     """
     try:
-        yield from _unpacked(batch, _decompressed(batch))
+        yield from _unpacked(batch) if batch.magic == _MAGIC else _old_records(batch)
     except (SerialError, ValueError, IndexError, cramjam.DecompressionError) as broken:
         raise DamagedFileError(
             f"the batch at offset {batch.base_offset} cannot be unpacked: {broken}"
@@ -186,30 +186,30 @@ def records(batch: RecordBatch) -> Iterator[Record]:
 
 def _size_at(view: memoryview, position: int) -> int:
     """Return the size in bytes of the batch at a position, 0 where not even its prefix is whole."""
-    if len(view) - position < _PREFIX.size:
+    if len(view) - position < PREFIX.size:
         return 0
-    _, length = _PREFIX.unpack_from(view, position)
-    return int(length) + _PREFIX.size
+    _, length = PREFIX.unpack_from(view, position)
+    return int(length) + PREFIX.size
 
 
 def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
     """Return why no batch can be read at a position, None if one can."""
     remaining = len(view) - position
-    if remaining > _MAGIC_AT and size > _PREFIX.size:
+    least = _HEADER.size
+    if remaining > _MAGIC_AT and size > PREFIX.size:
         magic = view[position + _MAGIC_AT]
-        if magic < _MAGIC and position == 0:  # Further on it is more likely to be garbage.
-            raise OldFormatError(
-                f"the message set at byte {position} has magic {magic}; only record batches"
-                " (magic 2, Kafka 0.11 and later) can be read"
-            )
-        if magic != _MAGIC:
+        if magic not in _LEAST_BYTES:
             return f"no record batch (magic {magic})"
-    if size < _HEADER.size or size > remaining:
+        least = _LEAST_BYTES[magic]
+    if size < least or size > remaining:
         return "a torn batch"
     return None
 
 
 def _whole_batch(data: memoryview, position: int) -> RecordBatch | None:
+    """Return the batch that some bytes are, None if they do not match their sum."""
+    if data[_MAGIC_AT] != _MAGIC:
+        return _old_batch(data, position)
     (
         base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, base_timestamp,
         max_timestamp, producer_id, producer_epoch, base_sequence, count,
@@ -232,8 +232,61 @@ def _whole_batch(data: memoryview, position: int) -> RecordBatch | None:
     )
 
 
-def _unpacked(batch: RecordBatch, body: bytes) -> Iterator[Record]:
-    stamped = batch.max_timestamp if batch.attributes & _LOG_APPEND_TIME else None
+def _old_batch(data: memoryview, position: int) -> RecordBatch | None:
+    try:
+        message = sound_message(data)
+    except ValueError:
+        return None
+    if message is None:
+        return None
+    return RecordBatch(
+        position=position,
+        base_offset=message.offset,
+        leader_epoch=_NONE,
+        attributes=message.attributes & (CODEC_BITS | LOG_APPEND_TIME),
+        last_offset_delta=0,
+        base_timestamp=message.timestamp,
+        max_timestamp=message.timestamp,
+        producer_id=_NONE,
+        producer_epoch=_NONE,
+        base_sequence=_NONE,
+        count=_NONE if message.attributes & CODEC_BITS else 1,
+        body=data,
+        magic=message.magic,
+    )
+
+
+def _old_records(batch: RecordBatch) -> Iterator[Record]:
+    outer = sound_message(batch.body)
+    if outer is None:
+        raise ValueError("it does not match its CRC")
+    for message in unwrapped(outer):
+        content = _coded(message.key) + _coded(message.value) + _NO_HEADERS
+        yield Record(
+            offset=message.offset,
+            timestamp=message.timestamp,
+            key=message.key,
+            value=message.value,
+            record_hash=_hash(content, message.timestamp),
+        )
+
+
+def _coded(data: bytes | None) -> bytes:
+    """Return a key or value as a record of format 2 has it: so one message has one hash."""
+    if data is None:
+        return _varint(_NONE)
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    coded = BytesIO()
+    write_signed_varint(coded, number)
+    return coded.getvalue()
+
+
+def _unpacked(batch: RecordBatch) -> Iterator[Record]:
+    body = _decompressed(batch)
+    stamped = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     position = 0
     for _ in range(batch.count):
         length, size = read_signed_varint(body, position)
@@ -275,34 +328,5 @@ def _hash(content: bytes, timestamp: int) -> int:
 
 
 def _decompressed(batch: RecordBatch) -> bytes:
-    codec = Codec(batch.attributes & _CODEC_BITS)
-    if codec is Codec.NONE or batch.count == 0:
-        return bytes(batch.body)
-    return _DECOMPRESSORS[codec](bytes(batch.body))
-
-
-def _snappy(data: bytes) -> bytes:
-    """Undo snappy, with the framing of Java's `SnappyOutputStream` or (librdkafka's) without.
-
-    The framing: magic, two version numbers, then chunks, each behind its compressed size.
-    """
-    if not data.startswith(_XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    chunks = []
-    position = _XERIAL_HEADER_BYTES
-    while position + _XERIAL_CHUNK.size <= len(data):
-        (size,) = _XERIAL_CHUNK.unpack_from(data, position)
-        start = position + _XERIAL_CHUNK.size
-        if not 0 < size <= len(data) - start:
-            raise ValueError(f"a snappy chunk of {size} bytes at byte {position} of {len(data)}")
-        chunks.append(bytes(cramjam.snappy.decompress_raw(data[start : start + size])))
-        position = start + size
-    return b"".join(chunks)
-
-
-_DECOMPRESSORS: dict[Codec, Callable[[bytes], bytes]] = {
-    Codec.GZIP: lambda data: bytes(cramjam.gzip.decompress(data)),
-    Codec.SNAPPY: _snappy,
-    Codec.LZ4: lambda data: bytes(cramjam.lz4.decompress(data)),
-    Codec.ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
-}
+    codec = Codec(batch.attributes & CODEC_BITS)
+    return decompressed(bytes(batch.body), codec if batch.count else Codec.NONE)

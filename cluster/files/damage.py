@@ -11,10 +11,6 @@ class DamagedFileError(Exception):
     """A file, or a part of it, does not hold what Kafka writes there: one sentence says what."""
 
 
-class OldFormatError(DamagedFileError):
-    """Message sets of magic 0 or 1 (Kafka before 0.11), which cannot be read yet."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Something of a node that could not be read; the rest of the node was.

@@ -1,30 +1,63 @@
 """What a broker's own logs tell: who it believes leads, and what it cut off its replicas.
 
-Two kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
+Three kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
 
 - truncations, in `server.log`: the replica fetcher gives the reason, the log itself (`UnifiedLog`,
-  `Log` in older versions) the deed. A truncation "that has no effect" is none.
-- `Leader … starts at leader epoch …` and `Follower …` in `state-change.log`.
+  `Log` before 3.0) the deed. A truncation to the log's end changes nothing; Kafka says so ("has no
+  effect"), and it is none here. What a log ended at before its truncation no line tells.
+- `Leader ... starts at leader epoch ...` and `Follower ...` in `state-change.log` since 2.4. Before,
+  and where a follower's line does not name its leader, the LeaderAndIsr request does, which the
+  broker logs when it arrives (level TRACE) and when it has done what it says.
+- what `quorum_log` reads of the controllers' quorum.
 
-Lines carry the broker's wall clock, which may be faked: good for showing, never for order. Wordings
-are those of Kafka 4.3; the older ones are from the sources of 0.11 to 3.x.
+Lines carry the broker's wall clock, which may be faked: good for showing, never for order. The
+wordings are those of real brokers of 0.11.0.3, 1.1.1, 2.8.2, 3.9.1 and 4.3.1.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.files.checkpoints import uuid_text
+from cluster.files.metadata import METADATA_TOPIC
+from cluster.files.quorum_log import quorum_truncation
 
 _LINE = re.compile(r"^\[(?P<wall_clock>[^\]]+)\] [A-Z]+ (?P<text>.*)$")
-_INTERESTING = re.compile(r"runcat|Corruption found|starts at leader epoch")
-
-_REASON = re.compile(
-    r"\[ReplicaFetcher replicaId=\d+, leaderId=(?P<leader>\d+).*\]"
-    r" Truncating partition (?P<name>\S+) with TruncationState\(offset=(?P<offset>\d+),.*?\)"
-    r" due to (?P<why>.*?)(?: \(kafka\.\S+\))?$"
+_EVENTS = re.compile(
+    r"runcat|Corruption found|starts at leader epoch|eset |become-|eceived LeaderAndIsr"
 )
-_EPOCH_END = re.compile(r"EpochEndOffset\(.*leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)")
+_SHOWN = re.compile(
+    r"runcat|Corruption found|starts at [lL]eader [eE]poch|LeaderAndIsr request|[lL]eader epoch"
+    r"|Updated PartitionLeaderEpoch|fetch offset .*latest offset"
+    r"|ompleted transition to|Transitioning to |Vote request|Election (?:was|timed)"
+    r"|Did not receive fetch request from the majority|Insufficient remaining votes"
+)
+_HIDDEN = re.compile(r"checkpointed recovery boundaries|Cached leader info|fails to send request")
+
+_FETCHER = r"\[ReplicaFetcher(?:Thread-\d+-| replicaId=\d+, leaderId=)(?P<leader>\d+).*?\]:?"
+_REASONS = (
+    re.compile(
+        _FETCHER + r" Truncating partition (?P<name>\S+) with"
+        r" TruncationState\(offset=(?P<offset>\d+),.*?\) due to (?P<why>.*?)(?: \(kafka\.\S+\))?$"
+    ),
+    re.compile(
+        _FETCHER + r" Truncating partition (?P<name>\S+) to"
+        r" (?P<why>local high watermark (?P<offset>\d+))"
+    ),
+)
+_BY_HIGH_WATERMARK = re.compile(
+    _FETCHER + r" Based on \w+'s leader epoch, leader replied with an unknown offset in"
+    r" (?P<name>\S+)\. (?:High watermark|The initial fetch offset) (?P<offset>\d+) will be used"
+)
+"""Before 2.0; what a replica fetches first, as it becomes a follower, is its high watermark."""
+_BEYOND = re.compile(
+    _FETCHER + r".*?partition (?P<name>\S+) (?:reset its fetch offset )?from \d+"
+    r" to current leader(?: \d+)?'s latest offset (?P<offset>\d+)"
+)
+_NO_EFFECT = re.compile(r"(?:partition=|Truncating )(?P<name>[^,\s]+).*? to (?P<offset>\d+) has no")
+_EPOCH_END = re.compile(
+    r"EpochEndOffset[({].*leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)"
+)
 _BELOW = re.compile(
     r"Truncating (?:future )?(?P<name>\S+) to offset (?P<offset>\d+)"
     r" below high watermark (?P<high_watermark>\d+)"
@@ -45,13 +78,23 @@ _DEEDS = (
 )
 _LEADER = re.compile(
     r"\[Broker id=(?P<leader>\d+)\] Leader (?P<name>\S+)"
-    r"(?: with topic id Some\((?P<topic_id>[\w-]{22})\))?"
-    r" starts at leader epoch (?P<epoch>\d+) .*?ISR \[?(?P<isr>[\d,]*)"
+    r"(?: with topic id (?:None|Some\((?P<topic_id>[\w-]{22})\)))?"
+    r" starts at leader epoch (?P<epoch>\d+) .*?ISR \[?(?P<isr>[\d, ]*)"
 )
 _FOLLOWER = re.compile(
     r"\[Broker id=\d+\] Follower (?P<name>\S+)"
-    r"(?: with topic id Some\((?P<topic_id>[\w-]{22})\))?"
-    r" starts at leader epoch (?P<epoch>\d+) .*?Current leader is (?P<leader>-?\d+)"
+    r"(?: with topic id (?:None|Some\((?P<topic_id>[\w-]{22})\)))?"
+    r" starts at leader epoch (?P<epoch>\d+)(?: .*?Current leader is (?P<leader>-?\d+))?"
+)
+_REQUEST = re.compile(
+    r"eceived LeaderAndIsr request \w*PartitionState\((?:topicName='(?P<topic>[^']+)',"
+    r" partitionIndex=(?P<partition>\d+), )?.*?leader=(?P<leader>-?\d+),"
+    r" leaderEpoch=(?P<epoch>\d+), isr=(?:\[(?P<listed>[\d, ]*)\]|(?P<isr>[\d,]*)), "
+    r".*?(?:for partition \[?(?P<name>[^\]\s]+))?\]?(?: \(state\.change\.logger\))?$"
+)
+_DONE = re.compile(
+    r"[cC]ompleted LeaderAndIsr request .*? for the become-(?P<role>leader|follower) transition"
+    r" for partition (?P<name>\S+)"
 )
 
 
@@ -83,7 +126,7 @@ class LoggedLeadership:
         topic: The topic's name.
         topic_id: A UUID's 36 characters, None if the line has none.
         partition: Its number.
-        leader: A broker's id: its own if it leads; -1 without a leader.
+        leader: A broker's id: its own if it leads; -1 without a leader; None if no line tells.
         leader_epoch: The epoch that it acts in.
         isr: As the new leader takes them over; None in a follower's line.
     """
@@ -92,25 +135,108 @@ class LoggedLeadership:
     topic: str
     topic_id: str | None
     partition: int
-    leader: int
+    leader: int | None
     leader_epoch: int
     isr: tuple[int, ...] | None
 
 
 def log_events(lines: Iterable[str]) -> Iterator[LoggedTruncation | LoggedLeadership]:
     """Find the truncations and changes of leadership in the lines of a broker's log, in order."""
-    reasons: dict[tuple[str, str], str] = {}
+    truncations, leaderships = _Truncations(), _Leaderships()
+    for wall_clock, text in _lines(lines, _EVENTS):
+        yield from truncations.told(text, wall_clock)
+        yield from leaderships.told(text, wall_clock)
+    yield from truncations.left()
+
+
+def interesting_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find the lines that a reader of a scenario wants to see, in order.
+
+    Who begins to lead or to follow, truncations (those without effect, too), what was asked and
+    answered about epochs, and the quorum's transitions and votes.
+
+    Yields:
+        The time as it stands in the line, and the text behind time and level.
+    """
+    for wall_clock, text in _lines(lines, _SHOWN):
+        if not _HIDDEN.search(text):
+            yield wall_clock, text
+
+
+def _lines(lines: Iterable[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     for raw in lines:
-        if not _INTERESTING.search(raw):
-            continue
-        line = _LINE.match(raw.rstrip("\n"))
-        if line is None:
-            continue
-        wall_clock, text = line["wall_clock"], line["text"]
-        reasons |= _reason(text)
-        event = _truncation(text, wall_clock, reasons) or _leadership(text, wall_clock)
-        if event is not None:
+        line = _LINE.match(raw.rstrip("\n")) if wanted.search(raw) else None
+        if line is not None:
+            yield line["wall_clock"], line["text"]
+
+
+class _Truncations:
+    """Joins deeds with their reasons, which stand before them; the quorum's stand behind."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, str], str] = {}
+        self._waiting: LoggedTruncation | None = None
+
+    def told(self, text: str, wall_clock: str) -> Iterator[LoggedTruncation]:
+        """Yield the truncations that are known with this line."""
+        waiting, why = self._waiting, quorum_truncation(text)
+        if waiting is not None and why is not None and why.offset == waiting.from_offset:
+            reason = f"follower of controller {why.leader}: the quorum's logs part at that offset"
+            self._waiting = replace(waiting, reason=reason)
+        yield from self.left()
+        self._reasons |= _reason(text)
+        if nothing := _NO_EFFECT.search(text):
+            self._reasons.pop((nothing["name"], nothing["offset"]), None)
+        event = _truncation(text, wall_clock, self._reasons)
+        if event is not None and event.topic == METADATA_TOPIC:
+            self._waiting = event
+        elif event is not None:
             yield event
+
+    def left(self) -> Iterator[LoggedTruncation]:
+        """Yield the truncation that no line behind it explained."""
+        if self._waiting is not None:
+            yield self._waiting
+        self._waiting = None
+
+
+class _Leaderships:
+    """Joins what a LeaderAndIsr request said with what the broker then did."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, int], LoggedLeadership] = {}
+        self._last: dict[tuple[str, int], tuple[int | None, int]] = {}
+
+    def told(self, text: str, wall_clock: str) -> Iterator[LoggedLeadership]:
+        """Yield the change of leadership that is known with this line."""
+        request = _request(text, wall_clock)
+        if request is not None:
+            self._requests[request.topic, request.partition] = request
+            return
+        event = self._done(text, wall_clock) or self._begun(text, wall_clock)
+        if event is None:
+            return
+        place, state = (event.topic, event.partition), (event.leader, event.leader_epoch)
+        if self._last.get(place) != state or not _DONE.search(text):
+            yield event
+        self._last[place] = state
+
+    def _begun(self, text: str, wall_clock: str) -> LoggedLeadership | None:
+        event = _leadership(text, wall_clock)
+        if event is None or event.leader is not None:
+            return event
+        asked = self._requests.get((event.topic, event.partition))
+        same = asked is not None and asked.leader_epoch == event.leader_epoch
+        return replace(event, leader=asked.leader) if asked is not None and same else event
+
+    def _done(self, text: str, wall_clock: str) -> LoggedLeadership | None:
+        done = _DONE.search(text)
+        place = _place(done["name"]) if done else None
+        asked = self._requests.get(place) if place else None
+        if done is None or asked is None:
+            return None
+        isr = asked.isr if done["role"] == "leader" else None
+        return replace(asked, wall_clock=wall_clock, isr=isr)
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:
@@ -118,11 +244,19 @@ def _reason(text: str) -> dict[tuple[str, str], str]:
     if below := _BELOW.search(text):
         why = f"below its high watermark {below['high_watermark']}"
         return {(below["name"], below["offset"]): why}
-    told = _REASON.search(text)
+    if told := _BY_HIGH_WATERMARK.search(text):
+        return _followers_reason(told, f"local high watermark {told['offset']}")
+    if told := _BEYOND.search(text):
+        return _followers_reason(told, f"the leader's log ends at offset {told['offset']}")
+    told = next(filter(None, (pattern.search(text) for pattern in _REASONS)), None)
     if told is None:
         return {}
     end = _EPOCH_END.search(told["why"])
     why = f"epoch {end['epoch']} ends at offset {end['end']} there" if end else told["why"]
+    return _followers_reason(told, why)
+
+
+def _followers_reason(told: re.Match[str], why: str) -> dict[tuple[str, str], str]:
     return {(told["name"], told["offset"]): f"follower of broker {told['leader']}: {why}"}
 
 
@@ -144,21 +278,45 @@ def _truncation(
     return None
 
 
+def _request(text: str, wall_clock: str) -> LoggedLeadership | None:
+    told = _REQUEST.search(text)
+    if told is None:
+        return None
+    # 0.11 writes [t,0], 1.x t-0, and later versions name topic and partition inside.
+    name = told["name"].replace(",", "-") if told["name"] else ""
+    place = (told["topic"], int(told["partition"])) if told["topic"] else _place(name)
+    if place is None:
+        return None
+    return LoggedLeadership(
+        wall_clock=wall_clock,
+        topic=place[0],
+        topic_id=None,
+        partition=place[1],
+        leader=int(told["leader"]),
+        leader_epoch=int(told["epoch"]),
+        isr=_brokers(told["listed"] or told["isr"] or ""),
+    )
+
+
 def _leadership(text: str, wall_clock: str) -> LoggedLeadership | None:
     told = _LEADER.search(text) or _FOLLOWER.search(text)
     place = told and _place(told["name"])
     if not told or not place:
         return None
-    isr = told.groupdict().get("isr")
+    isr, leader = told.groupdict().get("isr"), told["leader"]
     return LoggedLeadership(
         wall_clock=wall_clock,
         topic=place[0],
         topic_id=told["topic_id"] and uuid_text(told["topic_id"]),
         partition=place[1],
-        leader=int(told["leader"]),
+        leader=None if leader is None else int(leader),
         leader_epoch=int(told["epoch"]),
-        isr=None if isr is None else tuple(int(broker) for broker in isr.split(",") if broker),
+        isr=None if isr is None else _brokers(isr),
     )
+
+
+def _brokers(listed: str) -> tuple[int, ...]:
+    return tuple(int(broker) for broker in listed.split(",") if broker.strip())
 
 
 def _place(name: str) -> tuple[str, int] | None:

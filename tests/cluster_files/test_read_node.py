@@ -167,14 +167,6 @@ def test_a_torn_segment_ends_the_replica_there_and_is_told(node: Path) -> None:
     assert "torn batch" in str(problems[0])
 
 
-def test_an_old_segment_is_named_as_such(node: Path) -> None:
-    segment = node / "data" / "log-0-0" / "00000000000000000000.log"
-    segment.write_bytes(bytes(8) + b"\0\0\0\x16" + bytes(22))
-    rows, problems = read(node)
-    assert of(rows["replica_records"], "log-0") == []
-    assert "magic 0" in problems[0].what
-
-
 def test_a_missing_node_is_one_problem_for_its_folder(tmp_path: Path) -> None:
     rows, problems = read(tmp_path / "n9")
     assert rows.get("replica_records") is None

@@ -12,8 +12,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.files.batches import Codec, Record, RecordBatch, Segment, read_segment, records
-from cluster.files.damage import DamagedFileError, OldFormatError
+from cluster.files.batches import Record, RecordBatch, Segment, read_segment, records
+from cluster.files.compression import Codec
+from cluster.files.damage import DamagedFileError
 from results.record.values import decode_payload, partition_number_of
 
 DATA = Path(__file__).parent / "data"
@@ -288,13 +289,6 @@ def test_preallocated_zeros_are_no_damage(tail: int) -> None:
     data = real_segment("txn-0")
     assert read_segment(data + bytes(tail)).damage == ()
     assert len(read_segment(data + bytes(tail)).batches) == len(read_segment(data).batches)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_sets_are_refused_by_name(magic: int) -> None:
-    old = struct.pack(">qiIbb", 0, 22, 0, magic, 0) + bytes(16)
-    with pytest.raises(OldFormatError, match=f"magic {magic}"):
-        read_segment(old)
 
 
 @given(garbage=st.binary(max_size=300))
