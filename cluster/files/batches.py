@@ -43,6 +43,7 @@ _MAX_SEQUENCE = 0x7FFF_FFFF
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 
+_TORN = "a torn batch"
 _NONE = -1
 _NO_HEADERS = b"\0"
 
@@ -134,10 +135,12 @@ class Segment:
         batches: The whole ones, in the order of the file.
         damage: A sentence for each place that could not be read; none in a file that is whole.
             Zeros behind the last batch are no damage: a broker that dies leaves preallocated space.
+        torn: Whether the last of these is a batch that the file's end cuts off.
     """
 
     batches: tuple[RecordBatch, ...]
     damage: tuple[str, ...]
+    torn: bool = False
 
 
 def read_segment(data: bytes) -> Segment:
@@ -153,13 +156,14 @@ def read_segment(data: bytes) -> Segment:
     view = memoryview(data)
     found: list[RecordBatch] = []
     damage: list[str] = []
-    position = 0
+    position, torn = 0, False
     while position < len(view):
         size = _size_at(view, position)
         reason = _misfit(view, position=position, size=size)
         if reason:
             if data.count(0, position) < len(data) - position:
                 damage.append(f"{reason} at byte {position} of {len(view)}; the rest is left out")
+                torn = reason == _TORN
             break
         batch = _whole_batch(view[position : position + size], position)
         if batch:
@@ -167,7 +171,7 @@ def read_segment(data: bytes) -> Segment:
         else:
             damage.append(f"the batch at byte {position} does not match its CRC; it is left out")
         position += size
-    return Segment(batches=tuple(found), damage=tuple(damage))
+    return Segment(batches=tuple(found), damage=tuple(damage), torn=torn)
 
 
 def records(batch: RecordBatch) -> Iterator[Record]:
@@ -202,7 +206,7 @@ def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
             return f"no record batch (magic {magic})"
         least = _LEAST_BYTES[magic]
     if size < least or size > remaining:
-        return "a torn batch"
+        return _TORN
     return None
 
 

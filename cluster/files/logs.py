@@ -5,7 +5,7 @@ Three kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
 - truncations, in `server.log`: the replica fetcher gives the reason, the log itself (`UnifiedLog`,
   `Log` before 3.0) the deed. A truncation to the log's end changes nothing; Kafka says so ("has no
   effect"), and it is none here. What a log ended at before its truncation no line tells.
-- `Leader ... starts at leader epoch ...` and `Follower ...` in `state-change.log` since 2.4. Before,
+- `Leader ... starts at leader epoch ...`, `Follower ...`, in `state-change.log` since 2.4. Before,
   and where a follower's line does not name its leader, the LeaderAndIsr request does, which the
   broker logs when it arrives (level TRACE) and when it has done what it says.
 - what `quorum_log` reads of the controllers' quorum.

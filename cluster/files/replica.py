@@ -1,27 +1,29 @@
 """Everything that one stopped node left behind, as rows of the record's tables.
 
-A node's folder has Kafka's log folder in `data/` (brokers are controllers too, so the metadata log
-is in there) and the broker's own logs in `logs/`. What cannot be read is told, and the rest is read
+A node's folder has Kafka's log folder in `data/` (with the metadata log, unless ZooKeeper keeps the
+metadata) and the broker's own logs in `logs/`. What cannot be read is told, and the rest is read
 all the same: a torn file is what a crash leaves, and must never cost the verdict.
+
+What a node may be without: a controller of its own has no partitions and no checkpoints of theirs;
+a broker with ZooKeeper has no `partition.metadata` before 2.8; and no `leader-epoch-checkpoint`
+stands beside a log of old messages, which have no epochs.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
-from cluster.files.batches import Segment, read_segment
+from cluster.files.batches import Segment
 from cluster.files.checkpoints import (
+    EpochStart,
     leader_epochs,
-    offset_checkpoint,
     partition_topic_id,
     properties,
     quorum_state,
 )
-from cluster.files.damage import DamagedFileError, Problem
+from cluster.files.damage import Problem
 from cluster.files.logs import LoggedLeadership, LoggedTruncation, log_events
 from cluster.files.metadata import (
     METADATA_TOPIC,
@@ -30,10 +32,13 @@ from cluster.files.metadata import (
     Partitions,
     log_entries,
 )
+from cluster.files.node_files import NodeFiles
+from cluster.files.quorum_log import LoggedTransition, quorum_transitions
 from cluster.files.rows import (
     Replica,
     ReplicaState,
     logged_leadership,
+    logged_transitions,
     logged_truncations,
     metadata_leadership,
     quorum_states,
@@ -41,7 +46,6 @@ from cluster.files.rows import (
     replica_states,
 )
 
-T = TypeVar("T")
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows of it."""
 
@@ -71,7 +75,7 @@ def read_node(
         problems: Gets what could not be read, as the iteration comes to it.
         topic_ids: The ids of topics by name, for those of whose ids no file of the node tells.
     """
-    files = _Files(root=node_dir, node=node, snapshot=snapshot, problems=problems)
+    files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems)
     if not files.data.is_dir():
         files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
     partitions = Partitions()
@@ -82,61 +86,38 @@ def read_node(
     yield from _logged(files, known)
 
 
+def read_step(
+    node_dir: Path,
+    *,
+    node: str,
+    snapshot: str,
+    problems: list[Problem],
+    topic_ids: Mapping[str, str] | None = None,
+) -> Iterator[Rows]:
+    """Read the copy of a node's `data/` that a step of a scenario made, maybe of a live broker.
+
+    Yields rows of `replica_records` (not of internal topics), `replica_states` and `quorum_states`:
+    what the replicas held then. What logs tell, the whole node's folder does.
+
+    Args:
+        node_dir: `snapshots/<step>/<node>` of a run, with `data/`.
+        node: The node's name.
+        snapshot: The step's name, `step-01`.
+        problems: Gets what could not be read, as the iteration comes to it.
+        topic_ids: As of `read_node`.
+    """
+    files = NodeFiles(root=node_dir, node=node, snapshot=snapshot, problems=problems, live=True)
+    if not files.data.is_dir():
+        files.note(files.data, "the folder is missing; nothing is known of this node's replicas")
+    yield from _replicas(files, {METADATA_TOPIC: METADATA_TOPIC_ID, **(topic_ids or {})})
+
+
 def clean_shutdown(data_dir: Path) -> bool:
     """Tell whether a broker stopped by itself: it leaves `.kafka_cleanshutdown` in `data_dir`."""
     return (data_dir / ".kafka_cleanshutdown").exists()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    """A node's folder, and what of it turned out to be unreadable."""
-
-    root: Path
-    node: str
-    snapshot: str
-    problems: list[Problem]
-    _noted: set[tuple[Path, str]] = field(default_factory=set)
-
-    @property
-    def data(self) -> Path:
-        return self.root / "data"
-
-    def note(self, path: Path, what: str) -> None:
-        """Tell of a problem, once."""
-        if (path, what) not in self._noted:
-            self._noted.add((path, what))
-            shown = str(path.relative_to(self.root))
-            self.problems.append(Problem(node=self.node, path=shown, what=what))
-
-    def note_all(self, path: Path, damage: list[str]) -> None:
-        for what in damage:
-            self.note(path, what)
-
-    def parsed(self, path: Path, reader: Callable[[str], T]) -> T | None:
-        """Return a text file as its reader returns it; None, and a problem, if it cannot."""
-        try:
-            return reader(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            self.note(path, "the file is missing")
-        except (OSError, UnicodeDecodeError, DamagedFileError) as broken:
-            self.note(path, f"the file cannot be read: {broken}")
-        return None
-
-    def segment(self, path: Path) -> Segment:
-        """Return the batches of a segment; none, and a problem, if it cannot be read at all."""
-        try:
-            segment = read_segment(path.read_bytes())
-        except (OSError, DamagedFileError) as broken:
-            self.note(path, f"the file cannot be read: {broken}")
-            return Segment(batches=(), damage=())
-        self.note_all(path, list(segment.damage))
-        return segment
-
-    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
-        return self.parsed(self.data / name, offset_checkpoint) or {}
-
-
-def _metadata_log(files: _Files, partitions: Partitions) -> Iterator[Leadership]:
+def _metadata_log(files: NodeFiles, partitions: Partitions) -> Iterator[Leadership]:
     """Replay the metadata log behind the oldest snapshot that is needed to understand it."""
     folder = files.data / f"{METADATA_TOPIC}-0"
     segments = _segments(folder)
@@ -163,24 +144,28 @@ def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]
     return 0, []
 
 
-def _replicas(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+def _replicas(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     high_watermarks = files.offsets("replication-offset-checkpoint")
     log_starts = files.offsets("log-start-offset-checkpoint")
+    ids_may_lack = files.by_zookeeper
     for folder, topic, partition in _partition_folders(files.data):
+        topic_id = files.parsed(
+            folder / "partition.metadata", partition_topic_id, may_be_missing=ids_may_lack
+        )
         replica = Replica(
             topic=topic,
-            topic_id=files.parsed(folder / "partition.metadata", partition_topic_id)
-            or topic_ids.get(topic),
+            topic_id=topic_id or topic_ids.get(topic),
             partition=partition,
             node=files.node,
             snapshot=files.snapshot,
         )
         segments = _segments(folder)
-        log_end = _base_offset(segments[-1]) if segments else 0
+        log_end, has_epochs = _base_offset(segments[-1]) if segments else 0, False
         for path in segments:
             segment = files.segment(path)
             if segment.batches:
                 log_end = segment.batches[-1].end_offset
+                has_epochs |= any(batch.leader_epoch >= 0 for batch in segment.batches)
             if topic != METADATA_TOPIC:
                 yield from _records(files, path, segment, replica)
         first = _base_offset(segments[0]) if segments else 0
@@ -189,21 +174,27 @@ def _replicas(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             log_start_offset=max(first, log_starts.get((topic, partition), 0)),
             log_end_offset=log_end,
             high_watermark=high_watermarks.get((topic, partition)),
-            epochs=files.parsed(folder / "leader-epoch-checkpoint", leader_epochs) or [],
+            epochs=_epochs(files, folder, has_epochs=has_epochs),
         )
         yield "replica_states", replica_states([state])
         if topic == METADATA_TOPIC:
             yield from _quorum(files, folder, log_end)
 
 
-def _records(files: _Files, path: Path, segment: Segment, replica: Replica) -> Iterator[Rows]:
+def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:
+    """Return a log's epochs; without any record that has one, the file may be missing."""
+    path = folder / "leader-epoch-checkpoint"
+    return files.parsed(path, leader_epochs, may_be_missing=not has_epochs) or []
+
+
+def _records(files: NodeFiles, path: Path, segment: Segment, replica: Replica) -> Iterator[Rows]:
     damage: list[str] = []
     for rows in replica_records(segment.batches, replica, damage):
         yield "replica_records", rows
     files.note_all(path, damage)
 
 
-def _quorum(files: _Files, folder: Path, log_end_offset: int) -> Iterator[Rows]:
+def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Rows]:
     state = files.parsed(folder / "quorum-state", quorum_state)
     meta = files.parsed(files.data / "meta.properties", properties) or {}
     broker = meta.get("node.id", "")
@@ -219,17 +210,18 @@ def _quorum(files: _Files, folder: Path, log_end_offset: int) -> Iterator[Rows]:
         )
 
 
-def _logged(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
-    """Read the broker's logs, rotated ones too; an event that two of them have counts once."""
-    seen: set[LoggedTruncation | LoggedLeadership] = set()
+def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
+    """Read the node's own logs, rotated ones too; an event that two of them have counts once."""
+    seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                fresh = [event for event in log_events(lines) if event not in seen]
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError as broken:
             files.note(path, f"the file cannot be read: {broken}")
             continue
-        seen.update(fresh)
+        fresh = [each for each in log_events(lines) if each not in seen]
+        transitions = [each for each in quorum_transitions(lines) if each not in seen]
+        seen.update(fresh, transitions)
         source = "state-change-log" if path.name.startswith(_STATE_CHANGE_LOG) else "server-log"
         leaderships = [event for event in fresh if isinstance(event, LoggedLeadership)]
         truncations = [event for event in fresh if isinstance(event, LoggedTruncation)]
@@ -241,6 +233,7 @@ def _logged(files: _Files, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             "truncations",
             logged_truncations(truncations, node=files.node, source=source, topic_ids=topic_ids),
         )
+        yield "quorum_states", logged_transitions(transitions, node=files.node)
 
 
 def _partition_folders(data: Path) -> Iterator[tuple[Path, str, int]]:

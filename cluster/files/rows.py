@@ -14,6 +14,7 @@ from cluster.files.checkpoints import EpochStart, QuorumState
 from cluster.files.damage import DamagedFileError
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
 from cluster.files.metadata import Leadership
+from cluster.files.quorum_log import LoggedTransition
 from results.record.tables import LIVE
 from results.record.values import decode_payload
 
@@ -216,6 +217,26 @@ def quorum_states(
         "log_end_offset": log_end_offset,
     }
     return _from_dicts("quorum_states", [row])
+
+
+def logged_transitions(transitions: Sequence[LoggedTransition], *, node: str) -> pa.RecordBatch:
+    """Return rows of `quorum_states`, in the order of the log: what a controller became, and when.
+
+    They have neither times nor ends; those of one epoch stay in their order.
+    """
+    rows: list[dict[str, object]] = [
+        {
+            "node": node,
+            "incarnation": _INCARNATION,
+            "role": each.role,
+            "epoch": each.epoch,
+            "leader": each.leader,
+            "voted_for": each.voted_for,
+            "voted_directory": each.voted_directory,
+        }
+        for each in transitions
+    ]
+    return _from_dicts("quorum_states", rows)
 
 
 def _role(state: QuorumState, broker: int | None) -> str | None:
