@@ -1,36 +1,22 @@
 """Asks a cluster about itself and gives it orders, at whichever node answers."""
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 
-from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v7.request import ListOffsetsRequest
-from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
-from cluster.kafka import questions
+from cluster.kafka import orders, questions
 from cluster.kafka.configuration import Endpoint, node_id
+from cluster.kafka.ends import leader_ends
+from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
-from cluster.kafka.wire import Connection, WireError
-from cluster.protocol import ClusterError, ClusterView, PartitionState, UserError
-from results.record.clock import pause_until, stopwatch_s
+from cluster.kafka.wire import WireError
+from cluster.protocol import ClusterView, PartitionState
 from results.record.topics import CreatedTopic
-
-ANSWER_TIMEOUT_S = 0.8
-CREATE_TIMEOUT_S = 20.0
-RETRY_S = 0.2
-_USERS_FAULT = {
-    ErrorCode.invalid_config,
-    ErrorCode.invalid_replication_factor,
-    ErrorCode.invalid_partitions,
-    ErrorCode.invalid_topic_exception,
-    ErrorCode.policy_violation,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +37,24 @@ class _Answer:
 
 
 class Admin:
-    """Connections of its own to each node; safe to use from several threads.
+    """Connections of its own to each broker of a KRaft cluster; safe to use from several threads.
 
     Args:
-        endpoints: Of all nodes.
+        endpoints: Of all brokers.
         answers: Tells of a node whether asking it is worth the wait.
+        controllers: Names of controllers of their own, one of which may lead the quorum.
     """
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
-        self._answers = answers
-        self._names = {node_id(node): node for node in endpoints}
-        self._connections = {
-            node: Connection(at.host, at.broker_port) for node, at in endpoints.items()
-        }
-        self._locks = {node: threading.Lock() for node in endpoints}
+    def __init__(
+        self,
+        endpoints: Mapping[str, Endpoint],
+        answers: Callable[[str], bool],
+        *,
+        controllers: Iterable[str] = (),
+    ) -> None:
+        self._lines = Lines(endpoints, answers)
+        self._brokers = {node_id(node): node for node in endpoints}
+        self._names = self._brokers | {node_id(node): node for node in controllers}
         self._pool = ThreadPoolExecutor(2 * len(endpoints), thread_name_prefix="admin")
 
     def view(self) -> ClusterView | None:
@@ -88,13 +78,10 @@ class Admin:
         such a registration starts fenced: what it says of itself is never left over from before its
         restart.
         """
-        if not self._answers(node):
+        try:
+            answer = self._lines.ask(node, questions.metadata([]), MetadataResponse)
+        except WireError:
             return False
-        with self._locks[node]:
-            try:
-                answer = self._metadata(node, [])
-            except WireError:
-                return False
         return node in self._registered(answer)
 
     def create_topics(
@@ -111,57 +98,67 @@ class Admin:
             partitions=partitions,
             replication=replication,
             configs=configs,
-            timeout_s=CREATE_TIMEOUT_S,
+            timeout_s=orders.ORDER_TIMEOUT_S,
         )
-        failure: WireError | None = None
-        for node in self._connections:
-            try:
-                with self._locks[node]:
-                    answer = self._connections[node].ask(
-                        request, CreateTopicsResponse, timeout_s=CREATE_TIMEOUT_S + 5
-                    )
-            except WireError as unanswered:
-                failure = unanswered
-                continue
-            return [_created(result) for result in answer.topics]
-        raise ClusterError(f"no broker creates the topics: {failure}") from failure
+        return orders.create_topics(self._lines, request, nodes=self._lines.nodes)
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> CreatedTopic:
+        """Create a topic with its replicas placed by hand: nodes by partition, the preferred first.
+
+        Raises:
+            UserError: Kafka refuses it.
+            ClusterError: Nobody answers.
+        """
+        request = questions.new_topic(
+            name,
+            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
+            configs=configs,
+            timeout_s=orders.ORDER_TIMEOUT_S,
+        )
+        (created,) = orders.create_topics(self._lines, request, nodes=self._lines.nodes)
+        return created
+
+    def elect_preferred(self, place: Place) -> None:
+        """Have the first replica of the assignment elected; done when this returns.
+
+        Raises:
+            ClusterError: The controller refuses, or nobody answers.
+        """
+        orders.elect(self._lines, place, unclean=False, nodes=self._lines.nodes)
+
+    def elect_unclean(self, place: Place) -> None:
+        """Have any replica that lives elected, if no member of the ISR does.
+
+        Raises:
+            ClusterError: The controller refuses, or nobody answers.
+        """
+        orders.elect(self._lines, place, unclean=True, nodes=self._lines.nodes)
+
+    def reassign(self, place: Place, replicas: Sequence[str]) -> None:
+        """Give a partition other replicas, or another order of them; returns when it is accepted.
+
+        Raises:
+            ClusterError: The controller refuses, or nobody answers.
+        """
+        ids = [node_id(node) for node in replicas]
+        orders.reassign(self._lines, place, ids, nodes=self._lines.nodes)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask the leaders for their high watermarks or last stable offsets; see `KafkaCluster`.
-
-        A last stable offset is asked for again until it has caught up with the leader's log: with
-        acks 1 a record is acknowledged before it is committed.
-        """
-        missing = set(places)
-        found: dict[Place, int] = {}
-        deadline_s = stopwatch_s() + timeout_s
-        while missing:
-            for node, led in self._by_leader(missing).items():
-                logs = self._ends_at(node, questions.replica_ends(led)) if committed else {}
-                ends = self._ends_at(node, questions.leader_ends(led, committed=committed))
-                found |= ends
-                missing -= {
-                    place
-                    for place, end in ends.items()
-                    if not committed or (place in logs and end >= logs[place])
-                }
-            if stopwatch_s() >= deadline_s:
-                break
-            if missing:
-                pause_until(min(deadline_s, stopwatch_s() + RETRY_S))
-        return found
+        """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
+        return leader_ends(self._lines, self.view, places, committed=committed, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Close all connections."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for connection in self._connections.values():
-            connection.close()
+        self._lines.close()
 
     def _ask_all(self) -> list[_Answer]:
-        nodes = [node for node in self._connections if self._answers(node)]
-        majority = len(self._connections) // 2 + 1
+        nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
+        majority = len(self._lines.nodes) // 2 + 1
         answers: list[_Answer] = []
         tasks: list[Future[_Answer | None]] = [
             self._pool.submit(partial(self._ask, node)) for node in nodes
@@ -177,26 +174,17 @@ class Admin:
 
     def _ask(self, node: str) -> _Answer | None:
         # A node that keeps an earlier question waiting is not asked again meanwhile.
-        if not self._locks[node].acquire(blocking=False):
-            return None
         try:
-            answer = _Answer(node=node, metadata=self._metadata(node, None))
-            return self._with_quorum(answer)
+            metadata = self._lines.ask(
+                node, questions.metadata(None), MetadataResponse, patient=False
+            )
         except WireError:
             return None
-        finally:
-            self._locks[node].release()
-
-    def _metadata(self, node: str, topics: Sequence[str] | None) -> MetadataResponse:
-        request = questions.metadata(topics)
-        return self._connections[node].ask(request, MetadataResponse, timeout_s=ANSWER_TIMEOUT_S)
+        return self._with_quorum(_Answer(node=node, metadata=metadata))
 
     def _with_quorum(self, answer: _Answer) -> _Answer:
-        connection = self._connections[answer.node]
         try:
-            quorum = connection.ask(
-                questions.quorum(), DescribeQuorumResponse, timeout_s=ANSWER_TIMEOUT_S
-            )
+            quorum = self._lines.ask(answer.node, questions.quorum(), DescribeQuorumResponse)
         except WireError:
             return answer
         if quorum.error_code is not ErrorCode.none:
@@ -214,7 +202,7 @@ class Admin:
 
     def _registered(self, metadata: MetadataResponse) -> frozenset[str]:
         ids = {int(broker.node_id) for broker in metadata.brokers}
-        return frozenset(name for number, name in self._names.items() if number in ids)
+        return frozenset(name for number, name in self._brokers.items() if number in ids)
 
     def _as_view(self, answer: _Answer) -> ClusterView:
         partitions = {
@@ -236,45 +224,9 @@ class Admin:
             partitions=partitions,
         )
 
-    def _by_leader(self, places: Iterable[Place]) -> dict[str, list[Place]]:
-        view = self.view()
-        grouped: dict[str, list[Place]] = {}
-        for place in sorted(places):
-            state = view.partitions.get(place) if view else None
-            if state is not None and state.leader is not None:
-                grouped.setdefault(state.leader, []).append(place)
-        return grouped
-
-    def _ends_at(self, node: str, request: ListOffsetsRequest) -> dict[Place, int]:
-        try:
-            with self._locks[node]:
-                answer = self._connections[node].ask(
-                    request, ListOffsetsResponse, timeout_s=ANSWER_TIMEOUT_S
-                )
-        except WireError:
-            return {}
-        return {
-            (str(topic.name), int(each.partition_index)): int(each.offset)
-            for topic in answer.topics
-            for each in topic.partitions
-            if each.error_code is ErrorCode.none and each.offset >= 0
-        }
-
 
 def _agreeing(answers: list[_Answer], one: _Answer) -> int:
     if one.quorum_leader is None:
         return 0
     named = (one.quorum_leader, one.quorum_epoch)
     return sum((it.quorum_leader, it.quorum_epoch) == named for it in answers)
-
-
-def _created(result: CreatableTopicResult) -> CreatedTopic:
-    if result.error_code is not ErrorCode.none or result.topic_id is None:
-        reason = result.error_message or result.error_code.name
-        sentence = f"the topic {result.name} cannot be created: {reason}"
-        raise (UserError if result.error_code in _USERS_FAULT else ClusterError)(sentence)
-    return CreatedTopic(
-        topic=str(result.name),
-        topic_id=str(result.topic_id),
-        partitions=int(result.num_partitions),
-    )

@@ -1,10 +1,13 @@
-"""The questions that Logquake asks a broker, each of a version that Kafka 4.0 and later know."""
+"""The questions that Logquake asks a broker, in a version that Kafka 4.0 and later know.
+
+Brokers that know only older ones are asked in those: see `dialects`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -19,6 +22,11 @@ from kio.schema.list_offsets.v7.request import (
     ListOffsetsTopic,
 )
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
@@ -28,14 +36,10 @@ Place = tuple[str, int]
 METADATA_TOPIC = TopicName("__cluster_metadata")
 LATEST = i64(-1)
 CONSUMER = BrokerId(-1)
+NO_EPOCH = -1
 ANY_REPLICA = BrokerId(-2)
 """Kafka's "debugging consumer": the only one to whom a replica that does not lead tells its log's
 end."""
-
-
-def api_versions() -> ApiVersionsRequest:
-    """Ask whether the broker serves requests at all."""
-    return ApiVersionsRequest(client_software_name="logquake", client_software_version="1")
 
 
 def metadata(topics: Sequence[str] | None) -> MetadataRequest:
@@ -69,7 +73,8 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
     """Fetch at each log's start as little as can be: the answer has the replica's high watermark.
 
     Past its end a follower answers OFFSET_OUT_OF_RANGE without a high watermark; its start is in
-    every log. At most one batch comes back, however many partitions are asked for (KIP-74).
+    every log. At most one batch comes back, however many partitions are asked for (KIP-74). Before
+    2.4 (KIP-392) a follower answers the debugging consumer only.
 
     Args:
         starts: Log start offset by place.
@@ -89,12 +94,65 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
         for topic, partitions in _by_topic(starts).items()
     )
     return FetchRequest(
+        replica_id=ANY_REPLICA,
         max_wait=i32Timedelta.parse(timedelta()),
         min_bytes=i32(0),
         max_bytes=i32(1),
         topics=topics,
         forgotten_topics_data=(),
     )
+
+
+def leader_end(place: Place, *, current_leader_epoch: int = NO_EPOCH) -> ListOffsetsRequest:
+    """Ask as a consumer for a partition's high watermark, with the epoch that the asker knows.
+
+    A leader of a newer epoch answers FENCED_LEADER_EPOCH, one of an older epoch
+    UNKNOWN_LEADER_EPOCH (KIP-320); -1 asks without any.
+    """
+    asked = ListOffsetsPartition(
+        partition_index=i32(place[1]),
+        current_leader_epoch=i32(current_leader_epoch),
+        timestamp=LATEST,
+    )
+    topic = ListOffsetsTopic(name=TopicName(place[0]), partitions=(asked,))
+    return ListOffsetsRequest(replica_id=CONSUMER, isolation_level=i8(0), topics=(topic,))
+
+
+def epoch_end(
+    place: Place, *, epoch: int, current_leader_epoch: int = NO_EPOCH
+) -> OffsetForLeaderEpochRequest:
+    """Ask a leader where an epoch ends in its log, as a follower does (KIP-101, KIP-279)."""
+    asked = OffsetForLeaderPartition(
+        partition=i32(place[1]),
+        current_leader_epoch=i32(current_leader_epoch),
+        leader_epoch=i32(epoch),
+    )
+    topic = OffsetForLeaderTopic(topic=TopicName(place[0]), partitions=(asked,))
+    return OffsetForLeaderEpochRequest(replica_id=ANY_REPLICA, topics=(topic,))
+
+
+def new_topic(
+    name: str,
+    *,
+    assignment: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str],
+    timeout_s: float,
+) -> CreateTopicsRequest:
+    """Ask for a topic whose replicas are placed by hand: broker ids by partition."""
+    topic = CreatableTopic(
+        name=TopicName(name),
+        num_partitions=i32(-1),
+        replication_factor=i16(-1),
+        assignments=tuple(
+            CreatableReplicaAssignment(
+                partition_index=i32(partition), broker_ids=tuple(BrokerId(each) for each in brokers)
+            )
+            for partition, brokers in sorted(assignment.items())
+        ),
+        configs=tuple(CreatableTopicConfig(name=key, value=configs[key]) for key in configs),
+    )
+    timeout = i32Timedelta.parse(timedelta(seconds=timeout_s))
+    return CreateTopicsRequest(topics=(topic,), timeout=timeout)
 
 
 def new_topics(

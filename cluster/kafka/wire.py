@@ -44,6 +44,11 @@ class Connection:
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the next question goes over the connection of the last one."""
+        return self._socket is not None
+
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
         """Send a request and return its answer.
 

@@ -1,0 +1,310 @@
+"""Asks a broker what it believes, holds and accepts, for scenarios: one question, one answer.
+
+Everything is asked of the broker that is named and of no other, of any version from 0.11 on. What a
+version cannot tell is None.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse, PartitionData
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v10.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v10.response import FetchResponse as ConsumerFetchResponse
+from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i32Timedelta, i64
+
+from cluster.kafka import questions, rows
+from cluster.kafka.configuration import Endpoint
+from cluster.kafka.dialects import UnknownQuestionError
+from cluster.kafka.lines import ANSWER_TIMEOUT_S, Lines
+from cluster.kafka.questions import NO_EPOCH, Place
+from cluster.kafka.wire import WireError
+
+NO_ERROR = "NONE"
+FETCH_BYTES = i32(1 << 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belief:
+    """What a broker's own metadata say of a partition.
+
+    Attributes:
+        leader: A broker's id; -1: none.
+        leader_epoch: None before Kafka 2.1, whose metadata have none.
+        isr: Broker ids, ascending.
+    """
+
+    leader: int
+    leader_epoch: int | None
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAnswer:
+    """What a broker tells of its own replica; None of what it did not tell."""
+
+    log_start_offset: int | None
+    log_end_offset: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """Where an epoch ends in a leader's log (OffsetForLeaderEpoch).
+
+    Attributes:
+        error: Kafka's constant: `NONE`, `FENCED_LEADER_EPOCH`, `NOT_LEADER_OR_FOLLOWER`, ...
+        leader_epoch: The asked epoch, or the highest one below that the leader has; None if it
+            knows none, or does not say which (before Kafka 2.0).
+        end_offset: None if it knows none.
+    """
+
+    error: str
+    leader_epoch: int | None
+    end_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a broker says to a client that names the epoch it knows.
+
+    Attributes:
+        error: Kafka's constant: `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`, ...
+        offset: Its high watermark; None with an error.
+        leader_epoch: In which it leads; None if it does not say.
+    """
+
+    error: str
+    offset: int | None
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumAnswer:
+    """What the leader of the controllers' quorum says of it.
+
+    Attributes:
+        leader, leader_epoch: Node id and epoch.
+        high_watermark: Of the metadata log.
+        voters, observers: Log end offsets by node id; -1 of those that it does not know.
+    """
+
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: Mapping[int, int]
+    observers: Mapping[int, int]
+
+
+class Asker:
+    """Connections of its own to each node; safe to use from several threads.
+
+    Every method raises `WireError` if the node does not answer within its limit, and its subclass
+    `UnknownQuestionError` if it is too old for the question.
+
+    Args:
+        endpoints: Of brokers, and of controllers of their own.
+        answers: Tells of a node whether asking it is worth the wait.
+    """
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
+        self._lines = Lines(endpoints, answers)
+
+    def belief(
+        self, node: str, place: Place, *, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Belief | None:
+        """Return what a broker's own metadata say of a partition; None if they do not know it."""
+        answer = self._lines.ask(
+            node, questions.metadata([place[0]]), MetadataResponse, timeout_s=timeout_s
+        )
+        said = {each.place: each for each in rows.beliefs(answer)}.get(place)
+        if said is None:
+            return None
+        return Belief(
+            leader=said.leader, leader_epoch=_known(said.leader_epoch), isr=said.isr or ()
+        )
+
+    def replica(
+        self, node: str, place: Place, *, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> ReplicaAnswer:
+        """Return what a broker tells of its own replica, whether it leads or follows."""
+        ends = self._lines.ask(
+            node, questions.replica_ends([place]), ListOffsetsResponse, timeout_s=timeout_s
+        )
+        end = rows.log_ends(ends).get(place)
+        fetched, start = self._at_start(node, place, timeout_s=timeout_s)
+        told = rows.replica_ends(fetched).get(place)
+        return ReplicaAnswer(
+            log_start_offset=_known(told.log_start_offset) if told else start,
+            log_end_offset=end,
+            high_watermark=told.high_watermark if told else None,
+            last_stable_offset=_known(told.last_stable_offset) if told else None,
+        )
+
+    def epoch_end(
+        self,
+        node: str,
+        place: Place,
+        *,
+        epoch: int,
+        current_leader_epoch: int | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> EpochEnd:
+        """Ask a leader where an epoch ends.
+
+        Args:
+            node: Whom.
+            place: Topic and partition.
+            epoch: Whose end is asked for.
+            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
+            timeout_s: The limit.
+        """
+        question = questions.epoch_end(
+            place, epoch=epoch, current_leader_epoch=_or_none(current_leader_epoch)
+        )
+        answer = self._lines.ask(node, question, OffsetForLeaderEpochResponse, timeout_s=timeout_s)
+        said = answer.topics[0].partitions[0]
+        return EpochEnd(
+            error=_error(said.error_code),
+            leader_epoch=_known(said.leader_epoch),
+            end_offset=_known(said.end_offset),
+        )
+
+    def leader_answer(
+        self,
+        node: str,
+        place: Place,
+        *,
+        current_leader_epoch: int | None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> Answer:
+        """Ask as a consumer for the partition's end (ListOffsets), which a leader answers only.
+
+        Args:
+            node: Whom.
+            place: Topic and partition.
+            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
+            timeout_s: The limit.
+        """
+        question = questions.leader_end(place, current_leader_epoch=_or_none(current_leader_epoch))
+        answer = self._lines.ask(node, question, ListOffsetsResponse, timeout_s=timeout_s)
+        said = answer.topics[0].partitions[0]
+        return Answer(
+            error=_error(said.error_code),
+            offset=_known(said.offset),
+            leader_epoch=_known(said.leader_epoch),
+        )
+
+    def fetch_answer(
+        self,
+        node: str,
+        place: Place,
+        *,
+        current_leader_epoch: int | None,
+        offset: int = 0,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> Answer:
+        """Fetch as a consumer that reads from the leader only; see `leader_answer`.
+
+        Args:
+            node: Whom.
+            place: Topic and partition.
+            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
+            offset: Where to read.
+            timeout_s: The limit.
+        """
+        question = _consumer_fetch(place, offset, _or_none(current_leader_epoch))
+        answer = self._lines.ask(node, question, ConsumerFetchResponse, timeout_s=timeout_s)
+        said = answer.responses[0].partitions[0]
+        return Answer(
+            error=_error(said.error_code), offset=_known(said.high_watermark), leader_epoch=None
+        )
+
+    def quorum(self, node: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> QuorumAnswer | None:
+        """Ask for the controllers' quorum.
+
+        A broker, and a node that is both, asks the quorum's leader; a controller of its own answers
+        by itself, and only while it believes to lead.
+
+        Returns:
+            None: there is no leader, or the controller does not believe to be it, or the cluster
+            has no such quorum.
+        """
+        try:
+            answer = self._lines.ask(
+                node, questions.quorum(), DescribeQuorumResponse, timeout_s=timeout_s
+            )
+        except UnknownQuestionError:
+            return None
+        if answer.error_code is not ErrorCode.none or not answer.topics:
+            return None
+        said = answer.topics[0].partitions[0]
+        return _quorum(said) if said.error_code is ErrorCode.none else None
+
+    def close(self) -> None:
+        """Close all connections. Idempotent."""
+        self._lines.close()
+
+    def _at_start(
+        self, node: str, place: Place, *, timeout_s: float
+    ) -> tuple[FetchResponse, int | None]:
+        """Fetch at the log's start, which the answer tells if it is not 0."""
+        start: int | None = None
+        for _attempt in range(2):
+            answer = self._lines.ask(
+                node, questions.log_starts({place: start or 0}), FetchResponse, timeout_s=timeout_s
+            )
+            told = answer.responses[0].partitions[0]
+            start = _known(told.log_start_offset)
+            if told.error_code is not ErrorCode.offset_out_of_range or start is None:
+                break
+        return answer, start
+
+
+def _consumer_fetch(place: Place, offset: int, current_leader_epoch: int) -> FetchRequest:
+    # Version 10 is the last one that followers do not answer (KIP-392).
+    asked = FetchPartition(
+        partition=i32(place[1]),
+        current_leader_epoch=i32(current_leader_epoch),
+        fetch_offset=i64(offset),
+        partition_max_bytes=FETCH_BYTES,
+    )
+    return FetchRequest(
+        max_wait=i32Timedelta.parse(timedelta()),
+        min_bytes=i32(0),
+        max_bytes=FETCH_BYTES,
+        topics=(FetchTopic(topic=TopicName(place[0]), partitions=(asked,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def _quorum(said: PartitionData) -> QuorumAnswer:
+    return QuorumAnswer(
+        leader=int(said.leader_id),
+        leader_epoch=int(said.leader_epoch),
+        high_watermark=int(said.high_watermark),
+        voters={int(each.replica_id): int(each.log_end_offset) for each in said.current_voters},
+        observers={int(each.replica_id): int(each.log_end_offset) for each in said.observers},
+    )
+
+
+def _error(code: ErrorCode) -> str:
+    return code.name.upper()
+
+
+def _known(number: int) -> int | None:
+    return int(number) if number >= 0 else None
+
+
+def _or_none(epoch: int | None) -> int:
+    return NO_EPOCH if epoch is None else epoch
+
+
+__all__ = ["Answer", "Asker", "Belief", "EpochEnd", "QuorumAnswer", "ReplicaAnswer", "WireError"]

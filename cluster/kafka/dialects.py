@@ -1,0 +1,190 @@
+"""Speaks with brokers of every version in one form of words: kio's messages of one version each.
+
+A question is written once, in the version that `questions` imports. A broker that knows only older
+ones is asked in the newest that it knows: what that version lacks is left out, unless the question
+needs it. Its answer is brought into the version that was expected; what an older broker does not
+tell is then what Kafka's definitions give as the default (as a rule -1).
+
+Which versions a broker knows, it says by itself (ApiVersions), and is asked once a connection.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import timedelta
+from functools import cache
+from types import MappingProxyType, NoneType
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.schema.api_versions.v0.response import ApiVersionsResponse
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+from kio.static.protocol import Entity, RequestPayload, ResponsePayload
+
+from cluster.kafka.old_messages import OLD_MESSAGES
+from cluster.kafka.wire import A, Connection, WireError
+from results.record.clock import stopwatch_s
+
+E = TypeVar("E", bound=Entity)
+
+
+class UnknownQuestionError(WireError):
+    """A broker does not know a question, or not in a version that can say what is asked."""
+
+
+class Dialogue:
+    """A connection to a broker of any version. Not for use by several threads at once.
+
+    Args:
+        host: Address of the broker.
+        port: Its port.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._connection = Connection(host, port)
+        self._where = f"{host}:{port}"
+        self._versions: Mapping[int, tuple[int, int]] = {}
+
+    def ask(self, question: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
+        """Ask, and return the answer in the version that is expected.
+
+        Args:
+            question: A request, in the newest version in which it may be asked.
+            answer: The response's type, of the same version.
+            timeout_s: Limit for all of it.
+
+        Raises:
+            UnknownQuestionError: The broker cannot be asked this.
+            WireError: No whole answer came within the limit.
+        """
+        deadline_s = stopwatch_s() + timeout_s
+        if not self._connection.is_open:
+            self._versions = self._asked_versions(timeout_s)
+        spoken = self._spoken(question)
+        remaining_s = deadline_s - stopwatch_s()
+        if spoken == question.__version__:
+            return self._connection.ask(question, answer, timeout_s=remaining_s)
+        request, response = _schemas(question.__api_key__, spoken)
+        said = self._connection.ask(self._older(question, request), response, timeout_s=remaining_s)
+        return recast(said, answer)
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        self._connection.close()
+
+    def _asked_versions(self, timeout_s: float) -> dict[int, tuple[int, int]]:
+        # Every broker since 0.10 answers version 0, whatever else it knows.
+        said = self._connection.ask(ApiVersionsRequest(), ApiVersionsResponse, timeout_s=timeout_s)
+        return {each.api_key: (each.min_version, each.max_version) for each in said.api_keys}
+
+    def _spoken(self, question: RequestPayload) -> int:
+        lowest, highest = self._versions.get(question.__api_key__, (0, -1))
+        version = min(int(question.__version__), highest)
+        if version < lowest:
+            raise UnknownQuestionError(f"{self._where} does not know {_named(question)}")
+        return version
+
+    def _older(self, question: RequestPayload, form: type[RequestPayload]) -> RequestPayload:
+        if lost := inexpressible(question, form):
+            raise UnknownQuestionError(
+                f"{self._where} cannot be asked {_named(question)}: its newest version,"
+                f" {form.__version__}, has no {lost}"
+            )
+        return recast(question, form)
+
+
+def recast(said: Entity, form: type[E]) -> E:
+    """Return a message in another version of it: fields by name, defaults where there are none."""
+    values = {
+        name: _recast_value(getattr(said, name), inner) if known else default
+        for name, inner, known, default in _plan(type(said), form)
+    }
+    return form(**values)
+
+
+def inexpressible(question: Entity, form: type[Entity]) -> str | None:
+    """Return the name of a field that says something and that a version lacks; None if none."""
+    there = {each.name: each for each in fields(form)}
+    nested = _nested(form)
+    for each in fields(question):
+        value = getattr(question, each.name)
+        if each.name not in there:
+            if value != _default(each):
+                return each.name
+        elif each.name in nested and value:
+            for inner in value if isinstance(value, tuple) else (value,):
+                if lost := inexpressible(inner, nested[each.name]):
+                    return lost
+    return None
+
+
+def _recast_value(value: Any, inner: type[Entity] | None) -> Any:  # noqa: ANN401 - any field's
+    if inner is None or value is None:
+        return value
+    if isinstance(value, tuple):
+        return tuple(recast(each, inner) for each in value)
+    return recast(value, inner)
+
+
+@cache
+def _plan(
+    source: type[Entity], form: type[Entity]
+) -> tuple[tuple[str, type[Entity] | None, bool, object], ...]:
+    """Return of each field of a form: its name, its entity, whether the source has it, default."""
+    there = {each.name for each in fields(source)}
+    nested = _nested(form)
+    return tuple(
+        (each.name, nested.get(each.name), True, None)
+        if each.name in there
+        else (each.name, None, False, _default(each))
+        for each in fields(form)
+    )
+
+
+@cache
+def _nested(form: type[Entity]) -> Mapping[str, type[Entity]]:
+    """Return which fields of a message hold messages, and of which type."""
+    hints = get_type_hints(form)
+    found = {each.name: _entity(hints[each.name]) for each in fields(form)}
+    return MappingProxyType({name: entity for name, entity in found.items() if entity})
+
+
+def _entity(hint: object) -> type[Entity] | None:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return cast("type[Entity]", hint)
+    inner = [_entity(each) for each in get_args(hint) if each not in (NoneType, Ellipsis)]
+    return inner[0] if inner else None
+
+
+_DEFAULTS: Mapping[str, object] = {
+    "error_code": ErrorCode.none,
+    "timedelta_i32": i32Timedelta.parse(timedelta()),
+    "uuid": None,
+    "bool": False,
+    "int8": 0,
+}
+"""Of fields for which kio's classes have none; what Kafka's own classes take."""
+
+
+def _default(missing: "Field[Any]") -> object:
+    if missing.default is not MISSING:
+        return missing.default
+    kind = missing.metadata.get("kafka_type")
+    if kind is None or kind == "string":
+        return () if kind is None else None
+    return _DEFAULTS[kind]
+
+
+def _named(question: RequestPayload) -> str:
+    return type(question).__name__.removesuffix("Request")
+
+
+@cache
+def _schemas(key: int, version: int) -> tuple[type[RequestPayload], type[ResponsePayload]]:
+    if declared := OLD_MESSAGES.get((key, version)):
+        return declared
+    try:
+        return load_request_schema(key, version), load_response_schema(key, version)
+    except KioIndexError as unknown:
+        raise UnknownQuestionError(f"version {version} of request {key} is too old") from unknown

@@ -1,0 +1,146 @@
+"""Orders by wire: topics, elections, reassignments. What is refused becomes a `ClusterError`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from kio.schema.alter_partition_reassignments.v0.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kio.schema.alter_partition_reassignments.v0.response import (
+    AlterPartitionReassignmentsResponse,
+)
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i32Timedelta
+from kio.static.protocol import RequestPayload
+
+from cluster.kafka.lines import Lines
+from cluster.kafka.questions import Place
+from cluster.kafka.versions import NO_TOPIC_ID
+from cluster.kafka.wire import A, WireError
+from cluster.protocol import ClusterError, UserError
+from results.record.topics import CreatedTopic
+
+ORDER_TIMEOUT_S = 20.0
+PREFERRED = i8(0)
+UNCLEAN = i8(1)
+_USERS_FAULT = {
+    ErrorCode.invalid_config,
+    ErrorCode.invalid_replication_factor,
+    ErrorCode.invalid_partitions,
+    ErrorCode.invalid_replica_assignment,
+    ErrorCode.invalid_topic_exception,
+    ErrorCode.policy_violation,
+}
+
+
+class NotControllerError(ClusterError):
+    """The broker that was asked is not the controller, which alone takes orders (ZooKeeper)."""
+
+
+def create_topics(
+    lines: Lines, request: CreateTopicsRequest, *, nodes: Sequence[str]
+) -> list[CreatedTopic]:
+    """Create topics.
+
+    Args:
+        lines: To the brokers.
+        request: Which.
+        nodes: Whom to ask: the first that answers decides.
+
+    Raises:
+        UserError: Kafka refuses them, for a reason that is the user's to mend.
+        ClusterError: Nobody answers, or the controller cannot make them.
+    """
+    answer = _first(lines, nodes, request, CreateTopicsResponse, what="creates the topics")
+    counts = {
+        topic.name: max(int(topic.num_partitions), len(topic.assignments))
+        for topic in request.topics
+    }
+    return [_created(result, counts[result.name]) for result in answer.topics]
+
+
+def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:
+    """Have a leader elected: the first replica of the assignment, or any that lives (KIP-460).
+
+    Raises:
+        ClusterError: Nobody answers, or the controller refuses.
+    """
+    request = ElectLeadersRequest(
+        election_type=UNCLEAN if unclean else PREFERRED,
+        topic_partitions=(TopicPartitions(topic=TopicName(place[0]), partitions=(i32(place[1]),)),),
+        timeout=i32Timedelta.parse(timedelta(seconds=ORDER_TIMEOUT_S)),
+    )
+    answer = _first(lines, nodes, request, ElectLeadersResponse, what="elects a leader")
+    results = [each for topic in answer.replica_election_results for each in topic.partition_result]
+    codes = [(answer.error_code, None)] + [(it.error_code, it.error_message) for it in results]
+    for code, message in codes:
+        if code not in (ErrorCode.none, ErrorCode.election_not_needed):
+            raise refusal(f"no leader of {text(place)} is elected", message, code)
+
+
+def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequence[str]) -> None:
+    """Give a partition other replicas, or another order of them (KIP-455).
+
+    Raises:
+        ClusterError: Nobody answers, or the controller refuses.
+    """
+    partition = ReassignablePartition(
+        partition_index=i32(place[1]), replicas=tuple(BrokerId(each) for each in replicas)
+    )
+    request = AlterPartitionReassignmentsRequest(
+        timeout=i32Timedelta.parse(timedelta(seconds=ORDER_TIMEOUT_S)),
+        topics=(ReassignableTopic(name=TopicName(place[0]), partitions=(partition,)),),
+    )
+    answer = _first(
+        lines, nodes, request, AlterPartitionReassignmentsResponse, what="reassigns replicas"
+    )
+    results = [each for topic in answer.responses for each in topic.partitions]
+    codes = [(answer.error_code, answer.error_message)]
+    codes += [(each.error_code, each.error_message) for each in results]
+    for code, message in codes:
+        if code is not ErrorCode.none:
+            raise refusal(f"the replicas of {text(place)} are not reassigned", message, code)
+
+
+def refusal(what: str, message: str | None, code: ErrorCode) -> ClusterError:
+    """Return the error to raise for an order that Kafka refused."""
+    sentence = f"{what}: {message or code.name.upper()}"
+    if code is ErrorCode.not_controller:
+        return NotControllerError(sentence)
+    return (UserError if code in _USERS_FAULT else ClusterError)(sentence)
+
+
+def text(place: Place) -> str:
+    """Return a partition's name as Kafka writes it: `log-0-3`."""
+    return f"{place[0]}-{place[1]}"
+
+
+def _first(
+    lines: Lines, nodes: Sequence[str], request: RequestPayload, answer: type[A], *, what: str
+) -> A:
+    """Return the answer of the first node that gives one."""
+    failure: WireError | None = None
+    for node in nodes:
+        try:
+            return lines.ask(node, request, answer, timeout_s=ORDER_TIMEOUT_S + 5)
+        except WireError as unanswered:
+            failure = unanswered
+    raise ClusterError(f"no broker {what}: {failure}") from failure
+
+
+def _created(result: CreatableTopicResult, partitions: int) -> CreatedTopic:
+    if result.error_code is not ErrorCode.none:
+        what = f"the topic {result.name} cannot be created"
+        raise refusal(what, result.error_message, result.error_code)
+    return CreatedTopic(
+        topic=str(result.name),
+        topic_id=str(result.topic_id or NO_TOPIC_ID),
+        partitions=max(partitions, int(result.num_partitions)),
+    )

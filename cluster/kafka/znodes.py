@@ -1,0 +1,156 @@
+"""Reads and writes ZooKeeper's nodes, within limits: a server that is gone is an answer too."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from kazoo.client import KazooClient  # type: ignore[import-untyped]  # No types.
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError  # type: ignore[import-untyped]  # No types.
+from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]  # No types.
+from kazoo.retry import KazooRetry  # type: ignore[import-untyped]  # No types.
+
+from cluster.protocol import ClusterError
+from results.record.clock import stopwatch_s
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+CONNECT_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 2.0
+SESSION_TIMEOUT_S = 4.0
+"""Nothing of ours hangs on our session; a short one shows a server that is gone sooner."""
+
+_silent = logging.getLogger(f"{__name__}.kazoo")
+_silent.setLevel(logging.CRITICAL)  # What is wrong with a connection, our own errors say.
+
+
+class ZooKeeperError(ClusterError):
+    """ZooKeeper did not answer within the limit."""
+
+
+class _Pending(Protocol[T_co]):
+    """What kazoo promises to answer."""
+
+    def get(self, block: bool = ..., timeout: float | None = ...) -> T_co:  # noqa: FBT001 - kazoo's
+        """Wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Znode:
+    """A node of ZooKeeper.
+
+    Attributes:
+        data: Its content.
+        czxid: The transaction that made it: another number for each node that was ever made.
+    """
+
+    data: bytes
+    czxid: int
+
+
+class Znodes:
+    """A connection to ZooKeeper, opened by the first question and again after each failure.
+
+    Safe to use from several threads.
+
+    Args:
+        hosts: `host:port` of the server.
+    """
+
+    def __init__(self, hosts: str) -> None:
+        self._hosts = hosts
+        self._client: KazooClient | None = None
+        self._lock = threading.Lock()
+
+    def read(self, path: str) -> Znode | None:
+        """Return a node; None if there is none."""
+        return self.read_all([path])[0]
+
+    def read_all(self, paths: Iterable[str]) -> list[Znode | None]:
+        """Return several nodes, asked for all at once; None of those that are not there."""
+        read = self._asked(lambda client: [client.get_async(path) for path in paths])
+        return [None if it is None else Znode(data=it[0], czxid=it[1].czxid) for it in read]
+
+    def children(self, path: str) -> list[str]:
+        """Return the names of a node's children, sorted; none if there is no such node."""
+        (names,) = self._asked(lambda client: [client.get_children_async(path)])
+        return sorted(names or ())
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Make a node; False if there is one already.
+
+        Raises:
+            ZooKeeperError: Nobody said whether it was made.
+        """
+        try:
+            self._asked(lambda client: [client.create_async(path, data)])
+        except NodeExistsError:
+            return False
+        return True
+
+    def delete(self, path: str) -> None:
+        """Remove a node, if it is there."""
+        self._asked(lambda client: [client.delete_async(path)])
+
+    def close(self) -> None:
+        """End the session and its threads. Idempotent."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            _end(client)
+
+    def _give_up(self, failed: KazooClient) -> None:
+        with self._lock:
+            if self._client is failed:
+                self._client = None
+        _end(failed)
+
+    def _asked(self, ask: Callable[[KazooClient], list[_Pending[T]]]) -> list[T | None]:
+        client = self._connected()
+        deadline_s = stopwatch_s() + ANSWER_TIMEOUT_S
+        try:
+            return [_answer(pending, deadline_s) for pending in ask(client)]
+        except NodeExistsError:
+            raise
+        except (KazooException, KazooTimeoutError) as failure:
+            # With the client goes what it would still send: an order that nobody waits for.
+            self._give_up(client)
+            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer") from failure
+
+    def _connected(self) -> KazooClient:
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
+
+    def _new_client(self) -> KazooClient:
+        client = KazooClient(
+            hosts=self._hosts,
+            timeout=SESSION_TIMEOUT_S,
+            connection_retry=KazooRetry(max_tries=0),
+            command_retry=KazooRetry(max_tries=0),
+            logger=_silent,
+        )
+        try:
+            client.start(timeout=CONNECT_TIMEOUT_S)
+        except (KazooException, KazooTimeoutError) as failure:
+            _end(client)
+            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer") from failure
+        return client
+
+
+def _answer(pending: _Pending[T], deadline_s: float) -> T | None:
+    try:
+        return pending.get(timeout=max(0.0, deadline_s - stopwatch_s()))
+    except NoNodeError:
+        return None
+
+
+def _end(client: KazooClient) -> None:
+    with suppress(KazooException, KazooTimeoutError):
+        client.stop()
+    with suppress(KazooException, KazooTimeoutError):
+        client.close()

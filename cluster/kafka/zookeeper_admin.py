@@ -1,0 +1,275 @@
+"""Asks a cluster in ZooKeeper mode about itself and gives it orders: what `Admin` is for KRaft.
+
+The truth about leaders is in ZooKeeper, and the controller takes orders from there (0.11 to 3.9).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from kio.schema.metadata.v12.response import MetadataResponse
+
+from cluster.kafka import orders, questions
+from cluster.kafka.configuration import Endpoint, node_id
+from cluster.kafka.ends import leader_ends
+from cluster.kafka.lines import Lines
+from cluster.kafka.orders import ORDER_TIMEOUT_S, NotControllerError
+from cluster.kafka.questions import Place
+from cluster.kafka.versions import ZOOKEEPER_MACHINE
+from cluster.kafka.wire import WireError
+from cluster.kafka.znodes import Znodes, ZooKeeperError
+from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
+from cluster.protocol import ClusterError, ClusterView, PartitionState
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.topics import CreatedTopic
+
+T = TypeVar("T")
+
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGNMENT = "/admin/reassign_partitions"
+RETRY_S = 0.2
+
+
+class ZooKeeperAdmin:
+    """A connection to ZooKeeper and one to each broker; safe to use from several threads.
+
+    Args:
+        endpoints: Of all brokers.
+        answers: Tells of a node whether asking it is worth the wait.
+        zookeeper: `host:port` of the ZooKeeper server.
+        incarnation: Tells how often a node's broker was started.
+    """
+
+    def __init__(
+        self,
+        endpoints: Mapping[str, Endpoint],
+        answers: Callable[[str], bool],
+        *,
+        zookeeper: str,
+        incarnation: Callable[[str], int],
+    ) -> None:
+        self._lines = Lines(endpoints, answers)
+        self._names = {node_id(node): node for node in endpoints}
+        self._incarnation = incarnation
+        self._znodes = Znodes(zookeeper)
+        self._state = ZooKeeperState(self._znodes)
+        self._registrations: dict[str, dict[int, int]] = {node: {} for node in endpoints}
+
+    def view(self) -> ClusterView | None:
+        """Return what ZooKeeper holds; None if it does not answer.
+
+        A broker that was killed, paused or cut off stays registered until its session ends.
+        """
+        try:
+            registered, controller = self._state.registered(), self._state.controller()
+            assignments = self._state.assignments(self._state.topics())
+            truths = self._state.partitions(assignments)
+        except ZooKeeperError:
+            return None
+        return ClusterView(
+            asked=ZOOKEEPER_MACHINE,
+            registered=frozenset(self._known(registered)),
+            controller=None if controller is None else self._names.get(controller),
+            partitions={
+                place: self._partition(place, assignments[place], truth)
+                for place, truth in truths.items()
+            },
+        )
+
+    def lists_itself(self, node: str) -> bool:
+        """Tell whether a node answers, its own metadata list it, and it is registered anew.
+
+        A broker learns from the controller who is registered, itself included, and a controller
+        may know it from before its restart. So the registration in ZooKeeper counts as well: it
+        must not be the one that an earlier incarnation was seen with.
+        """
+        incarnation = self._incarnation(node)
+        try:
+            answer = self._lines.ask(node, questions.metadata([]), MetadataResponse)
+            registration = self._state.registration(node_id(node))
+        except (WireError, ZooKeeperError):
+            return False
+        listed = {int(broker.node_id) for broker in answer.brokers}
+        seen = self._registrations[node]
+        earlier = {czxid for number, czxid in seen.items() if number < incarnation}
+        if node_id(node) not in listed or registration is None or registration in earlier:
+            return False
+        seen[incarnation] = registration
+        return True
+
+    def create_topics(
+        self,
+        names: Sequence[str],
+        *,
+        partitions: int,
+        replication: int,
+        configs: Mapping[str, str],
+    ) -> list[CreatedTopic]:
+        """Create topics; see `KafkaCluster.create_topics`."""
+        request = questions.new_topics(
+            names,
+            partitions=partitions,
+            replication=replication,
+            configs=configs,
+            timeout_s=ORDER_TIMEOUT_S,
+        )
+        return self._at_controller(
+            lambda nodes: orders.create_topics(self._lines, request, nodes=nodes)
+        )
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> CreatedTopic:
+        """Create a topic with its replicas placed by hand; see `Admin.create_topic`."""
+        request = questions.new_topic(
+            name,
+            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
+            configs=configs,
+            timeout_s=ORDER_TIMEOUT_S,
+        )
+        (created,) = self._at_controller(
+            lambda nodes: orders.create_topics(self._lines, request, nodes=nodes)
+        )
+        return created
+
+    def elect_preferred(self, place: Place) -> None:
+        """Have the first replica of the assignment elected; done when this returns.
+
+        Raises:
+            ClusterError: The controller does not take the order, or elected another one.
+        """
+        self._refuse_unknown(place)
+        partition = {"topic": place[0], "partition": place[1]}
+        self._order(PREFERRED_ELECTION, partition, lambda: not self._pending(PREFERRED_ELECTION))
+        truth, replicas = self.partition_state(place), self._assignment(place)
+        if truth is None or not replicas or truth.leader != replicas[0]:
+            raise ClusterError(
+                f"no leader of {orders.text(place)} is elected: its preferred replica is not in the"
+                f" ISR, or not alive; it is {truth}"
+            )
+
+    def elect_unclean(self, place: Place) -> None:
+        """Have any replica that lives elected, if no member of the ISR does (Kafka 2.4 and later).
+
+        Raises:
+            ClusterError: The controller refuses, does not know such an order, or does not answer.
+        """
+        self._at_controller(
+            lambda nodes: orders.elect(self._lines, place, unclean=True, nodes=nodes)
+        )
+
+    def reassign(self, place: Place, replicas: Sequence[str]) -> None:
+        """Give a partition other replicas, or another order of them; returns when it is accepted.
+
+        Raises:
+            ClusterError: The controller does not take the order, or not as it was given.
+        """
+        ids = [node_id(node) for node in replicas]
+        self._refuse_unknown(place, brokers=ids)
+        partition = {"topic": place[0], "partition": place[1], "replicas": ids}
+
+        def is_taken() -> bool:
+            # Until new replicas have caught up, the assignment has old and new ones, and before
+            # Kafka 2.4 the order stays where it is.
+            return not self._pending(REASSIGNMENT) or self._assignment(place)[: len(ids)] == ids
+
+        self._order(REASSIGNMENT, partition, is_taken)
+        if self._assignment(place)[: len(ids)] != ids:
+            raise ClusterError(
+                f"the replicas of {orders.text(place)} are not reassigned to {ids}: they are"
+                f" {self._assignment(place)}; see the controller.log of the nodes"
+            )
+
+    def controller_epoch(self) -> int | None:
+        """Return the epoch of the last controller; None before the first.
+
+        Raises:
+            ClusterError: ZooKeeper does not answer.
+        """
+        return self._state.controller_epoch()
+
+    def partition_state(self, place: Place) -> PartitionTruth | None:
+        """Return a partition's state node; None if there is none.
+
+        Raises:
+            ClusterError: ZooKeeper does not answer.
+        """
+        return self._state.partitions([place]).get(place)
+
+    def leader_ends(
+        self, places: Iterable[Place], *, committed: bool, timeout_s: float
+    ) -> dict[Place, int]:
+        """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
+        return leader_ends(self._lines, self.view, places, committed=committed, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Close all connections, and end the session. Idempotent."""
+        self._lines.close()
+        self._znodes.close()
+
+    def _known(self, brokers: Iterable[int]) -> Iterable[str]:
+        return (self._names[broker] for broker in brokers if broker in self._names)
+
+    def _partition(
+        self, place: Place, replicas: Sequence[int], truth: PartitionTruth
+    ) -> PartitionState:
+        return PartitionState(
+            topic=place[0],
+            partition=place[1],
+            leader=self._names.get(truth.leader),
+            leader_epoch=truth.leader_epoch,
+            replicas=tuple(self._known(replicas)),
+            isr=tuple(self._known(truth.isr)),
+        )
+
+    def _assignment(self, place: Place) -> list[int]:
+        return list(self._state.assignments([place[0]]).get(place, ()))
+
+    def _refuse_unknown(self, place: Place, brokers: Iterable[int] = ()) -> None:
+        """Refuse what the controller, of old versions, would never be done with."""
+        if not self._assignment(place):
+            raise ClusterError(f"there is no partition {orders.text(place)}")
+        if missing := sorted(set(brokers) - self._state.registered()):
+            raise ClusterError(
+                f"the replicas of {orders.text(place)} are not reassigned: no broker is registered"
+                f" as {', '.join(map(str, missing))}"
+            )
+
+    def _pending(self, path: str) -> bool:
+        return self._znodes.read(path) is not None
+
+    def _order(
+        self, path: str, partition: Mapping[str, object], is_taken: Callable[[], bool]
+    ) -> None:
+        """Write an order for the controller, and wait until it was taken; else withdraw it."""
+        data = json.dumps({"version": 1, "partitions": [partition]}).encode()
+        try:
+            wait_until(
+                lambda: self._znodes.create(path, data),
+                timeout_s=ORDER_TIMEOUT_S,
+                what=f"the order before this one to leave {path}",
+            )
+        except WaitTimeoutError as late:
+            raise ClusterError(f"{late}; is there a controller?") from late
+        try:
+            wait_until(
+                is_taken, timeout_s=ORDER_TIMEOUT_S, what=f"the controller to take {data.decode()}"
+            )
+        except WaitTimeoutError as late:
+            self._znodes.delete(path)
+            raise ClusterError(f"{late}; is there a controller?") from late
+
+    def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
+        """Give an order by wire to the controller, and again while there is none, or it moves."""
+        deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
+        while True:
+            controller = self._state.controller()
+            nodes = [] if controller is None else list(self._known([controller]))
+            try:
+                if not nodes:
+                    raise NotControllerError("there is no controller")  # noqa: TRY301 - as if told
+                return order(nodes)
+            except NotControllerError:
+                if stopwatch_s() >= deadline_s:
+                    raise
+                pause_until(stopwatch_s() + RETRY_S)
