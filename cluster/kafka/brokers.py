@@ -1,4 +1,4 @@
-"""The broker processes of a cluster: started, hit, and never mistaken for one another."""
+"""The processes of a cluster: started, hit, and never mistaken for one another."""
 
 import logging
 import signal
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cluster.hosts.signals import is_running, send_signal, wait_gone
+from cluster.kafka.configuration import called
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError
 
@@ -27,11 +28,11 @@ class _Broker:
 
 
 class BrokerProcesses:
-    """One broker process a node.
+    """One process a node: a broker, a controller of its own, or ZooKeeper on its machine.
 
     Args:
         hosts: Where they run.
-        command: Makes the command line of a node's broker.
+        command: Makes the command line of a node's process.
     """
 
     def __init__(self, hosts: Hosts, command: Callable[[str], Command]) -> None:
@@ -47,13 +48,13 @@ class BrokerProcesses:
             ClusterError: It runs already.
         """
         if self.runs(node):
-            raise ClusterError(f"the broker of {node} runs already")
+            raise ClusterError(f"{called(node)} runs already")
         process = self._hosts.spawn(node, self._command(node))
         with self._lock:
             before = self._brokers.get(node)
             incarnation = before.incarnation + 1 if before else 1
             self._brokers[node] = _Broker(process, incarnation)
-        log.info("%s: broker started (pid %d, incarnation %d)", node, process.pid, incarnation)
+        log.info("%s started (pid %d, incarnation %d)", called(node), process.pid, incarnation)
         return process
 
     def stop(self, node: str, timeout_s: float) -> bool:
@@ -64,7 +65,7 @@ class BrokerProcesses:
         """
         broker = self._brokers.get(node)
         if broker is None or not is_running(broker.process):
-            log.info("%s: broker was not running when it should stop", node)
+            log.info("%s was not running when it should stop", called(node))
             return False
         broker.ended_by_us = True
         send_signal(broker.process, signal.SIGTERM)
@@ -72,10 +73,10 @@ class BrokerProcesses:
         try:
             wait_gone([broker.process], timeout_s=timeout_s)
         except WaitTimeoutError:
-            log.warning("%s: broker did not stop within %g s and is killed", node, timeout_s)
+            log.warning("%s did not stop within %g s and is killed", called(node), timeout_s)
             self.kill(node)
             return False
-        log.info("%s: broker stopped by itself", node)
+        log.info("%s stopped by itself", called(node))
         return True
 
     def kill(self, node: str) -> None:
@@ -87,7 +88,7 @@ class BrokerProcesses:
         send_signal(broker.process, signal.SIGKILL)
         wait_gone([broker.process], timeout_s=KILL_TIMEOUT_S)
         broker.paused = False
-        log.info("%s: broker killed (pid %d)", node, broker.process.pid)
+        log.info("%s killed (pid %d)", called(node), broker.process.pid)
 
     def pause(self, node: str) -> None:
         """SIGSTOP a node's broker.
@@ -97,7 +98,7 @@ class BrokerProcesses:
         """
         broker = self._brokers.get(node)
         if broker is None or not send_signal(broker.process, signal.SIGSTOP):
-            raise ClusterError(f"the broker of {node} cannot be paused: it does not run")
+            raise ClusterError(f"{called(node)} cannot be paused: it does not run")
         broker.paused = True
 
     def resume(self, node: str) -> None:

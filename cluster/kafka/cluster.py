@@ -1,112 +1,147 @@
-"""A cluster of real Kafka brokers on hosts: combined KRaft nodes `n1`, `n2`, ..."""
+"""A cluster of real Kafka on hosts: brokers `n1`, `n2`, ..., and who keeps their metadata."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
-from cluster.hosts.process import free_ports
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
+
+from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.brokers import BrokerProcesses
-from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import (
-    JAVA_ENVIRONMENT,
-    Endpoint,
-    logging_properties,
-    server_properties,
-)
+from cluster.kafka.configuration import Endpoint, called, is_controller, node_id, session_timeout_s
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
+from cluster.kafka.layout import Layout
+from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
-from cluster.kafka.storage import format_storage, java_argv
-from cluster.kafka.versions import broker_names, controller_names
-from cluster.protocol import ClusterError, ClusterView, Command, Hosts, ProcessId, UserError
+from cluster.kafka.versions import ZOOKEEPER_MACHINE
+from cluster.kafka.wire import WireError
+from cluster.kafka.znodes import Znodes
+from cluster.kafka.zookeeper import serves
+from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
+from cluster.protocol import ClusterError, ClusterView, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.terms import Mode
 from results.record.topics import CreatedTopic
 
 START_TIMEOUT_S = 90.0
 TOPICS_TIMEOUT_S = 30.0
 GRANT_TIMEOUT_S = 5.0
-TAIL_BYTES = 32_768
-BROKER_PORT = 9092
-CONTROLLER_PORT = 9093
+ZOOKEEPER_STOP_S = 10.0
+SESSION_GRACE_S = 15.0
+"""By how much ZooKeeper may be late to end a session on a busy machine."""
+BROKER_IDS = "/brokers/ids"
+"""Where brokers register in ZooKeeper, each as long as its session lasts."""
 
 
 class KafkaCluster:
     """Implements `Cluster`, `CanKill` and `CanPause` of `cluster.protocol`.
 
+    What is said of nodes holds for controllers of their own as for brokers, unless it says broker.
+
     Args:
         plan: What decides the run.
-        hosts: They are up already.
+        hosts: They are up already, one machine for each of `versions.machines`.
         distribution: The Kafka to run.
         java: The Java to run it with.
-        paths: The run's folder; a node's files lie in `nodes/<node>`.
+        paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
+
+    Attributes:
+        nodes: The brokers.
+        controllers: Controllers of their own, `n101`, ...; none in the other modes.
+        mode: Who keeps the metadata.
+        zookeeper: `host:port`, None without it.
+        endpoints: Where brokers and controllers of their own listen.
     """
 
     def __init__(
         self, plan: Plan, hosts: Hosts, *, distribution: Distribution, java: Java, paths: RunPaths
     ) -> None:
-        self.nodes: Sequence[str] = broker_names(plan)
-        self.controllers: Sequence[str] = controller_names(plan)
-        self.mode = plan.mode
         self._plan = plan
-        self._distribution = distribution
-        self._java = java
-        self._folders = {node: paths.node(node).absolute() for node in self.nodes}
-        self.endpoints: Mapping[str, Endpoint] = _endpoints(hosts, self.nodes)
-        self._brokers = BrokerProcesses(hosts, self._command)
-        self._admin = Admin(self.endpoints, self._brokers.answers)
+        self._layout = Layout(plan, hosts, distribution=distribution, java=java, paths=paths)
+        self.nodes: Sequence[str] = self._layout.brokers
+        self.controllers: Sequence[str] = self._layout.controllers
+        self.mode = plan.mode
+        self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
+        self._processes = BrokerProcesses(hosts, self._layout.command)
+        brokers = {node: self.endpoints[node] for node in self.nodes}
+        controllers = {node: self.endpoints[node] for node in self.controllers}
+        self._quorum = Lines(controllers, self.answers)
+        self._znodes: Znodes | None = None
+        self._admin: Admin | ZooKeeperAdmin
+        if self.zookeeper is None:
+            self._admin = Admin(brokers, self.answers, controllers=self.controllers)
+        else:
+            self._znodes = Znodes(self.zookeeper)
+            self._admin = ZooKeeperAdmin(
+                brokers, self.answers, zookeeper=self.zookeeper, incarnation=self.incarnation
+            )
 
-    def start(self) -> None:
-        """Format the disks, start all nodes, wait until each is registered and answers.
+    @property
+    def zookeeper(self) -> str | None:
+        """Return `host:port` of ZooKeeper, None without it."""
+        at = self._layout.zookeeper
+        return f"{at[0]}:{at[1]}" if at else None
+
+    def start(self, first: Sequence[str] = ()) -> None:
+        """Prepare the disks, start all nodes, wait until each is registered and answers.
+
+        Args:
+            first: Brokers that are started before the others, one after another, each as soon as
+                the one before it is registered: so the first of them becomes the controller in
+                ZooKeeper mode. With combined nodes none can be waited for, as one makes no quorum.
 
         Raises:
-            UserError: A broker does not start for a reason that is the user's to mend.
-            ClusterError: A broker ended, or is not ready within `START_TIMEOUT_S`.
+            UserError: A node does not start for a reason that is the user's to mend.
+            ClusterError: A node ended, or is not ready within `START_TIMEOUT_S`.
         """
-        for node, folder in self._folders.items():
-            if "," in str(folder):
-                raise UserError(
-                    f"Kafka would take {folder} for several folders; use --store with one whose"
-                    " path has no comma"
-                )
-            (folder / "logs").mkdir(parents=True)
-            (folder / TEMPORARY).mkdir()
-            (folder / "server.properties").write_text(self._settings(node), encoding="utf-8")
-            logging = logging_properties(folder / "logs")
-            (folder / "log4j2.properties").write_text(logging, encoding="utf-8")
-        format_storage(
-            self._java,
-            self._distribution,
-            settings={node: at / "server.properties" for node, at in self._folders.items()},
-            data={node: at / "data" for node, at in self._folders.items()},
-        )
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(self.start_node, self.nodes))
+        self._layout.prepare()
         try:
-            self._wait_ready()
+            if self._layout.zookeeper is not None:
+                self._start_zookeeper(self._layout.zookeeper)
+            self._start_together(self.controllers)
+            for number, node in enumerate(first, start=1):
+                self.start_node(node)
+                if self.mode is not Mode.COMBINED:
+                    self._wait_ready(first[:number])
+            self._start_together([node for node in self.nodes if node not in first])
+            self._wait_ready(self.nodes)
         except ClusterError:
             self.close()
             raise
 
     def start_node(self, node: str) -> ProcessId:
-        """Start one node's broker; return as soon as the process runs. Its disk is formatted."""
-        return self._brokers.start(node)
+        """Start one node's server; return as soon as the process runs. Its disk is prepared.
+
+        ZooKeeper keeps the registration of a broker that was killed until its session ends, and
+        refuses the next one of the same id as long (NodeExists): that is waited for.
+
+        Raises:
+            ClusterError: It runs already, or its old registration stays.
+        """
+        if self.mode is Mode.ZOOKEEPER and self.incarnation(node):
+            self._wait_forgotten(node)
+        return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
         """SIGTERM; SIGKILL after the limit. Return whether it ended by itself; log it."""
-        return self._brokers.stop(node, timeout_s)
+        return self._processes.stop(node, timeout_s)
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """Stop all nodes for good, so that each can end by itself.
+        """Stop all nodes for good, so that each can end by itself; ZooKeeper last.
 
-        A broker ends when the quorum has granted its wish, which takes a majority of controllers;
-        those end with their brokers. So the quorum's leader is told first, and the others as soon
-        as its wish is granted (it is listed no more), while it is still closing its files: told in
-        another order, or all at once, the last one may wait for a quorum that is gone.
+        A broker ends when its controller has granted its wish. Who grants them:
+
+        - of controllers of their own the leader, so that all brokers may be told at once;
+        - in ZooKeeper mode one of the brokers, which is told last;
+        - of combined nodes a majority, which ends with its brokers. So the quorum's leader is told
+          first, and the others as soon as its wish is granted (it is listed no more), while it is
+          still closing its files: told in another order, or all at once, the last one may wait for
+          a quorum that is gone.
 
         Args:
             timeout_s: The limit of each node, after which it is killed.
@@ -115,55 +150,56 @@ class KafkaCluster:
             Of each node whether it ended by itself.
         """
         view = self._admin.view()
-        first = view.controller if view else None
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            tasks = {}
-            if first is not None:
-                tasks[first] = pool.submit(self.stop_node, first, timeout_s)
-                self._wait_unlisted(first)
-            for node in self.nodes:
-                if node != first:
-                    tasks[node] = pool.submit(self.stop_node, node, timeout_s)
-            ended = {node: tasks[node].result() for node in self.nodes}
+        leading = [node for node in self.nodes if view and node == view.controller]
+        others = [node for node in self.nodes if node not in leading]
+        order = [others, leading] if self.mode is Mode.ZOOKEEPER else [leading, others]
+        ended = self._stop_brokers(order, timeout_s)
+        with ThreadPoolExecutor(max(1, len(self.controllers))) as pool:
+            stop = [pool.submit(self.stop_node, node, timeout_s) for node in self.controllers]
+            ended |= dict(zip(self.controllers, [it.result() for it in stop], strict=True))
         self.close()
-        return ended
+        if self.mode is Mode.ZOOKEEPER:
+            self.stop_node(ZOOKEEPER_MACHINE, ZOOKEEPER_STOP_S)
+        return {node: ended[node] for node in (*self.nodes, *self.controllers)}
 
     def close(self) -> None:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
         self._admin.close()
+        self._quorum.close()
+        if self._znodes is not None:
+            self._znodes.close()
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
-        self._brokers.kill(node)
+        self._processes.kill(node)
 
     def pause_node(self, node: str) -> None:
         """SIGSTOP the node's broker."""
-        self._brokers.pause(node)
+        self._processes.pause(node)
 
     def resume_node(self, node: str) -> None:
         """SIGCONT the node's broker. Idempotent."""
-        self._brokers.resume(node)
+        self._processes.resume(node)
 
     def process(self, node: str) -> ProcessId | None:
         """Return the broker process that was started last on a node, None before the first."""
-        return self._brokers.process(node)
+        return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
         """Return how often the node's broker was started: 1 for the first."""
-        return self._brokers.incarnation(node)
+        return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:
         """Tell whether a node's broker runs and is not paused, as far as processes show."""
-        return self._brokers.answers(node)
+        return self._processes.answers(node)
 
     def exited(self) -> Mapping[str, ProcessId]:
         """Return the brokers that ended though nobody stopped or killed them, by node."""
-        return self._brokers.exited()
+        return self._processes.exited()
 
     def last_words(self, node: str) -> str:
         """Return the end of what a node's broker wrote: its log, then its standard output."""
-        logs = self._folders[node] / "logs"
-        return "\n".join(_tail(logs / name) for name in ("server.log", "stdout.log"))
+        return self._layout.last_words(node)
 
     def view(self) -> ClusterView | None:
         """Ask all nodes that run and are not paused; None if nobody answers (in under 2 s).
@@ -178,8 +214,11 @@ class KafkaCluster:
         """Tell whether a node is registered anew since its start, serves, and the quorum knows.
 
         It has to list itself, which it cannot do on the strength of an earlier registration (see
-        `Admin.lists_itself`), and the node nearest to the quorum's leader has to list it too.
+        `Admin.lists_itself`), and the node nearest to the quorum's leader has to list it too. A
+        controller of its own is back when it answers.
         """
+        if is_controller(node):
+            return self._serves(node)
         if not self._admin.lists_itself(node):
             return False
         view = self._admin.view()
@@ -187,7 +226,9 @@ class KafkaCluster:
 
     def bootstrap(self) -> str:
         """Return `host:port,...` for clients."""
-        return ",".join(f"{at.host}:{at.broker_port}" for at in self.endpoints.values())
+        return ",".join(
+            f"{at.host}:{at.broker_port}" for at in map(self.endpoints.__getitem__, self.nodes)
+        )
 
     def create_topics(
         self,
@@ -212,15 +253,25 @@ class KafkaCluster:
         created = self._admin.create_topics(
             names, partitions=partitions, replication=replication, configs=configs or {}
         )
-        places = [(name, part) for name in names for part in range(partitions)]
-        try:
-            wait_until(
-                lambda: self._led(places, replication),
-                timeout_s=TOPICS_TIMEOUT_S,
-                what="a leader and a full ISR of each new partition",
-            )
-        except WaitTimeoutError as late:
-            raise ClusterError(f"{late}; see the controller.log of the nodes") from late
+        self._wait_led({(name, part): replication for name in names for part in range(partitions)})
+        return created
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> CreatedTopic:
+        """Create a topic with its replicas where they are wanted, and wait for them.
+
+        Args:
+            name: Its name.
+            assignment: Brokers by partition; the first of each is its preferred leader.
+            configs: Settings of the topic, beside the brokers' defaults.
+
+        Raises:
+            UserError: Kafka refuses it.
+            ClusterError: Nobody answers, or it is not ready in time.
+        """
+        created = self._admin.create_topic(name, assignment=assignment, configs=configs)
+        self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
         return created
 
     def leader_ends(
@@ -236,87 +287,107 @@ class KafkaCluster:
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
-    def _settings(self, node: str) -> str:
-        data = self._folders[node] / "data"
-        return server_properties(self._plan, node, endpoints=self.endpoints, data=data)
+    def _start_zookeeper(self, address: tuple[str, int]) -> None:
+        self._processes.start(ZOOKEEPER_MACHINE)
 
-    def _command(self, node: str) -> Command:
-        folder = self._folders[node]
-        argv = java_argv(
-            self._java,
-            self._distribution,
-            f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
-            # Where compression's native libraries are unpacked; a killed Java leaves them there.
-            f"-Djava.io.tmpdir={folder / TEMPORARY}",
-            "kafka.Kafka",
-            str(folder / "server.properties"),
-        )
-        log = folder / "logs" / "stdout.log"
-        return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
+        def is_up() -> bool:
+            self._refuse_dead()
+            return serves(address)
 
-    def _wait_ready(self) -> None:
+        try:
+            wait_until(is_up, timeout_s=START_TIMEOUT_S, what="ZooKeeper to serve")
+        except WaitTimeoutError as late:
+            raise sentence(f"{late}; it did not", self.last_words(ZOOKEEPER_MACHINE)) from late
+
+    def _start_together(self, nodes: Sequence[str]) -> None:
+        with ThreadPoolExecutor(max(1, len(nodes))) as pool:
+            list(pool.map(self.start_node, nodes))
+
+    def _wait_ready(self, nodes: Sequence[str]) -> None:
         try:
             wait_until(
-                self._ready,
+                lambda: self._ready(nodes),
                 timeout_s=START_TIMEOUT_S,
                 what="every broker to be registered and to answer",
             )
         except WaitTimeoutError as late:
-            missing = [node for node in self.nodes if not self._admin.lists_itself(node)]
+            missing = [node for node in nodes if not self._admin.lists_itself(node)]
             words = self.last_words(missing[0]) if missing else ""
             raise sentence(f"{late}; {', '.join(missing) or 'the quorum'} did not", words) from late
 
-    def _wait_unlisted(self, node: str) -> None:
-        def is_unlisted() -> bool:
-            view = self._admin.view()
-            return view is None or node not in view.registered
-
-        with suppress(WaitTimeoutError):  # Then the others are told all the same.
-            wait_until(
-                is_unlisted,
-                timeout_s=GRANT_TIMEOUT_S,
-                what=f"the end of the registration of {node}",
-                interval_s=0.01,
-            )
-
-    def _ready(self) -> bool:
-        for node in self.exited():
-            raise sentence(f"the broker of {node} ended while it started", self.last_words(node))
-        if not all(self._admin.lists_itself(node) for node in self.nodes):
+    def _ready(self, nodes: Sequence[str]) -> bool:
+        self._refuse_dead()
+        if not all(self._admin.lists_itself(node) for node in nodes):
             return False
         view = self._admin.view()
         return (
-            view is not None
-            and view.controller is not None
-            and view.registered.issuperset(self.nodes)
+            view is not None and view.controller is not None and view.registered.issuperset(nodes)
         )
 
-    def _led(self, places: list[Place], replication: int) -> bool:
+    def _refuse_dead(self) -> None:
+        for node in self.exited():
+            raise sentence(f"{called(node)} ended while it started", self.last_words(node))
+
+    def _serves(self, node: str) -> bool:
+        try:
+            self._quorum.ask(node, questions.quorum(), DescribeQuorumResponse)
+        except WireError:
+            return False
+        return True
+
+    def _wait_forgotten(self, node: str) -> None:
+        znodes = self._znodes
+        if znodes is None:
+            return
+        limit_s = session_timeout_s(self._plan, node) + SESSION_GRACE_S
+        try:
+            wait_until(
+                lambda: str(node_id(node)) not in znodes.children(BROKER_IDS),
+                timeout_s=limit_s,
+                what=f"ZooKeeper to forget the earlier registration of {called(node)}",
+            )
+        except WaitTimeoutError as late:
+            raise ClusterError(f"{late}: it would refuse a new one") from late
+
+    def _stop_brokers(self, order: Sequence[Sequence[str]], timeout_s: float) -> dict[str, bool]:
+        """Tell groups of brokers to stop, each as soon as the one before it is listed no more."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            tasks: dict[str, Future[bool]] = {}
+            for group in order:
+                if tasks:
+                    self._wait_unlisted(list(tasks))
+                tasks |= {node: pool.submit(self.stop_node, node, timeout_s) for node in group}
+            return {node: task.result() for node, task in tasks.items()}
+
+    def _wait_unlisted(self, nodes: Sequence[str]) -> None:
+        def are_unlisted() -> bool:
+            view = self._admin.view()
+            return view is None or view.registered.isdisjoint(nodes)
+
+        with suppress(WaitTimeoutError):  # Then the others are told all the same.
+            wait_until(
+                are_unlisted,
+                timeout_s=GRANT_TIMEOUT_S,
+                what=f"the end of the registration of {', '.join(nodes)}",
+                interval_s=0.01,
+            )
+
+    def _wait_led(self, replicas: Mapping[Place, int]) -> None:
+        try:
+            wait_until(
+                lambda: self._led(replicas),
+                timeout_s=TOPICS_TIMEOUT_S,
+                what="a leader and a full ISR of each new partition",
+            )
+        except WaitTimeoutError as late:
+            raise ClusterError(f"{late}; see the controller.log of the nodes") from late
+
+    def _led(self, replicas: Mapping[Place, int]) -> bool:
         view = self._admin.view()
         if view is None:
             return False
-        states = [view.partitions.get(place) for place in places]
-        return all(state and state.leader and len(state.isr) == replication for state in states)
-
-
-def _endpoints(hosts: Hosts, nodes: Sequence[str]) -> dict[str, Endpoint]:
-    addresses = {node: hosts.address(node) for node in nodes}
-    if len(set(addresses.values())) == len(nodes) > 1:
-        ports = [BROKER_PORT, CONTROLLER_PORT] * len(nodes)
-    else:
-        ports = free_ports(2 * len(nodes))  # They share one address.
-    return {
-        node: Endpoint(
-            host=addresses[node], broker_port=ports[2 * at], controller_port=ports[2 * at + 1]
+        states = {place: view.partitions.get(place) for place in replicas}
+        return all(
+            state and state.leader and len(state.isr) == replicas[place]
+            for place, state in states.items()
         )
-        for at, node in enumerate(nodes)
-    }
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""

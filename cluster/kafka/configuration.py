@@ -1,4 +1,4 @@
-"""The settings of one node: a combined KRaft broker and controller. Pure.
+"""The settings of one node: a broker, a controller, or both; with KRaft or with ZooKeeper. Pure.
 
 What is set differs from Kafka's defaults for two reasons only: faults last seconds here, so that
 what waits for tens of seconds by default would hide them; and nodes share one machine with their
@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.kafka.properties import properties
+from cluster.kafka.versions import FIRST_CONTROLLER, ZOOKEEPER_MACHINE
 from results.record.plan import Plan
+from results.record.terms import Mode
 
 CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"
@@ -26,21 +29,32 @@ JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """In the locale C, as under cron, Java finds no file whose path has letters beyond ASCII."""
 
 _SECOND_SCALE = {
+    "replica.lag.time.max.ms": "4000",
+    "replica.fetch.wait.max.ms": "250",
+    # A dropped packet is never answered: how long a node waits for one that is cut off.
+    "replica.socket.timeout.ms": "5000",
+    "controller.socket.timeout.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+_SECOND_SCALE_SINCE_2_7 = {
+    "socket.connection.setup.timeout.ms": "1000",
+    "socket.connection.setup.timeout.max.ms": "2000",
+}
+_SECOND_SCALE_OF_KRAFT = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "controller.quorum.election.timeout.ms": "1000",
     "controller.quorum.fetch.timeout.ms": "2000",
     "controller.quorum.election.backoff.max.ms": "1000",
     "controller.quorum.request.timeout.ms": "2000",
-    "replica.lag.time.max.ms": "4000",
-    "replica.fetch.wait.max.ms": "250",
-    # A dropped packet is never answered: how long a node waits for one that is cut off.
-    "replica.socket.timeout.ms": "5000",
-    "controller.socket.timeout.ms": "3000",
-    "socket.connection.setup.timeout.ms": "1000",
-    "socket.connection.setup.timeout.max.ms": "2000",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
+_SECOND_SCALE_OF_ZOOKEEPER = {
+    SESSION_TIMEOUT: "3000",
+    # By default the session's, which is too short for a Java that starts on a busy machine.
+    "zookeeper.connection.timeout.ms": "30000",
 }
 _SMALL_MACHINE = {
     "num.network.threads": "2",
@@ -53,8 +67,8 @@ _SMALL_MACHINE = {
     "log.preallocate": "false",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
-    "share.coordinator.state.topic.num.partitions": "2",
 }
+_SMALL_MACHINE_SINCE_4 = {"share.coordinator.state.topic.num.partitions": "2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +77,8 @@ class Endpoint:
 
     Attributes:
         host: Address that the other nodes and the clients reach.
-        broker_port: For clients and other brokers.
-        controller_port: For the controllers' quorum.
+        broker_port: For clients and other brokers; of a controller of its own, where it listens.
+        controller_port: For the controllers' quorum; 0 if the node is not in it.
     """
 
     host: str
@@ -77,90 +91,134 @@ def node_id(node: str) -> int:
     return int(node.removeprefix("n"))
 
 
+def called(node: str) -> str:
+    """Return what a node's server is called in a sentence: `the broker of n1`."""
+    if node == ZOOKEEPER_MACHINE:
+        return "ZooKeeper"
+    what = "controller" if is_controller(node) else "broker"
+    return f"the {what} of {node}"
+
+
+def is_controller(node: str) -> bool:
+    """Tell whether a node is a controller of its own."""
+    return node_id(node) >= FIRST_CONTROLLER
+
+
 def server_properties(
-    plan: Plan, node: str, *, endpoints: Mapping[str, Endpoint], data: Path
+    plan: Plan,
+    node: str,
+    *,
+    endpoints: Mapping[str, Endpoint],
+    data: Path,
+    zookeeper: str | None = None,
 ) -> str:
-    """Return `server.properties` of a node; the plan's broker settings win over all of it.
+    """Return `server.properties` of a node; the plan's settings win over all of it.
 
     Args:
         plan: What decides the run.
         node: `n1`.
         endpoints: Of all nodes, by name.
         data: The folder for logs of topics and of metadata.
+        zookeeper: `host:port` in ZooKeeper mode.
     """
+    if zookeeper is not None:
+        identity = _identity_in_zookeeper(node, endpoints, zookeeper)
+    elif is_controller(node):
+        identity = _identity_of_controller(node, endpoints)
+    else:
+        identity = _identity_of_broker(node, endpoints)
     settings = {
-        **_identity(node, endpoints, data),
-        **_SECOND_SCALE,
+        **identity,
+        "log.dirs": str(data),
+        **_second_scale(plan),
         **_SMALL_MACHINE,
+        **(_SMALL_MACHINE_SINCE_4 if plan.version_numbers >= (4,) else {}),
         **_durability(plan),
         **plan.broker,
+        **plan.node.get(node, {}),
     }
-    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+    return properties(settings)
 
 
-def logging_properties(logs: Path) -> str:
-    """Return a log4j2 configuration that writes Kafka's usual log files, with milliseconds.
-
-    Args:
-        logs: The folder of `server.log`, `controller.log`, `state-change.log`.
-    """
-    # Log4j's own hook would end the log at SIGTERM, before the broker has said how it stopped.
-    lines = ["status = error", "shutdownHook = disable", "appenders = server, controller, state"]
-    for appender, file in (
-        ("server", "server.log"),
-        ("controller", "controller.log"),
-        ("state", "state-change.log"),
-    ):
-        prefix = f"appender.{appender}"
-        lines += [
-            f"{prefix}.type = File",
-            f"{prefix}.name = {appender}",
-            f"{prefix}.fileName = {_escaped(str(logs / file))}",
-            f"{prefix}.layout.type = PatternLayout",
-            f"{prefix}.layout.pattern = [%d{{yyyy-MM-dd HH:mm:ss,SSS}}] %p %m (%c)%n",
-        ]
-    lines += ["rootLogger.level = info", "rootLogger.appenderRef.server.ref = server"]
-    for number, (logger, appender) in enumerate(
-        (
-            ("org.apache.kafka.controller", "controller"),
-            ("kafka.controller", "controller"),
-            ("state.change.logger", "state"),
-        )
-    ):
-        prefix = f"logger.l{number}"
-        lines += [
-            f"{prefix}.name = {logger}",
-            f"{prefix}.level = info",
-            f"{prefix}.additivity = false",
-            f"{prefix}.appenderRef.own.ref = {appender}",
-        ]
-    return "\n".join(lines) + "\n"
+def session_timeout_s(plan: Plan, node: str) -> float:
+    """Return after how long ZooKeeper forgets a broker of this node that was killed."""
+    settings = {**_SECOND_SCALE_OF_ZOOKEEPER, **plan.broker, **plan.node.get(node, {})}
+    return int(settings[SESSION_TIMEOUT]) / 1000
 
 
-def _identity(node: str, endpoints: Mapping[str, Endpoint], data: Path) -> dict[str, str]:
-    own = endpoints[node]
-    broker = f"{BROKER_LISTENER}://{own.host}:{own.broker_port}"
+def _second_scale(plan: Plan) -> dict[str, str]:
+    of_mode = _SECOND_SCALE_OF_KRAFT
+    if plan.mode is Mode.ZOOKEEPER:
+        of_mode = _SECOND_SCALE_OF_ZOOKEEPER
+    newer = _SECOND_SCALE_SINCE_2_7 if plan.version_numbers >= (2, 7) else {}
+    return {**_SECOND_SCALE, **newer, **of_mode}
+
+
+def _identity_in_zookeeper(
+    node: str, endpoints: Mapping[str, Endpoint], zookeeper: str
+) -> dict[str, str]:
     return {
-        "process.roles": "broker,controller",
+        "broker.id": str(node_id(node)),
+        "zookeeper.connect": zookeeper,
+        **_listening(endpoints[node]),
+        "listener.security.protocol.map": f"{BROKER_LISTENER}:PLAINTEXT",
+    }
+
+
+def _identity_of_broker(node: str, endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
+    own = endpoints[node]
+    combined = own.controller_port != 0
+    settings = {
+        "process.roles": "broker,controller" if combined else "broker",
         "node.id": str(node_id(node)),
-        "controller.quorum.voters": ",".join(
-            f"{node_id(name)}@{at.host}:{at.controller_port}" for name, at in endpoints.items()
-        ),
-        "listeners": f"{broker},{CONTROLLER_LISTENER}://{own.host}:{own.controller_port}",
-        "advertised.listeners": broker,
+        **_listening(own),
+        **_quorum(endpoints),
+    }
+    if combined:
+        settings["listeners"] += f",{_quorum_listener(own)}"
+    return settings
+
+
+def _identity_of_controller(node: str, endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
+    return {
+        "process.roles": "controller",
+        "node.id": str(node_id(node)),
+        "listeners": _quorum_listener(endpoints[node]),
+        **_quorum(endpoints),
+    }
+
+
+def _listening(own: Endpoint) -> dict[str, str]:
+    listener = f"{BROKER_LISTENER}://{own.host}:{own.broker_port}"
+    return {
+        "listeners": listener,
+        "advertised.listeners": listener,
         "inter.broker.listener.name": BROKER_LISTENER,
+    }
+
+
+def _quorum_listener(own: Endpoint) -> str:
+    return f"{CONTROLLER_LISTENER}://{own.host}:{own.controller_port}"
+
+
+def _quorum(endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
+    return {
+        "controller.quorum.voters": ",".join(
+            f"{node_id(name)}@{at.host}:{at.controller_port}"
+            for name, at in endpoints.items()
+            if at.controller_port
+        ),
         "controller.listener.names": CONTROLLER_LISTENER,
         "listener.security.protocol.map": (
             f"{BROKER_LISTENER}:PLAINTEXT,{CONTROLLER_LISTENER}:PLAINTEXT"
         ),
-        "log.dirs": str(data),
     }
 
 
 def _durability(plan: Plan) -> dict[str, str]:
     replicas = str(min(3, plan.nodes))
     majority = str(min(3, plan.nodes) // 2 + 1)
-    return {
+    settings = {
         "auto.create.topics.enable": "false",
         "default.replication.factor": str(plan.replication),
         "num.partitions": str(plan.partitions),
@@ -168,23 +226,8 @@ def _durability(plan: Plan) -> dict[str, str]:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": majority,
-        "share.coordinator.state.topic.replication.factor": replicas,
-        "share.coordinator.state.topic.min.isr": majority,
     }
-
-
-def _escaped(text: str) -> str:
-    """Escape what `java.util.Properties` would read otherwise (its class documentation)."""
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    if text.startswith((" ", "#", "!")):
-        text = "\\" + text
-    text = text.replace("=", "\\=").replace(":", "\\:")
-    return "".join(
-        letter if letter.isascii() else "".join(f"\\u{unit:04x}" for unit in _utf16(letter))
-        for letter in text
-    )
-
-
-def _utf16(letter: str) -> list[int]:
-    raw = letter.encode("utf-16-be")
-    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
+    if plan.version_numbers >= (4,):
+        settings["share.coordinator.state.topic.replication.factor"] = replicas
+        settings["share.coordinator.state.topic.min.isr"] = majority
+    return settings

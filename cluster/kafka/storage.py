@@ -7,6 +7,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
@@ -22,7 +23,8 @@ FORMAT_TIMEOUT_S = 60
 def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[str]:
     """Return the command line of a program of Kafka: properties of Java, then its class."""
     classpath = ":".join(str(jar) for jar in distribution.classpath)
-    return [str(java.path), *JVM_FLAGS, "-cp", classpath, *arguments]
+    properties = java_properties(numbers_of(distribution.version))
+    return [str(java.path), *JVM_FLAGS, *properties, "-cp", classpath, *arguments]
 
 
 def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:
@@ -30,12 +32,16 @@ def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> 
 
     It prints each batch and each record of the files: the witness of our own readers in tests.
     """
-    numbers = numbers_of(distribution.version)
-    jars = (*distribution.classpath, *distribution.tools)
-    classpath = ":".join(str(jar) for jar in jars)
-    named = ",".join(str(file) for file in files)
-    start = [str(java.path), *JVM_FLAGS, *java_properties(numbers), "-cp", classpath]
-    return [*start, dump_class(numbers), "--files", named, "--deep-iteration", "--print-data-log"]
+    together = replace(distribution, classpath=distribution.classpath + distribution.tools)
+    return java_argv(
+        java,
+        together,
+        dump_class(numbers_of(distribution.version)),
+        "--files",
+        ",".join(str(file) for file in files),
+        "--deep-iteration",
+        "--print-data-log",
+    )
 
 
 def format_storage(
@@ -44,6 +50,7 @@ def format_storage(
     *,
     settings: Mapping[str, Path],
     data: Mapping[str, Path],
+    features: Mapping[str, int] | None = None,
 ) -> None:
     """Format the data folder of each node, by Kafka's own StorageTool.
 
@@ -55,12 +62,14 @@ def format_storage(
         distribution: Has it.
         settings: `server.properties` by node.
         data: The folders to be made, by node.
+        features: Levels of features (KIP-584) that differ from the version's own.
 
     Raises:
         UserError: The tool refuses the settings, or the disk is full.
     """
     first, *others = settings
-    _run_tool(java, distribution, settings[first])
+    levels = [f"{name}={level}" for name, level in (features or {}).items()]
+    _run_tool(java, distribution, settings[first], levels)
     try:
         for node in others:
             shutil.copytree(data[first], data[node])
@@ -80,11 +89,14 @@ def random_uuid() -> str:
             return text
 
 
-def _run_tool(java: Java, distribution: Distribution, settings: Path) -> None:
+def _run_tool(
+    java: Java, distribution: Distribution, settings: Path, levels: Sequence[str]
+) -> None:
     argv = java_argv(java, distribution, "kafka.tools.StorageTool", "format")
+    named = [word for level in levels for word in ("--feature", level)]
     try:
         ended = subprocess.run(  # noqa: S603 - Kafka's own tool
-            [*argv, "-t", random_uuid(), "-c", str(settings)],
+            [*argv, "-t", random_uuid(), "-c", str(settings), *named],
             capture_output=True,
             text=True,
             env=os.environ | JAVA_ENVIRONMENT,

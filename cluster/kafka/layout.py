@@ -1,0 +1,171 @@
+"""Where the servers of a cluster listen, where their files lie, and how they are started."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cluster.hosts.process import free_ports
+from cluster.kafka.collect import TEMPORARY
+from cluster.kafka.configuration import (
+    JAVA_ENVIRONMENT,
+    Endpoint,
+    is_controller,
+    server_properties,
+)
+from cluster.kafka.fetch import Distribution
+from cluster.kafka.java import Java
+from cluster.kafka.log_files import Logging, logging_to, node_files
+from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.versions import (
+    ZOOKEEPER_MACHINE,
+    broker_names,
+    controller_names,
+    machines,
+)
+from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
+from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
+from cluster.protocol import Command, Hosts, UserError
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.terms import Mode
+
+TAIL_BYTES = 32_768
+BROKER_PORT = 9092
+CONTROLLER_PORT = 9093
+
+
+class Layout:
+    """The addresses, files and command lines of a run's servers.
+
+    Args:
+        plan: What decides the run.
+        hosts: They are up already, one machine for each of `versions.machines`.
+        distribution: The Kafka to run.
+        java: The Java to run it with.
+        paths: The run's folder; a node's files lie in `nodes/<node>`.
+
+    Attributes:
+        brokers: Nodes with a broker.
+        controllers: Nodes with a controller of their own.
+        endpoints: Of both.
+        zookeeper: Where ZooKeeper listens, None without it.
+    """
+
+    def __init__(
+        self, plan: Plan, hosts: Hosts, *, distribution: Distribution, java: Java, paths: RunPaths
+    ) -> None:
+        self.brokers: Sequence[str] = broker_names(plan)
+        self.controllers: Sequence[str] = controller_names(plan)
+        self._plan, self._distribution, self._java = plan, distribution, java
+        self._zookeeper_folder = paths.root.absolute() / FOLDER
+        self._folders = {
+            node: paths.node(node).absolute() for node in (*self.brokers, *self.controllers)
+        }
+        places = _places(hosts, machines(plan))
+        keeper = places.pop(ZOOKEEPER_MACHINE, None)
+        self.zookeeper = (keeper.host, keeper.broker_port) if keeper else None
+        self.endpoints: Mapping[str, Endpoint] = {
+            node: self._endpoint(node, place) for node, place in places.items()
+        }
+
+    def prepare(self) -> None:
+        """Write all configurations, and format the disks where KRaft wants them formatted.
+
+        Raises:
+            UserError: A path that Kafka would misunderstand, a full disk, a refused setting.
+        """
+        for node, folder in self._folders.items():
+            _refuse_comma(folder)
+            (folder / "logs").mkdir(parents=True)
+            (folder / TEMPORARY).mkdir()
+            (folder / "server.properties").write_text(self._settings(node), encoding="utf-8")
+            logging = self._logging(folder)
+            logging.file.write_text(logging.text, encoding="utf-8")
+        if self.zookeeper is not None:
+            prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._distribution.version)
+            return
+        # A controller first: its disk may need more than a broker's, which ignores the rest.
+        nodes = [*self.controllers, *self.brokers]
+        format_storage(
+            self._java,
+            self._distribution,
+            settings={node: self._folders[node] / "server.properties" for node in nodes},
+            data={node: self._folders[node] / "data" for node in nodes},
+            features=self._plan.features,
+        )
+
+    def command(self, node: str) -> Command:
+        """Return how a node's server is started, or ZooKeeper on its machine."""
+        if node == ZOOKEEPER_MACHINE:
+            return zookeeper_command(self._java, self._distribution, self._zookeeper_folder)
+        folder = self._folders[node]
+        argv = java_argv(
+            self._java,
+            self._distribution,
+            self._logging(folder).java_property,
+            # Where compression's native libraries are unpacked; a killed Java leaves them there.
+            f"-Djava.io.tmpdir={folder / TEMPORARY}",
+            "kafka.Kafka",
+            str(folder / "server.properties"),
+        )
+        log = folder / "logs" / "stdout.log"
+        return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
+
+    def last_words(self, node: str) -> str:
+        """Return the end of what a server wrote: its log, then its standard output."""
+        if node == ZOOKEEPER_MACHINE:
+            folder, own = self._zookeeper_folder, "zookeeper.log"
+        else:
+            folder, own = self._folders[node], "server.log"
+        return "\n".join(_tail(folder / "logs" / name) for name in (own, "stdout.log"))
+
+    def _endpoint(self, node: str, place: Endpoint) -> Endpoint:
+        if is_controller(node):
+            return replace(place, broker_port=place.controller_port)
+        combined = self._plan.mode is Mode.COMBINED
+        return place if combined else replace(place, controller_port=0)
+
+    def _settings(self, node: str) -> str:
+        return server_properties(
+            self._plan,
+            node,
+            endpoints=self.endpoints,
+            data=self._folders[node] / "data",
+            zookeeper=f"{self.zookeeper[0]}:{self.zookeeper[1]}" if self.zookeeper else None,
+        )
+
+    def _logging(self, folder: Path) -> Logging:
+        return logging_to(folder, node_files(self._plan.mode), self._plan.version_numbers)
+
+
+def _places(hosts: Hosts, names: Sequence[str]) -> dict[str, Endpoint]:
+    """Return two ports of each machine: the usual ones if each has an address of its own."""
+    addresses = {name: hosts.address(name) for name in names}
+    if len(set(addresses.values())) == len(names) > 1:
+        usual = {ZOOKEEPER_MACHINE: ZOOKEEPER_PORT}
+        ports = [port for name in names for port in (usual.get(name, BROKER_PORT), CONTROLLER_PORT)]
+    else:
+        ports = free_ports(2 * len(names))
+    return {
+        name: Endpoint(
+            host=addresses[name], broker_port=ports[2 * at], controller_port=ports[2 * at + 1]
+        )
+        for at, name in enumerate(names)
+    }
+
+
+def _refuse_comma(folder: Path) -> None:
+    if "," in str(folder):
+        raise UserError(
+            f"Kafka would take {folder} for several folders; use --store with one whose path has no"
+            " comma"
+        )
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
