@@ -4,7 +4,7 @@ Everything is asked of the broker that is named and of no other, of any version 
 version cannot tell is None.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochR
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from cluster.kafka import questions, rows
+from cluster.kafka import orders, questions, rows
 from cluster.kafka.configuration import Endpoint
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import ANSWER_TIMEOUT_S, Lines
@@ -116,6 +116,15 @@ class Asker:
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
         self._lines = Lines(endpoints, answers)
+
+    def ask_for_topics(self, node: str, names: Sequence[str], *, timeout_s: float) -> None:
+        """Ask one broker, and no other, for topics of one partition and one replica each.
+
+        Raises:
+            WireError: No answer came in time; the topics may come to be all the same.
+            ClusterError: They are refused.
+        """
+        orders.ask_for_topics(self._lines, node, names, timeout_s=timeout_s)
 
     def belief(
         self, node: str, place: Place, *, timeout_s: float = ANSWER_TIMEOUT_S

@@ -274,6 +274,18 @@ class KafkaCluster:
         self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
         return created
 
+    def elect_preferred(self, place: Place) -> None:
+        """Have the first replica of a partition's assignment elected."""
+        self._admin.elect_preferred(place)
+
+    def elect_unclean(self, place: Place) -> None:
+        """Have any replica that lives elected, if no member of the ISR does."""
+        self._admin.elect_unclean(place)
+
+    def reassign(self, place: Place, replicas: Sequence[str]) -> None:
+        """Give a partition other replicas, or another order of them."""
+        self._admin.reassign(place, replicas)
+
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:

@@ -20,6 +20,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 from kio.static.protocol import RequestPayload
 
+from cluster.kafka import questions
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import NO_TOPIC_ID
@@ -64,6 +65,21 @@ def create_topics(
         for topic in request.topics
     }
     return [_created(result, counts[result.name]) for result in answer.topics]
+
+
+def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: float) -> None:
+    """Ask one broker for topics of one partition and one replica each.
+
+    Raises:
+        WireError: No answer came in time; the topics may come to be all the same.
+        ClusterError: They are refused.
+    """
+    request = questions.new_topics(
+        names, partitions=1, replication=1, configs={}, timeout_s=ORDER_TIMEOUT_S
+    )
+    answer = lines.ask(node, request, CreateTopicsResponse, timeout_s=timeout_s)
+    for result in answer.topics:
+        _created(result, 1)
 
 
 def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:
