@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from cluster.hosts.process import ProcessHosts, free_ports
 from cluster.hosts.signals import is_running
-from cluster.kafka import cluster as kafka_cluster
+from cluster.kafka import layout
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.fetch import fetch_kafka
@@ -302,7 +302,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         own = iter([[port, *free_ports(1)]])
-        monkeypatch.setattr(kafka_cluster, "free_ports", lambda _count: next(own))
+        monkeypatch.setattr(layout, "free_ports", lambda _count: next(own))
         plan = Plan(nodes=1, replication=1, min_insync=1)
         cluster, hosts = make_cluster(plan, tmp_path / "run")
         try:

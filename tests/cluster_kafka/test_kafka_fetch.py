@@ -229,7 +229,7 @@ def test_an_old_version_brings_what_its_list_forgets_and_not_the_logging_that_is
 
 
 def test_tools_are_no_part_of_the_server(repository: Repository) -> None:
-    distribution = fetch_kafka(VERSION, progress=str, repository=repository.url)
+    distribution = fetch_kafka(VERSION, progress=print, repository=repository.url)
     assert [jar.name for jar in distribution.tools] == [f"kafka-tools-{VERSION}.jar"]
     assert not set(distribution.tools) & set(distribution.classpath)
 
@@ -242,7 +242,7 @@ def test_a_cache_from_before_the_tools_is_made_whole_and_used_as_it_is_without_n
     rows = json.loads(manifest.read_text())
     old = [{key: row[key] for key in ("path", "size", "sha1")} for row in rows if not row["tool"]]
     manifest.write_text(json.dumps(old))
-    assert len(fetch_kafka(VERSION, progress=str, repository=repository.url).tools) == 1
+    assert len(fetch_kafka(VERSION, progress=print, repository=repository.url).tools) == 1
     manifest.write_text(json.dumps(old))
     repository.close()
     assert fetch(repository) == first
