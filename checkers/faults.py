@@ -21,11 +21,12 @@ from results.record.verdict import Anomaly
 
 NAME = "fault-without-effect"
 PARTITION = "partition"
+POWER_LOSS = "power-loss"
 
 
 def family(kind: str) -> str:
     """Return the kind in the plan's nemesis of a fault; all shapes of cuts are partitions."""
-    return kind if kind in NEMESIS_KINDS else PARTITION
+    return kind if kind in {*NEMESIS_KINDS, POWER_LOSS} else PARTITION
 
 
 def _expected(facts: RunFacts) -> list[str]:

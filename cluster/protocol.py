@@ -138,6 +138,22 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class HasControllers(Protocol):
+    """Clusters whose metadata are kept by machines beside their nodes."""
+
+    controllers: Sequence[str]
+    """They are started, hit and asked for like nodes; none if the nodes keep the metadata."""
+
+
+@runtime_checkable
+class CanTellBack(Protocol):
+    """Clusters that know a registration since a node's last start from one before it."""
+
+    def is_back(self, node: str) -> bool:
+        """Tell whether a node is registered anew since its start, and serves."""
+
+
+@runtime_checkable
 class CanKill(Protocol):
     """Clusters whose broker processes can be killed without warning."""
 

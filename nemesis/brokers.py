@@ -1,6 +1,6 @@
 """The brokers that a fault of processes hits: which they were, and how they come back."""
 
-from cluster.protocol import ClusterError, ClusterView, ProcessId
+from cluster.protocol import CanTellBack, ClusterError, ClusterView, ProcessId
 from nemesis.effects import BackEffect, ProcessChange
 from nemesis.protocol import Patience, Site
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
@@ -78,8 +78,8 @@ class HitBrokers:
     def wait_back(self, patience: Patience) -> BackEffect | None:
         """Wait until each target's broker runs and is registered; None if that does not come."""
         try:
-            view = wait_until(
-                self._view_if_back,
+            asked = wait_until(
+                self._asked_if_back,
                 timeout_s=patience.limit_s,
                 what=f"brokers {', '.join(self._targets)} to be back",
                 interval_s=0.2,
@@ -96,17 +96,24 @@ class HitBrokers:
             ),
             pid_before={node: at.pid for node, at in self.before.items()},
             was_gone=tuple(sorted(self._was_gone)),
-            asked=view.asked,
+            asked=asked,
         )
 
-    def _view_if_back(self) -> ClusterView | None:
+    def _asked_if_back(self) -> str | None:
+        """Return whose word it is that all targets are back; None as long as nobody says so."""
         if not all(broker_runs(self._site, node) for node in self._targets):
             return None
         view = self._site.cluster.view()
         self._note_gone(view)
-        if view is None or not view.registered.issuperset(self._targets):
+        cluster = self._site.cluster
+        if isinstance(cluster, CanTellBack):
+            if not all(cluster.is_back(node) for node in self._targets):
+                return None
+        elif view is None or not view.registered.issuperset(self._targets):
             return None
-        return view if self._is_news(view) else None
+        if view is None:
+            return self._targets[0]  # A controller that answers, and no broker does.
+        return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:
         """Return whether a view that names all targets can be no memory from before the heal."""
@@ -114,7 +121,9 @@ class HitBrokers:
         restarted = {
             node for node, at in self.before.items() if self._site.cluster.process(node) != at
         }
-        if restarted - self._was_gone and self._since_heal_s() <= BELIEF_LIMIT_S:
+        unnoticed = restarted - self._was_gone
+        can_tell = isinstance(self._site.cluster, CanTellBack)
+        if unnoticed and not can_tell and self._since_heal_s() <= BELIEF_LIMIT_S:
             return False
         if view.asked not in self._targets or view.asked in restarted:
             return True

@@ -131,8 +131,58 @@ class BackEffect:
     asked: str
 
 
-Effect = CutEffect | KillEffect | StopEffect | PauseEffect
-HealEffect = JoinEffect | BackEffect
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaCut:
+    """What a power loss took from one replica.
+
+    Attributes:
+        topic, partition: Whose.
+        recovery_point: Below it everything was on disk (`recovery-point-offset-checkpoint`).
+        log_end_before, log_end_after: Offset behind the last record.
+        bytes_cut: How many bytes of its segments are gone.
+    """
+
+    topic: str
+    partition: int
+    recovery_point: int
+    log_end_before: int
+    log_end_after: int
+    bytes_cut: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLossEffect:
+    """Brokers that are gone without warning, and with them what was in memory only."""
+
+    took_s: float
+    processes: tuple[ProcessChange, ...]
+    replicas: tuple[ReplicaCut, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupersededEffect:
+    """A fault that another one ended: a paused broker that was killed is paused no more.
+
+    Attributes:
+        by_fault: The other one; what it did to the broker is in its own row.
+    """
+
+    by_fault: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftEffect:
+    """A fault that was left in force to the end, because the run's script wanted it so.
+
+    Attributes:
+        nodes: Which stay as they are.
+    """
+
+    nodes: tuple[str, ...]
+
+
+Effect = CutEffect | KillEffect | StopEffect | PauseEffect | PowerLossEffect
+HealEffect = JoinEffect | BackEffect | SupersededEffect | LeftEffect
 
 
 def effect_to_json(effect: Effect | HealEffect) -> str:

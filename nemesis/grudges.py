@@ -42,6 +42,11 @@ def muteness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[st
     return deafness(nodes, targets).reverse()
 
 
+def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
+    """Cut exactly these links."""
+    return _cut({node for link in links for node in link}, links)
+
+
 def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -> tuple[str, ...]:
     """Draw the smaller half of a split: as many of `within` as fit, filled up with others.
 

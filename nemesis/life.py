@@ -9,9 +9,9 @@ from random import Random
 
 from cluster.protocol import ClusterError, ClusterView
 from nemesis.claims import Claims
-from nemesis.effects import effect_to_json
+from nemesis.effects import HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import Aim, Fault, Patience, Site
+from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
 from nemesis.registry import KINDS, PARTITION
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
 from nemesis.schedule import ScheduledFault
@@ -54,18 +54,31 @@ class Book:
     seed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What a scripted fault hits, known beforehand: no role to be resolved, no kind to look up.
+
+    Attributes:
+        nodes: Its targets.
+        make: Makes it.
+    """
+
+    nodes: tuple[str, ...]
+    make: FaultMaker
+
+
 class Life:
     """One scheduled fault, driven by the runner: `begin`, `hold`, `heal`, `confirm_healed`.
 
     Args:
         scheduled: The fault to come.
-        target: Its target expression, parsed.
+        target: Its target expression, parsed; or the nodes themselves.
         site: Where.
         book: Where to write.
     """
 
     def __init__(
-        self, scheduled: ScheduledFault, target: Target, *, site: Site, book: Book
+        self, scheduled: ScheduledFault, target: Target | Named, *, site: Site, book: Book
     ) -> None:
         self.scheduled = scheduled
         self.phase = FaultPhase.WAITING
@@ -150,6 +163,20 @@ class Life:
         if effect is None:
             self._note_not_healed("the heal could not be confirmed in time")
             return False
+        self._end(effect)
+        return True
+
+    def superseded(self, by_fault: int) -> None:
+        """End the fault because another one, whose effect is confirmed, put an end to it."""
+        if self.in_force:
+            self._end(SupersededEffect(by_fault=by_fault))
+
+    def leave(self) -> None:
+        """End the fault's record, and leave its nodes as they are: the script wants it so."""
+        if self.in_force:
+            self._end(LeftEffect(nodes=self.row.targets))
+
+    def _end(self, effect: HealEffect) -> None:
         self._book.ledger.strike(self.scheduled.fault_id)
         self._book.claims.release(self.scheduled.fault_id)
         self._write(
@@ -161,24 +188,33 @@ class Life:
             )
         )
         self.phase = FaultPhase.OVER
-        return True
 
     def _planned(self, stop: threading.Event) -> Fault:
         """Make the fault for the nodes that its target means now."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
-        targets, view = self._resolved(rng, stop)
-        kind = KINDS[self.scheduled.kind]
+        if isinstance(self._target, Named):
+            targets, view, make = self._target.nodes, self._site.cluster.view(), self._target.make
+        else:
+            targets, view = self._resolved(self._target, rng, stop)
+            make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
-        if kind.family != PARTITION:
+        if self._excludes_others:
             self._book.claims.claim(self.scheduled.fault_id, targets)
         aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng)
-        fault = kind.make(aim, self._site)
+        fault = make(aim, self._site)
         spec = replace(self._spec_for(fault.targets, view), links=fault.links)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
         return fault
 
+    @property
+    def _excludes_others(self) -> bool:
+        """Whether no other fault may have its nodes; a script knows by itself what it does."""
+        return (
+            not isinstance(self._target, Named) and KINDS[self.scheduled.kind].family != PARTITION
+        )
+
     def _resolved(
-        self, rng: Random, stop: threading.Event
+        self, target: Target, rng: Random, stop: threading.Event
     ) -> tuple[tuple[str, ...], ClusterView | None]:
         """Return the nodes of the target, and the view in which they were found."""
         why_not = "nobody"
@@ -188,7 +224,7 @@ class Life:
             view = self._site.cluster.view()
             try:
                 nodes = self._site.cluster.nodes
-                return resolve_target(self._target, view, nodes, rng), view
+                return resolve_target(target, view, nodes, rng), view
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Protocol
 
@@ -20,11 +21,17 @@ class Site:
         cluster: The brokers; abilities (`CanKill`, `CanPause`) are asked for with `isinstance`.
         network: Where the nodes' network can be cut, otherwise None.
         state_of: The letter of a process's state in `/proc`; None: it is gone.
+        data_of: The folder of a node's logs, for faults of its disk; None: it is not at hand.
+        controllers: Controllers of their own, which run beside the cluster's nodes.
+        machines: All that have links, such as ZooKeeper's; none: the nodes and controllers.
     """
 
     cluster: Cluster
     network: Network | None
     state_of: Callable[[ProcessId], str | None]
+    data_of: Callable[[str], Path] | None = None
+    controllers: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

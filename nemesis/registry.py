@@ -7,6 +7,7 @@ from nemesis.isolate import isolate
 from nemesis.kill import Kill
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
+from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker
 from nemesis.stop import Stop
 from results.record.plan import PlanError
@@ -39,6 +40,8 @@ KINDS: dict[str, Kind] = {
     "kill": Kind(family="kill", make=Kill, settle_s=6),
     "stop": Kind(family="stop", make=Stop, settle_s=7),
     "pause": Kind(family="pause", make=Pause, settle_s=1),
+    # Written by hand only: a plan's `nemesis` cannot ask for it, since what it loses is no bug.
+    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=7),
 }
 
 

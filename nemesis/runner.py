@@ -73,7 +73,12 @@ class Nemesis:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
         network = Network(hosts) if isinstance(hosts, CanPartition) else None
-        self._site = Site(cluster=cluster, network=network, state_of=state_of)
+        self._site = Site(
+            cluster=cluster,
+            network=network,
+            state_of=state_of,
+            data_of=lambda node: paths.node(node) / "data",
+        )
         self._rows = FaultRows(paths.live)
         book = Book(
             clock=clock,

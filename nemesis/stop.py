@@ -19,12 +19,14 @@ class Stop:
     Args:
         aim: Which fault this is.
         site: Its cluster's brokers are stopped.
+        limit_s: A broker that runs for so long after SIGTERM is killed.
     """
 
     links = ()
 
-    def __init__(self, aim: Aim, site: Site) -> None:
+    def __init__(self, aim: Aim, site: Site, limit_s: float = STOP_LIMIT_S) -> None:
         self.targets = aim.targets
+        self._limit_s = limit_s
         self._cluster: Cluster = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
         self._graceful: list[str] = []
@@ -38,7 +40,7 @@ class Stop:
         """Stop the brokers, one after the other."""
         self._started_s = stopwatch_s()
         for node in self.targets:
-            if self._cluster.stop_node(node, STOP_LIMIT_S):
+            if self._cluster.stop_node(node, self._limit_s):
                 self._graceful.append(node)
 
     def confirm(self, patience: Patience) -> StopEffect | None:

@@ -1,10 +1,10 @@
 """The heal of everything at the end of the main phase: faults, then brokers, then links."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from cluster.protocol import CanPause, ClusterError
+from cluster.protocol import CanPause, CanTellBack, ClusterError
 from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import FAILURES, Life
 from nemesis.network import Network
@@ -40,18 +40,21 @@ class _Findings:
         self.failed: list[str] = []
 
 
-def sweep(lives: Sequence[Life], site: Site) -> HealReport:
+def sweep(lives: Sequence[Life], site: Site, *, away: Collection[str] = ()) -> HealReport:
     """Heal faults, start and continue brokers, join links, and see that all of it worked.
 
     Args:
         lives: The faults in force.
         site: Where.
+        away: Nodes that stay as they are: a script leaves them down.
     """
     findings = _Findings()
     _heal_faults(lives, findings)
-    _mend_brokers(site, findings)
+    nodes = [node for node in (*site.cluster.nodes, *site.controllers) if node not in away]
+    _mend_brokers(site, nodes, findings)
     if site.network is not None:
-        _mend_links(site.cluster.nodes, site.network, findings)
+        machines = site.machines or (*site.cluster.nodes, *site.controllers)
+        _mend_links(machines, site.network, findings)
     return HealReport(done=tuple(findings.done), failed=tuple(findings.failed))
 
 
@@ -68,9 +71,9 @@ def _heal_faults(lives: Sequence[Life], findings: _Findings) -> None:
             findings.failed.append(f"{name} is not healed: {life.row.spec.not_healed}")
 
 
-def _mend_brokers(site: Site, findings: _Findings) -> None:
+def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings) -> None:
     """Start brokers that ended and continue those that stand still; wait until all are back."""
-    started = [node for node in site.cluster.nodes if site.cluster.process(node) is not None]
+    started = [node for node in nodes if site.cluster.process(node) is not None]
     for node in started:
         try:
             if sentence := _mended_broker(site, node):
@@ -105,7 +108,10 @@ def _mended_broker(site: Site, node: str) -> str | None:
 def _all_back(site: Site, nodes: Iterable[str]) -> bool:
     if not all(broker_runs(site, node) for node in nodes):
         return False
-    view = site.cluster.view()
+    cluster = site.cluster
+    if isinstance(cluster, CanTellBack):
+        return all(cluster.is_back(node) for node in nodes)
+    view = cluster.view()
     return view is not None and view.registered.issuperset(nodes)
 
 

@@ -12,10 +12,17 @@ from results.record.plan import Plan
 
 
 @pytest.fixture(scope="session")
-def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A real broker on the loopback, for tests that bring topics of their own names."""
+def broker_paths(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """Where the files of `one_broker` lie."""
     paths = RunPaths(tmp_path_factory.mktemp("broker") / "workloads" / "run")
     paths.root.mkdir(parents=True)
+    return paths
+
+
+@pytest.fixture(scope="session")
+def one_broker(broker_paths: RunPaths) -> Iterator[KafkaCluster]:
+    """A real broker on the loopback, for tests that bring topics of their own names."""
+    paths = broker_paths
     plan = Plan(nodes=1, replication=1, min_insync=1)
     hosts = ProcessHosts(["n1"], paths.processes)
     hosts.up()

@@ -25,12 +25,21 @@ class SharedProducer:
         plan: Decides acks, idempotence, retries, linger, compression and payloads.
         bootstrap: `host:port,...`.
         worker: The worker's number.
+        payload: Of a value, and starting with it; None: the value, and zeros up to the plan's size.
     """
 
-    def __init__(self, plan: Plan, *, bootstrap: str, worker: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        worker: int,
+        payload: Callable[[int], bytes] | None = None,
+    ) -> None:
         self.fatal = False
         self._retries = plan.retries
         self._payload_bytes = plan.payload_bytes
+        self._payload = payload
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._handle = Producer({**settings, "error_cb": self._on_error})
 
@@ -39,7 +48,7 @@ class SharedProducer:
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
         produce, report = self._handle.produce, flight.report
-        for index, payload in enumerate(_payloads(op.values, self._payload_bytes)):
+        for index, payload in enumerate(self._payloads(op.values)):
             try:
                 produce(topic, payload, None, partition, report)
             except BufferError:
@@ -83,6 +92,16 @@ class SharedProducer:
             ) from silent
         if answer.error is not None:
             raise UnreachableError(f"topic {topic} cannot be used: {answer.error.str()}")
+
+    def close(self) -> None:
+        """End the client at once; of messages without a report none will come."""
+        # Its callback refers to us: without this it would live on until the cycle is collected.
+        del self._handle
+
+    def _payloads(self, values: Values) -> list[bytes]:
+        if self._payload is None:
+            return _payloads(values, self._payload_bytes)
+        return [self._payload(value) for value in values.tolist()]
 
     def _on_error(self, error: KafkaError) -> None:
         self.fatal = self.fatal or error.fatal()
@@ -150,8 +169,10 @@ class _Flight:
         """Which of the op's values each report is of: reports need not come in order."""
         if not self._payloads:
             return np.empty(0, dtype=np.int64)
-        payloads = np.frombuffer(b"".join(cast("list[bytes]", self._payloads)), dtype=np.uint8)
-        heads = payloads.reshape(len(self._payloads), -1)
+        payloads = cast("list[bytes]", self._payloads)
+        if len(set(map(len, payloads))) > 1:
+            payloads = [payload[:VALUE_BYTES] for payload in payloads]
+        heads = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(payloads), -1)
         values = heads[:, :VALUE_BYTES].copy().view(">i8").ravel().astype(np.int64)
         indices: Values = values - self._values[0]
         return indices

@@ -1,0 +1,336 @@
+"""What a scenario's steps send and read: a few messages with names, by clients of their own.
+
+It runs in the stage's process and returns when everything was answered or given up. Ops are
+recorded as a worker's, so that checkers see no difference. Record k of the story's partition has
+the value `(1 << 32) | k`; its payload is the value, and its name, `message<k>`, in ASCII.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.plan import Plan, PlanError
+from results.record.terms import F, Outcome, Phase
+from results.record.topics import CreatedTopic
+from results.record.values import SEQUENCE_BITS, encode_payload, pack_value
+from workloads.clients.consumer import ProcessConsumer
+from workloads.clients.producer import SharedProducer, UnreachableError
+from workloads.protocol import Batch, Key, Reservation, Send, SendResult
+from workloads.recorder import Recorder
+
+PARTITION_NUMBER = 1
+WORKER = 0
+TOGETHER_LINGER_MS = 500
+"""Longer than it takes to hand over some hundred messages: they leave as one batch."""
+POLL_LIMIT = 10_000
+POLL_S = 0.1
+REST_S = 0.1
+REPORT_GRACE_S = 5.0
+"""librdkafka looks each second for messages whose time is over, and reports them then."""
+METADATA_LIMIT_S = 2.0
+_FIRST_WITH_PRODUCER_IDS = (0, 11)
+"""Message format v2 (KIP-98): older ones have no room for what idempotence needs."""
+_IMPATIENT = {
+    # A leader that was elected a moment ago is found as soon as it can be.
+    "topic.metadata.refresh.interval.ms": "1000",
+    "topic.metadata.refresh.fast.interval.ms": "50",
+    "retry.backoff.ms": "50",
+    "retry.backoff.max.ms": "200",
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "200",
+    # A paused broker's kernel takes connections, and nobody answers on them.
+    "api.version.request.timeout.ms": "1000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOutcome:
+    """What came of one message.
+
+    Attributes:
+        name: `message1`.
+        value: Unique in the run.
+        offset: None where none is known.
+        outcome: `ok` if it was acknowledged (or sent, with acks=0).
+        error: None if it is ok.
+    """
+
+    name: str
+    value: int
+    offset: int | None
+    outcome: Outcome
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """One record that a reader was given.
+
+    Attributes:
+        offset: Of the record.
+        value: None: it is none of ours.
+        name: `message1`; empty if it is none of ours.
+        leader_epoch: Of its batch; None where the format has none.
+    """
+
+    offset: int
+    value: int | None
+    name: str
+    leader_epoch: int | None
+
+
+def message_name(value: int) -> str:
+    """Return what a value's message is called."""
+    return f"message{value & ((1 << SEQUENCE_BITS) - 1)}"
+
+
+def message_payload(value: int) -> bytes:
+    """Return the payload of a value: its 8 bytes, big-endian, and its name."""
+    return encode_payload(value, 0) + message_name(value).encode("ascii")
+
+
+class Script:
+    """The clients of a scripted run, one op at a time.
+
+    Args:
+        plan: Its settings of clients apply.
+        topic: The story's, of one partition.
+        bootstrap: `host:port,...` of n1, n2, ...
+        clock: The run's.
+        live: The folder of the live streams; writers are called `script`, `script-acks-1`, ...
+    """
+
+    def __init__(
+        self, plan: Plan, topic: CreatedTopic, bootstrap: str, *, clock: RunClock, live: Path
+    ) -> None:
+        self.phase = Phase.MAIN
+        self._plan, self._topic, self._clock, self._live = plan, topic, clock, live
+        self._key: Key = (topic.topic, 0)
+        self._addresses = bootstrap.split(",")
+        self._recorders: dict[str, Recorder] = {}
+        self._next_sequence = 1
+        self._next_op_id = WORKER
+        self._next_process = 0
+
+    def send(
+        self,
+        count: int,
+        *,
+        acks: str = "all",
+        together: bool = False,
+        within_s: float = 30.0,
+        only_to: str | None = None,
+    ) -> list[SendOutcome]:
+        """Send the next messages; return when each is answered or given up.
+
+        Args:
+            count: How many.
+            acks: `0`, `1` or `all`.
+            together: In one batch; otherwise each waits for the answer to the one before.
+            within_s: After so long a message is given up; of several, each by itself.
+            only_to: The node (`n2`) that clients begin with; they find the others through it.
+        """
+        plan = self._plan_of_sends(acks, together=together, within_s=within_s)
+        # A client of each call's own: none remembers who led, or hangs on a broker that is paused.
+        sender = SharedProducer(
+            plan, bootstrap=self._bootstrap(only_to), worker=WORKER, payload=message_payload
+        )
+        outcomes: list[SendOutcome] = []
+        with closing(sender):
+            if together:
+                self._make_ready(sender)
+            for size in [count] if together else [1] * count:
+                outcomes += self._send(sender, self._next_values(size), plan)
+        return outcomes
+
+    def read(self, within_s: float = 10.0) -> list[ReadRecord]:
+        """Read the partition from its start to the high watermark with a fresh consumer.
+
+        Args:
+            within_s: After so long, what was read so far is returned.
+        """
+        return list(_Reading(self, self._plan, ",".join(self._addresses)).records(within_s))
+
+    def close(self) -> None:
+        """End the streams. Idempotent."""
+        for recorder in self._recorders.values():
+            recorder.close()
+        self._recorders.clear()
+
+    def recorder(self, acks: str) -> Recorder:
+        """Return the streams of sends with these acks (reads go to those of `all`)."""
+        if acks not in self._recorders:
+            writer = "script" if acks == "all" else f"script-acks-{acks}"
+            self._live.mkdir(parents=True, exist_ok=True)
+            self._recorders[acks] = Recorder(
+                self._live, writer, worker=WORKER, topics=[self._topic], acks=acks
+            )
+        return self._recorders[acks]
+
+    def new_process(self) -> int:
+        """Return the number of a logical process that did nothing yet."""
+        self._next_process += 1
+        return self._next_process - 1
+
+    def begin(self, recorder: Recorder, f: F, process: int) -> int:
+        """Record that an op begins; return its id."""
+        self._next_op_id += 1
+        now_ns = self._clock.now_ns()
+        recorder.invoked(self._next_op_id, process=process, f=f, phase=self.phase, at_ns=now_ns)
+        return self._next_op_id
+
+    def end(self, recorder: Recorder, op_id: int, outcome: Outcome, error: str | None) -> None:
+        """Record how an op ended, and write everything to disk."""
+        recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
+        recorder.flush()
+
+    def start_reading(
+        self, recorder: Recorder, client: ProcessConsumer, process: int
+    ) -> str | None:
+        """Assign the partition from its start to a process, and record it."""
+        starts: dict[Key, int | None] = {self._key: None}
+        op_id = self.begin(recorder, F.ASSIGN, process)
+        error = client.assign(starts)
+        now_ns = self._clock.now_ns()
+        recorder.assigned(op_id, process=process, at_ns=now_ns, starts=starts)
+        self.end(recorder, op_id, Outcome.INFO if error else Outcome.OK, error)
+        return error
+
+    def _send(self, sender: SharedProducer, values: Sequence[int], plan: Plan) -> list[SendOutcome]:
+        recorder, results = self.recorder(plan.acks), list[SendResult]()
+        recorder.reserve(Reservation(value_from=values[0], value_to=values[-1] + 1))
+        op = Send(key=self._key, values=np.array(values, dtype=np.int64))
+        op_id = self.begin(recorder, F.SEND, self.new_process())
+        recorder.sending(op_id, op)
+        recorder.flush()
+        sender.send(op, results.append)
+        deadline_s = stopwatch_s() + plan.delivery_timeout_s + REPORT_GRACE_S
+        while not results and stopwatch_s() < deadline_s:
+            sender.serve(POLL_S)
+        result = results[0] if results else _unreported(len(values))
+        recorder.sent(op_id, result)
+        self.end(recorder, op_id, result.worst, result.error)
+        return _outcomes(values, result)
+
+    def _next_values(self, count: int) -> list[int]:
+        first, self._next_sequence = self._next_sequence, self._next_sequence + count
+        return [pack_value(PARTITION_NUMBER, first + step) for step in range(count)]
+
+    def _make_ready(self, sender: SharedProducer) -> None:
+        """Let a producer learn where the partition is, lest its messages part on their way."""
+        try:
+            sender.check_reachable(self._topic.topic, timeout_s=METADATA_LIMIT_S)
+        except UnreachableError:
+            return  # They wait in the client until somebody answers, as single ones do.
+
+    def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
+        idempotent = acks == "all" and _keeps_producer_ids(self._plan)
+        return self._plan.model_copy(update={
+            "acks": acks,
+            "idempotence": idempotent and self._plan.idempotence is not False,
+            "delivery_timeout_s": within_s,
+            "linger_ms": TOGETHER_LINGER_MS if together else 0,
+            "client": _IMPATIENT | self._plan.client,
+        })  # fmt: skip
+
+    def _bootstrap(self, only_to: str | None) -> str:
+        if only_to is None:
+            return ",".join(self._addresses)
+        place = int(only_to.removeprefix("n")) - 1
+        if not 0 <= place < len(self._addresses):
+            raise PlanError(f"a step sends to {only_to}, and there is no such broker")
+        return self._addresses[place]
+
+
+class _Reading:
+    """One read of a partition; a process that meets an error is followed by another."""
+
+    def __init__(self, script: Script, plan: Plan, bootstrap: str) -> None:
+        self._script = script
+        self._plan = plan.model_copy(update={"client": _IMPATIENT | plan.client})
+        self._bootstrap = bootstrap
+        self._recorder = script.recorder("all")
+
+    def records(self, within_s: float) -> Iterator[ReadRecord]:
+        """Yield what is new, in order of offsets, up to the end or the limit."""
+        deadline_s, position, done = stopwatch_s() + within_s, 0, False
+        while not done and stopwatch_s() < deadline_s:
+            for batch in self._one_process(deadline_s):
+                for record in _records(batch):
+                    if record.offset >= position:
+                        position = record.offset + 1
+                        yield record
+                done = bool(batch.ends)
+
+    def _one_process(self, deadline_s: float) -> Iterator[Batch]:
+        """Yield what one consumer is given until it meets the end, an error, or the limit."""
+        process = self._script.new_process()
+        client = ProcessConsumer(
+            self._plan,
+            bootstrap=self._bootstrap,
+            client_id=f"process-{process}",
+            report_ends=True,
+        )
+        try:
+            failed = self._script.start_reading(self._recorder, client, process) is not None
+            while not failed and stopwatch_s() < deadline_s:
+                op_id = self._script.begin(self._recorder, F.POLL, process)
+                batch = client.poll(POLL_LIMIT, POLL_S)
+                self._recorder.polled(op_id, batch)
+                failed = batch.error is not None
+                outcome = Outcome.INFO if failed else Outcome.OK
+                self._script.end(self._recorder, op_id, outcome, batch.error)
+                yield batch
+                if batch.ends:
+                    return
+        finally:
+            client.close()
+        pause_until(min(deadline_s, stopwatch_s() + REST_S))
+
+
+def _keeps_producer_ids(plan: Plan) -> bool:
+    """Tell whether the topic's message format has producer ids."""
+    written = plan.broker.get("log.message.format.version")
+    if written is None:
+        return True
+    numbers = tuple(int(part) for part in written.split("-")[0].split(".")[:2])
+    return numbers >= _FIRST_WITH_PRODUCER_IDS
+
+
+def _unreported(count: int) -> SendResult:
+    return SendResult(
+        offsets=np.full(count, -1, dtype=np.int64),
+        outcomes=[Outcome.INFO] * count,
+        errors=["the client gave no report in time"] * count,
+    )
+
+
+def _outcomes(values: Sequence[int], result: SendResult) -> list[SendOutcome]:
+    outcomes = result.outcomes or [Outcome.OK] * len(values)
+    errors = result.errors or [None] * len(values)
+    rows = zip(values, result.offsets.tolist(), outcomes, errors, strict=True)
+    return [
+        SendOutcome(
+            name=message_name(value),
+            value=value,
+            offset=offset if offset >= 0 else None,
+            outcome=outcome,
+            error=error,
+        )
+        for value, offset, outcome, error in rows
+    ]
+
+
+def _records(batch: Batch) -> Iterator[ReadRecord]:
+    for offset, value, epoch in zip(batch.offsets, batch.values, batch.leader_epochs, strict=True):
+        ours = value is not None and int(value) >> SEQUENCE_BITS == PARTITION_NUMBER
+        yield ReadRecord(
+            offset=int(offset),
+            value=None if value is None else int(value),
+            name=message_name(int(value)) if ours else "",
+            leader_epoch=None if epoch is None or epoch < 0 else int(epoch),
+        )
