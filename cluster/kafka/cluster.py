@@ -123,8 +123,8 @@ class KafkaCluster:
         Raises:
             ClusterError: It runs already, or its old registration stays.
         """
-        if self.mode is Mode.ZOOKEEPER and self.incarnation(node):
-            self._wait_forgotten(node)
+        if self._znodes is not None and self.incarnation(node) and not self._processes.runs(node):
+            self._wait_forgotten(node, self._znodes)
         return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
@@ -347,10 +347,7 @@ class KafkaCluster:
             return False
         return True
 
-    def _wait_forgotten(self, node: str) -> None:
-        znodes = self._znodes
-        if znodes is None:
-            return
+    def _wait_forgotten(self, node: str, znodes: Znodes) -> None:
         limit_s = session_timeout_s(self._plan, node) + SESSION_GRACE_S
         try:
             wait_until(
