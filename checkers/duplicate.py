@@ -75,7 +75,7 @@ def _describe(group: Group, value: int, offsets: list[int]) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"value {value} stands at offsets {at} of {group.place};"
+        sentence=f"{group.facts.name_of(value)} stands at offsets {at} of {group.place};"
         f" written by {'; '.join(written)}",
         evidence={"value": value, "offsets": offsets, "writers": written},
         offset=offsets[0],

@@ -1,11 +1,13 @@
 """What is known of a run before its rows are looked at: plan, milestones, topics."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from results.record.milestones import Milestone
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
+from results.record.values import SEQUENCE_BITS
 
 FINAL, CRASH = "final", "crash"
 """Names of snapshots: after a stop, and after the death of the harness."""
@@ -26,7 +28,10 @@ class RunFacts:
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
-        unreadable_nodes: Nodes of whose files something could not be read.
+        unreadable_nodes: Nodes of whose files something could not be read; of a step's copies as
+            `step-01/n2`.
+        step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
+            step's name, in the order of the steps.
     """
 
     run_id: str
@@ -40,6 +45,7 @@ class RunFacts:
     cut_streams: bool = False
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
+    step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""
@@ -88,6 +94,17 @@ class RunFacts:
     def numbers(self) -> dict[tuple[str, int], int]:
         """The n of a value, by (topic, partition)."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
+
+    def name_of(self, value: int) -> str:
+        """Return what people call a value: a scenario's messages have names, `message2 (value …)`.
+
+        The payload of a named message is its value and its name, so both say the same.
+        """
+        number, sequence = value >> SEQUENCE_BITS, value & (1 << SEQUENCE_BITS) - 1
+        ours = 1 <= number <= len(self.plan.topic_partitions) and sequence
+        if self.plan.scenario is None or not ours:
+            return f"value {value}"
+        return f"message{sequence} (value {value})"
 
     def _client(self, *names: str) -> str | None:
         return next((self.plan.client[name] for name in names if name in self.plan.client), None)

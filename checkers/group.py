@@ -15,7 +15,10 @@ from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import FINAL, RunFacts
 from checkers.ordering import ordered
 from results.record.tables import TABLES
-from results.record.terms import Phase
+from results.record.terms import Mode, Phase
+
+LEADER_SOURCES = ("list-offsets", "zookeeper")
+"""Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,11 @@ class ReplicaLog:
     producer_epochs: Ints
     sequences: Ints
 
+    @property
+    def read_end(self) -> int:
+        """Behind the last record that could be read."""
+        return int(self.offsets[-1]) + 1 if len(self.offsets) else 0
+
     def at(self, offset: int) -> int | None:
         """Return the index of the record at an offset, None if there is none."""
         index = int(np.searchsorted(self.offsets, offset))
@@ -93,10 +101,16 @@ class Group:
 
     @cached_property
     def leader(self) -> Leader | None:
-        """Who led before the stop: the highest epoch that answered ListOffsets, seen last."""
+        """Who led before the stop: the highest epoch that answered ListOffsets, seen last.
+
+        Before Kafka 2.2 such an answer names no epoch, and claims nothing: then it is whom
+        ZooKeeper named last.
+        """
         seen = self.table("leadership")
-        led = select(seen, equal(seen, "source", "list-offsets") & (ints(seen, "leader") >= 0))
-        if not led.num_rows:
+        claims = (ints(seen, "leader") >= 0) & (ints(seen, "leader_epoch") >= 0)
+        sources = (select(seen, claims & equal(seen, "source", name)) for name in LEADER_SOURCES)
+        led = next((rows for rows in sources if rows.num_rows), None)
+        if led is None:
             return None
         last = int(np.lexsort((ints(led, "observed_ns"), ints(led, "leader_epoch")))[-1])
         return Leader(
@@ -152,9 +166,14 @@ class Group:
 
     @cached_property
     def unclean_election_seen(self) -> bool:
-        """Whether the metadata log has an election from outside of the ISR, as the plan allows."""
+        """Whether the metadata log has an election from outside of the ISR, as the plan allows.
+
+        ZooKeeper keeps no log of elections: there it is enough that the plan allows them.
+        """
         if not self.facts.plan.unclean_elections:
             return False
+        if self.facts.plan.mode is Mode.ZOOKEEPER:
+            return True
         rows = self.table("leadership")
         unclean = equal(rows, "unclean", True)  # noqa: FBT003 - a value
         return bool((unclean & equal(rows, "source", "metadata-log")).any())

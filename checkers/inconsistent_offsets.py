@@ -83,7 +83,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
     sends, polls = group.table("sends"), group.table("polls")
     sent_here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
     acks, reads = select(sends, sent_here), select(polls, ints(polls, "offset") == offset)
-    told = [f"{value} ({_who(value, acks, reads)})" for value in values]
+    told = [f"{group.facts.name_of(value)} ({_who(value, acks, reads)})" for value in values]
     cuts = [cut.text(offset) for cut in truncations_of(group, offset)]
     return anomaly_at(
         group,

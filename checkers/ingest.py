@@ -27,10 +27,13 @@ from checkers.columns import (
     stack,
     take,
 )
+from checkers.facts import CRASH, FINAL
 from results.record.stream import STREAM_SUFFIX, table_of
 from results.record.tables import LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, Outcome
 
+NO_ID = "00000000-0000-0000-0000-000000000000"
+"""What Kafka says of the id of a topic that has none."""
 _END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
@@ -61,14 +64,25 @@ class Unit:
     Attributes:
         run_id: Of the run; becomes a column.
         name: The writer, or the node.
-        folder: `record/live`, or `nodes/<node>`.
-        snapshot: What a node's files are; empty for a writer's streams.
+        folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
+        snapshot: What a node's files are: `FINAL`, `CRASH`, or a step's name; empty for a writer's
+            streams.
     """
 
     run_id: str
     name: str
     folder: Path
     snapshot: str = ""
+
+    @property
+    def of_step(self) -> bool:
+        """Whether it is a copy that a step made, not all that a node left behind."""
+        return self.snapshot not in {"", FINAL, CRASH}
+
+    @property
+    def label(self) -> str:
+        """How problems name it; a step's copy of a node is not the node."""
+        return f"{self.snapshot}/{self.name}" if self.of_step else self.name
 
 
 Tables = dict[str, pa.Table]
@@ -88,6 +102,12 @@ def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
     return [Unit(run_id=run_id, name=path.name, folder=path, snapshot=snapshot) for path in folders]
 
 
+def step_units(run_id: str, snapshots: Path) -> list[Unit]:
+    """Return a unit for each node's files that a step copied."""
+    steps = sorted(path for path in snapshots.iterdir()) if snapshots.is_dir() else []
+    return [unit for step in steps for unit in node_units(run_id, step, step.name)]
+
+
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
     """Return the complete tables of a unit, and what of it could not be read."""
     problems: list[Problem] = []
@@ -100,8 +120,8 @@ def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
             name: _with_run(name, table, unit.run_id) for name, table in tables.items()
         }, problems
     except _BROKEN as broken:
-        sentence = f"{unit.name}: {type(broken).__name__}: {broken}"
-        return {}, [*problems, Problem(unit=unit.name, sentence=sentence, cut=not unit.snapshot)]
+        sentence = f"{unit.label}: {type(broken).__name__}: {broken}"
+        return {}, [*problems, Problem(unit=unit.label, sentence=sentence, cut=not unit.snapshot)]
 
 
 def completed(streams: Mapping[str, pa.Table]) -> Tables:
@@ -142,16 +162,21 @@ def combined(parts: Iterable[Tables]) -> Tables:
 def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
     """Give rows without a topic_id that of their topic: logs and old requests name topics only.
 
+    Where whoever created the topic was not told its id (before KIP-516, Kafka 2.8), it is `NO_ID`
+    in every row of the topic, though some file or answer may know better.
+
     Args:
         table: Rows of a node or an observer.
         ids: By topic; without those that were created more than once.
     """
-    if "topic_id" not in table.column_names or not table["topic_id"].null_count or not ids:
+    if "topic_id" not in table.column_names or not ids:
         return table
-    names = table["topic"].combine_chunks()
+    names, told = table["topic"].combine_chunks(), table["topic_id"].combine_chunks()
     at = pc.index_in(names, value_set=pa.array(list(ids), pa.string()))
     known = pa.array(list(ids.values()), pa.string()).take(at)
-    filled = pc.coalesce(table["topic_id"].combine_chunks(), known)
+    nothing = pa.array([NO_ID], pa.string())
+    nameless = pc.or_(pc.is_in(told, value_set=nothing), pc.is_in(known, value_set=nothing))
+    filled = pc.coalesce(pc.if_else(nameless, pa.scalar(None, pa.string()), told), known)
     return table.set_column(table.column_names.index("topic_id"), "topic_id", filled)
 
 

@@ -129,7 +129,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     found_on = nodes_with(logs, loss.value)
     then = leader_at(group, loss.acked_ns)
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
-    replicas = [holds(log, loss.offset) for log in logs] if loss.offset >= 0 else []
+    replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     evidence: Evidence = {
         "value": loss.value,
         "offset": known(loss.offset),
@@ -164,8 +164,9 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 def _first_clause(group: Group, loss: Loss, leader: str | None) -> str:
     offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
     return (
-        f"value {loss.value}, acknowledged at {offset} of {group.place} at {seconds(loss.acked_ns)}"
-        f" by op {loss.op_id} (leader as observed then: {leader or 'nobody'})"
+        f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
+        f" at {seconds(loss.acked_ns)} by op {loss.op_id}"
+        f" (leader as observed then: {leader or 'nobody'})"
     )
 
 

@@ -81,7 +81,10 @@ def _check_ops(group: Group) -> Findings:
 def _check_values(group: Group) -> Findings:
     sends = group.table("sends")
     twice = repeated(np.sort(ints(sends, "value")[present(sends, "value")]))
-    flaws = [(value, f"value {value} of {group.place} was sent twice") for value in twice.tolist()]
+    flaws = [
+        (value, f"{group.facts.name_of(value)} of {group.place} was sent twice")
+        for value in twice.tolist()
+    ]
     return findings(sends.num_rows, flaws, lambda flaw: _describe(group, flaw))
 
 

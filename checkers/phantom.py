@@ -64,7 +64,11 @@ def _describe(group: Group, row: int) -> Anomaly:
     )
     places = {number: place for place, number in group.facts.numbers.items()}
     home = places.get(value >> SEQUENCE_BITS) if value >= 0 else None
-    what = f"value {value}" if value >= 0 else "a record that is not one of this run's messages"
+    what = (
+        group.facts.name_of(value)
+        if value >= 0
+        else "a record that is not one of this run's messages"
+    )
     why = "was never sent"
     if home is not None and home != (group.topic, group.partition):
         why = f"belongs to {home[0]}-{home[1]}"

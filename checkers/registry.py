@@ -27,5 +27,6 @@ CHECKERS: tuple[Checker, ...] = (
     phantom.CHECKER,
     log_divergence.CHECKER,
     two_leaders.CHECKER,
+    two_leaders.QUORUM_CHECKER,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety."""

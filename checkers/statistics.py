@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, schema_of, select, texts
-from checkers.group import Group
+from checkers.group import LEADER_SOURCES, Group
 from results.record.clock import NS_PER_S
 from results.record.terms import Outcome, Phase
 
@@ -188,7 +188,10 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
 def _leaders(group: Group) -> pa.Table:
     """Who led from when to when, as observed; what lags behind the epoch seen is left out."""
     rows = group.table("leadership")
-    told = select(rows, equal(rows, "source", "list-offsets", "metadata"))
+    told = select(rows, equal(rows, "source", *LEADER_SOURCES, "metadata"))
+    epochs = ints(told, "leader_epoch")
+    if (epochs >= 0).any():  # Old brokers' metadata have none: better than nothing, and no more.
+        told = select(told, epochs >= 0)
     columns = [ints(told, name).tolist() for name in ("observed_ns", "leader_epoch", "leader")]
     spans: list[list[int]] = []
     for time_ns, epoch, leader in sorted(zip(*columns, strict=True)):

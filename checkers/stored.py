@@ -14,11 +14,21 @@ import pyarrow.parquet as pq
 
 from checkers.columns import ints
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.ingest import Problem, Tables, Unit, combined, live_units, node_units, with_topic_ids
+from checkers.ingest import (
+    Problem,
+    Tables,
+    Unit,
+    combined,
+    live_units,
+    node_units,
+    step_units,
+    with_topic_ids,
+)
 from checkers.ordering import ordered
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.steps import load_steps
 from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES
 from results.record.topics import CreatedTopic, load_topics
@@ -29,6 +39,10 @@ _OPS_STREAMS = (
 )  # fmt: skip
 """What every worker writes, and the final reader; a crew writes more, which decides nothing."""
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
+
+
+_SCRIPT = "script"
+"""The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
 
 
 def _notes(paths: RunPaths) -> Path:
@@ -57,6 +71,7 @@ def units_of(paths: RunPaths) -> list[Unit]:
     return [
         *live_units(paths.run_id, paths.live),
         *node_units(paths.run_id, paths.nodes, snapshot),
+        *step_units(paths.run_id, paths.snapshots),
     ]
 
 
@@ -68,8 +83,11 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
     """
     plan, _ = _plan(paths)
     reached = {each.name for each in _milestones(paths)[0]}
+    writers = [f"worker-{at}" for at in range(plan.workers)]
+    if plan.workload == "script":
+        writers = [_SCRIPT]
     wanted = [
-        *((table, f"worker-{at}") for at in range(plan.workers if "main" in reached else 0)
+        *((table, writer) for writer in (writers if "main" in reached else [])
           for table in _OPS_STREAMS),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
     ]  # fmt: skip
@@ -115,7 +133,7 @@ def load_facts(root: Path) -> RunFacts:
     sound = readable_tables(paths)
     unread = [f"the table {name} cannot be read" for name in TABLES if name not in sound]
     unread = unread if sound else ["there is no record: no table can be read"]
-    nodes = {unit.name for unit in units_of(paths) if unit.snapshot}
+    nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
     return RunFacts(
         run_id=paths.run_id,
         recorded_id=recorded_id,
@@ -125,6 +143,7 @@ def load_facts(root: Path) -> RunFacts:
         milestones=tuple(milestones),
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
+        step_isrs=_step_isrs(paths),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *note_problems, *unread,
             *(problem.sentence for problem in noted),
@@ -132,6 +151,14 @@ def load_facts(root: Path) -> RunFacts:
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
+
+
+def _step_isrs(paths: RunPaths) -> dict[str, frozenset[str]]:
+    try:
+        steps = load_steps(paths.steps)
+    except OSError:
+        return {}
+    return {step.name: frozenset(f"n{broker}" for broker in step.isr) for step in steps}
 
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:

@@ -1,8 +1,9 @@
 """two-leaders-in-epoch: two brokers led one partition in one leader epoch.
 
 Definition: two brokers answered ListOffsets as leader of one partition in one epoch; or two leaders
-in one epoch among metadata-log records below the quorum's high watermark; or two different records
-at one offset and one epoch >= 0 on two replicas.
+in one epoch among metadata-log records below the quorum's high watermark, or as ZooKeeper had them;
+or two different records at one offset and one epoch >= 0 on two replicas. Of the quorum itself: two
+controllers that were its leader in one epoch, by their own `quorum-state` files or logs.
 
 Why it proves something: an epoch is given to one leader only; everything that replicas do to agree
 (truncation, fencing) rests on it. Only a broker that believes to lead answers ListOffsets, and it
@@ -10,23 +11,26 @@ names its epoch. Two records of one epoch at one offset were written by two lead
 
 What would not prove it: Metadata, which is belief and may be old; leader -1, which is none; an old
 leader that still answers, in its *old* epoch, while a new one leads; metadata records above the
-quorum's high watermark, which may yet be dropped.
+quorum's high watermark, which may yet be dropped; records of formats without an epoch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, repeated, select, unique_pairs
+from checkers.columns import Ints, equal, ints, present, repeated, select, texts, unique_pairs
+from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Scope
 from checkers.witnesses import holds
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
 
 NAME = "two-leaders-in-epoch"
+_CLAIMS = ("list-offsets", "metadata-log", "zookeeper")
+_QUORUM_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Clash:
     """Two leaders of one epoch.
 
     Attributes:
-        source: list-offsets, metadata-log, or replica-records.
+        source: list-offsets, metadata-log, zookeeper, replica-records, or quorum.
         leaders: The brokers that claimed, or the nodes whose records differ.
         offset: Of the records that differ, -1 otherwise.
         witnesses: Sentences for the evidence.
@@ -82,7 +86,7 @@ def _clashing_claims(group: Group, source: str) -> tuple[int, list[Clash]]:
     return len(epochs), clashes
 
 
-def _clashing_records(one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
+def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
     """Compare two replicas; a clash for each epoch, at its first offset."""
     _, left, right = np.intersect1d(one.offsets, other.offsets, return_indices=True)
     epochs = one.epochs[left]
@@ -99,17 +103,17 @@ def _clashing_records(one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Cla
                 source="replica-records",
                 leaders=(one.node, other.node),
                 offset=offset,
-                witnesses=(holds(one, offset), holds(other, offset)),
+                witnesses=(holds(group, one, offset), holds(group, other, offset)),
             )
         )
     return int(same.sum()), clashes
 
 
 def _check(group: Group) -> Findings:
-    looked = [_clashing_claims(group, source) for source in ("list-offsets", "metadata-log")]
+    looked = [_clashing_claims(group, source) for source in _CLAIMS]
     for _, logs in sorted(group.logs.items()):
         pairs = combinations([logs[node] for node in sorted(logs)], 2)
-        looked += [_clashing_records(one, other) for one, other in pairs]
+        looked += [_clashing_records(group, one, other) for one, other in pairs]
     clashes = {clash for _, found in looked for clash in found}
     return findings(
         sum(rows for rows, _ in looked),
@@ -118,12 +122,40 @@ def _check(group: Group) -> Findings:
     )
 
 
+def _check_quorum(group: Group) -> Findings:
+    states = group.table("quorum_states")
+    counts = equal(states, "role", "leader") & ~present(states, "observed_ns")
+    led = select(states, counts & (ints(states, "epoch") >= 0))
+    nodes: dict[int, set[str]] = {}
+    for epoch, node in zip(ints(led, "epoch").tolist(), texts(led, "node"), strict=True):
+        nodes.setdefault(epoch, set()).add(node)
+    clashes = [
+        Clash(
+            epoch=epoch,
+            source="quorum",
+            leaders=tuple(sorted(leaders)),
+            offset=-1,
+            witnesses=tuple(f"{node}: by its own file or log" for node in sorted(leaders)),
+        )
+        for epoch, leaders in sorted(nodes.items())
+        if len(leaders) > 1
+    ]
+    quorum = replace(group, topic=_QUORUM_TOPIC, partition=0)
+    return findings(led.num_rows, clashes, lambda clash: _describe(quorum, clash))
+
+
+def _has_quorum(facts: RunFacts) -> bool:
+    return facts.plan.mode is not Mode.ZOOKEEPER
+
+
 def _describe(group: Group, clash: Clash) -> Anomaly:
     who = " and ".join(clash.leaders)
     sentences = {
         "list-offsets": f"{who} both answered as leader of {group.place} in epoch {clash.epoch}",
         "metadata-log": f"the metadata log names {who} as leaders of {group.place} in epoch"
         f" {clash.epoch}",
+        "zookeeper": f"ZooKeeper named {who} as leaders of {group.place} in epoch {clash.epoch}",
+        "quorum": f"{who} were both leader of the controllers' quorum in epoch {clash.epoch}",
         "replica-records": f"{who} hold different records of epoch {clash.epoch} at offset"
         f" {clash.offset} of {group.place}",
     }
@@ -148,4 +180,13 @@ CHECKER = Checker(
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
+)
+QUORUM_CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("quorum_states",),
+    check=_check_quorum,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_has_quorum,
 )

@@ -69,8 +69,9 @@ def _describe(group: Group, send: _Send) -> Anomaly:
     return anomaly_at(
         group,
         UNSEEN,
-        sentence=f"value {value}, acknowledged at {at} of {group.place} at {seconds(acked_ns)}"
-        f" by op {op_id} (leader as observed then: {then.text if then else 'nobody'}), was"
+        sentence=f"{group.facts.name_of(value)}, acknowledged at {at} of {group.place}"
+        f" at {seconds(acked_ns)} by op {op_id}"
+        f" (leader as observed then: {then.text if then else 'nobody'}), was"
         " returned by no read, though the final reads are complete",
         evidence={
             "value": value,

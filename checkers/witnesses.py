@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.columns import equal, ints, select, texts
 from checkers.findings import seconds
-from checkers.group import Group, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, ReplicaLog
 
 _AROUND_NS = 1_000_000_000
 
@@ -22,8 +22,9 @@ class ObservedLeader:
 
     @property
     def text(self) -> str:
-        """For people: `broker 1, epoch 4`."""
-        return f"broker {self.broker}, epoch {self.epoch}"
+        """For people: `broker 1, epoch 4`; old brokers do not tell epochs."""
+        epoch = f", epoch {self.epoch}" if self.epoch >= 0 else ""
+        return f"broker {self.broker}{epoch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +36,27 @@ class Truncation:
     to_offset: int
     observed_ns: int
     reason: str
+    led_last: bool
 
     def text(self, offset: int) -> str:
         """For people, about one offset that was dropped."""
         # Brokers' log lines carry the time of clocks that may be faked: no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
-        what = f"{self.node} truncated offset {offset}{when}"
+        who = f"{self.node}, which led last," if self.led_last else self.node
+        what = f"{who} truncated offset {offset}{when}"
+        if self.from_offset != offset:
+            what += f" with all from {self.from_offset} on"
         return f"{what} ({self.reason})" if self.reason else what
 
 
 def observed_leaders(group: Group) -> list[ObservedLeader]:
     """Return who led as brokers themselves answered (ListOffsets), or, without such, as told.
 
-    ListOffsets is answered by a leader only; Metadata is what some broker believes.
+    ListOffsets is answered by a leader only; ZooKeeper has what the controller decided; Metadata is
+    what some broker believes.
     """
     rows = group.table("leadership")
-    for source in ("list-offsets", "metadata"):
+    for source in (*LEADER_SOURCES, "metadata"):
         led = select(rows, equal(rows, "source", source) & (ints(rows, "leader") >= 0))
         if led.num_rows:
             columns = [ints(led, name).tolist() for name in ("leader", "leader_epoch")]
@@ -82,12 +88,20 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
 
 
 def truncations_of(group: Group, offset: int) -> list[Truncation]:
-    """Return the recorded truncations that dropped an offset, by time."""
+    """Return the recorded truncations that dropped an offset, the last leader's first, by time.
+
+    Without the last leader's, nobody else's would matter: what followers drop afterwards is what it
+    lacked.
+    """
     cuts = group.table("truncations")
     start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
     hit = select(cuts, (start <= offset) & ((offset < end) | (end < 0)))
-    return [
-        Truncation(node=node, from_offset=begin, to_offset=stop, observed_ns=time_ns, reason=reason)
+    last = group.leader.node if group.leader else None
+    found = [
+        Truncation(
+            node=node, from_offset=begin, to_offset=stop, observed_ns=time_ns, reason=reason,
+            led_last=node == last,
+        )
         for node, begin, stop, time_ns, reason in zip(
             texts(hit, "node"),
             ints(hit, "from_offset").tolist(),
@@ -96,20 +110,22 @@ def truncations_of(group: Group, offset: int) -> list[Truncation]:
             texts(hit, "reason"),
             strict=True,
         )
-    ]
+    ]  # fmt: skip
+    return sorted(found, key=lambda cut: not cut.led_last)
 
 
-def holds(log: ReplicaLog, offset: int) -> str:
+def holds(group: Group, log: ReplicaLog, offset: int) -> str:
     """Tell for people what a replica's log has at an offset."""
     index = log.at(offset)
     if index is None:
         return f"{log.node}: nothing (log {log.start} to {log.end})"
     epoch, value = int(log.epochs[index]), int(log.values[index])
+    written = f"of epoch {epoch}" if epoch >= 0 else "without an epoch"
     if log.controls[index]:
-        return f"{log.node}: a control record of epoch {epoch}"
-    return f"{log.node}: value {value} of epoch {epoch}" if value >= 0 else (
-        f"{log.node}: a record without a value, of epoch {epoch}"
-    )  # fmt: skip
+        return f"{log.node}: a control record {written}"
+    if value < 0:
+        return f"{log.node}: a record without a value, {written}"
+    return f"{log.node}: {group.facts.name_of(value)} {written}"
 
 
 def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:
