@@ -21,8 +21,11 @@ from results.page.faults import fault_lines
 from results.page.figures import figures
 from results.page.headline import Headline, as_sentence, headline, ranked_anomalies
 from results.page.inert import inert
+from results.page.naming import said, with_names
 from results.page.replicas import ReplicaWindow, replica_window
+from results.page.story import story_page
 from results.page.timeline import timeline
+from results.page.twins import twin_of
 from results.page.words import GLOSSARY, words_of
 from results.plots.canvas import standalone
 from results.plots.latency import latency_plot
@@ -55,6 +58,9 @@ class FileLink:
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files beside it.
 
+    The page of a scripted run shows another run beside it, if there is one by another rule; then
+    that run's page is written too, for it shows this one.
+
     Args:
         paths: The run.
         output: Another file than the run's `report.html`; the plots are then only in the page. A
@@ -69,12 +75,18 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     if output is None and is_sample(paths):
         output = Path(f"{paths.root.name}.html")
     page = output or paths.report
+    _write(paths, page=page)
+    if output is None and (other := twin_of(paths)):
+        _write(other, page=other.report)
+    return page
+
+
+def _write(paths: RunPaths, *, page: Path) -> None:
     plots = _plots(RunTables(paths))
-    if output is None:
+    if page == paths.report:
         for name, svg in plots.items():
             write_atomically(paths.root / "plots" / f"{name}.svg", standalone(svg))
     write_atomically(page, render_report(paths, page=page, plots=plots))
-    return page
 
 
 def render_report(
@@ -93,9 +105,12 @@ def render_report(
     faults = fault_lines(tables)
     head = headline(verdict, alive=is_alive(paths))
     drawn = _plots(tables) if plots is None else plots
+    story = story_page(paths, page=page or paths.report)
     context = {
         "paths": paths,
         "head": head,
+        "story": story,
+        "in_words": with_names if story else str,
         "verdict": verdict,
         "words_of": words_of,
         "id": id,
@@ -115,7 +130,15 @@ def render_report(
         "files": _files(paths, (page or paths.report).absolute().parent),
         "command": run_name(paths),
         "plan_command": f"logquake run {_plan_name(paths)}",
-        "troubles": [*verdict_trouble, *(f"{each} is damaged" for each in tables.unreadable)],
+        "troubles": list(
+            dict.fromkeys(
+                [
+                    *verdict_trouble,
+                    *(f"{each} is damaged" for each in tables.unreadable),
+                    *(story.troubles if story else ()),
+                ]
+            )
+        ),
     }
     return _engine().get_template("report.html").render(context)
 
@@ -145,6 +168,7 @@ def _engine() -> jinja2.Environment:
     engine.filters["listed"] = _listed
     engine.filters["size"] = _size
     engine.filters["sentence"] = as_sentence
+    engine.filters["said"] = said
     return engine
 
 

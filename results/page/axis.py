@@ -1,0 +1,103 @@
+"""The offsets of a drawing as columns: one an offset where there are few, else spans of them."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from results.page.scenes import Scene
+
+FEW_OFFSETS = 6
+"""So many offsets have a column each, whatever lies there."""
+MAX_COLUMNS = 7
+"""More are joined from the left: what a story is about lies at the end of its logs."""
+SINGLE_WIDTH, SPAN_WIDTH = 80.0, 124.0
+_SPLIT = 2
+"""A stretch of so many offsets is drawn one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Offsets that are drawn as one box.
+
+    Attributes:
+        first, last: Both inclusive.
+        x, width: In units of the drawing.
+    """
+
+    first: int
+    last: int
+    x: float
+    width: float
+
+    @property
+    def label(self) -> str:
+        """`7`, or `0 … 99`."""
+        return str(self.first) if self.first == self.last else f"{self.first} … {self.last}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The columns of a drawing, from the left."""
+
+    columns: tuple[Column, ...]
+    left: float
+
+    @property
+    def right(self) -> float:
+        """Where the last column ends."""
+        return self.columns[-1].x + self.columns[-1].width if self.columns else self.left
+
+    def x_of(self, offset: int) -> float:
+        """Return where an offset begins; inside of a span, in proportion."""
+        for column in self.columns:
+            if offset <= column.first:
+                return column.x
+            if offset <= column.last:
+                share = (offset - column.first) / (column.last + 1 - column.first)
+                return column.x + column.width * share
+        return self.right
+
+
+def story_axis(scenes: Iterable[Scene], *, left: float) -> Axis | None:
+    """Return an axis for all scenes of a story, or None if they need too many columns for one."""
+    stretches = _stretches(scenes)
+    return _axis(stretches, left=left) if len(stretches) <= MAX_COLUMNS else None
+
+
+def scene_axis(scenes: Iterable[Scene], *, left: float) -> Axis:
+    """Return an axis for a scene and the one before, with the oldest offsets joined."""
+    stretches = _stretches(scenes)
+    surplus = len(stretches) - MAX_COLUMNS
+    if surplus > 0:
+        stretches = [(stretches[0][0], stretches[surplus][1]), *stretches[surplus + 1 :]]
+    return _axis(stretches, left=left)
+
+
+def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
+    """Return (first, last) of each stretch of offsets that no replica of no scene tells apart."""
+    edges: set[int] = set()
+    for scene in scenes:
+        for replica in scene.replicas:
+            edges |= replica.log.edges
+            edges |= {replica.high_watermark} if replica.high_watermark is not None else set()
+    if not edges or max(edges) == min(edges):
+        return []
+    ordered = sorted(edges)
+    if ordered[-1] - ordered[0] <= FEW_OFFSETS:
+        return [(offset, offset) for offset in range(ordered[0], ordered[-1])]
+    stretches = []
+    for first, behind in itertools.pairwise(ordered):
+        if behind - first <= _SPLIT:
+            stretches += [(offset, offset) for offset in range(first, behind)]
+        else:
+            stretches.append((first, behind - 1))
+    return stretches
+
+
+def _axis(stretches: Iterable[tuple[int, int]], *, left: float) -> Axis:
+    columns, x = [], left
+    for first, last in stretches:
+        width = SINGLE_WIDTH if first == last else SPAN_WIDTH
+        columns.append(Column(first=first, last=last, x=x, width=width))
+        x += width
+    return Axis(columns=tuple(columns), left=left)

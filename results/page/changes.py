@@ -1,0 +1,168 @@
+"""What changed from one step of a story to the next: box by box, and in words."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import StrEnum
+
+from results.page.logs import NO_LOG, Log, Run
+from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
+
+_STATES = {
+    UP: "{} is up again",
+    DOWN: "{} is down",
+    PAUSED: "{} is paused: it runs, and does nothing",
+}
+_NAMED = 3
+"""So many records are named one by one."""
+
+
+class Change(StrEnum):
+    """What became of an offset of a replica's log since the step before."""
+
+    SAME = "same"
+    NEW = "new"
+    GONE = "gone"
+    REPLACED = "replaced"
+
+
+def change_at(before: Log, now: Log, offset: int) -> Change:
+    """Compare a log with what it was, at one offset."""
+    old, new = before.at(offset), now.at(offset)
+    if old is not None and new is not None:
+        return Change.SAME if old.identity == new.identity else Change.REPLACED
+    if old is None:
+        return Change.SAME if new is None else Change.NEW
+    # Deleted from the front is not truncated.
+    return Change.GONE if offset >= now.start else Change.SAME
+
+
+def in_words(before: Scene | None, now: Scene) -> list[str]:
+    """Return what changed since the step before, a sentence each."""
+    sentences = []
+    for replica in now.replicas:
+        old = before.replica(replica.node) if before else None
+        if old:
+            sentences += _condition(old, replica)
+    if before:
+        sentences += _leadership(before, now)
+    sentences += _records(before, now)
+    sentences += _marks(before, now)
+    sentences += _differences(before, now)
+    return sentences
+
+
+def truncated(before: Log | None, now: Log) -> list[str]:
+    """Return the names of records that a log had before and has no more."""
+    return [
+        name
+        for first, last, change in _stretches(before or NO_LOG, now)
+        if change in {Change.GONE, Change.REPLACED}
+        for name in names_between(before or NO_LOG, first, last)
+    ]
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return `A`, `A and B`, `A, B and C`."""
+    *first, last = list(words) or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def names_between(log: Log, first: int, last: int) -> list[str]:
+    """Return the names of the records from one offset to another; of many, the ends."""
+    offsets = range(first, last + 1)
+    if len(offsets) > _NAMED:
+        ends = [log.at(first), log.at(last)]
+        names = [_name(run, offset) for run, offset in zip(ends, (first, last), strict=True)]
+        same = names[0] == names[1]
+        return [f"{names[0]} (offsets {first} to {last})" if same else " … ".join(names)]
+    return [_name(log.at(offset), offset) for offset in offsets]
+
+
+def _name(run: Run | None, offset: int) -> str:
+    return (run.name_at(offset) or f"offset {offset}") if run else "nothing"
+
+
+def _condition(old: ReplicaAt, new: ReplicaAt) -> list[str]:
+    sentences = []
+    if old.state != new.state and new.state in _STATES:
+        sentences.append(_STATES[new.state].format(new.called))
+    if lost := [each for each in new.deaf_to if each not in old.deaf_to]:
+        sentences.append(f"{new.called} cannot hear {listed(lost)}")
+    if back := [each for each in old.deaf_to if each not in new.deaf_to]:
+        sentences.append(f"{new.called} hears {listed(back)} again")
+    if new.role and old.role != new.role:
+        sentences.append(f"{new.called} is now: {new.role}")
+    return sentences
+
+
+def _leadership(before: Scene, now: Scene) -> list[str]:
+    sentences = []
+    was, is_now = before.step, now.step
+    epoch = "" if is_now.leader_epoch is None else f", in epoch {is_now.leader_epoch}"
+    if was.leader != is_now.leader:
+        sentences.append(f"{_capital(now.broker(is_now.leader))} leads now{epoch}")
+    elif was.leader_epoch != is_now.leader_epoch and is_now.leader is not None and epoch:
+        sentences.append(f"{now.broker(is_now.leader)} leads on{epoch}")
+    if set(was.isr) != set(is_now.isr):
+        isr = listed(now.broker(each) for each in is_now.isr) if is_now.isr else "empty"
+        sentences.append(f"the ISR is {isr} now")
+    return sentences
+
+
+def _records(before: Scene | None, now: Scene) -> list[str]:
+    new: dict[str, list[str]] = defaultdict(list)
+    gone: dict[str, list[str]] = defaultdict(list)
+    for replica in now.replicas:
+        old = before.replica(replica.node) if before else None
+        was = old.log if old else NO_LOG
+        for first, last, change in _stretches(was, replica.log):
+            if change in {Change.GONE, Change.REPLACED}:
+                gone[listed(names_between(was, first, last))].append(replica.called)
+            if change in {Change.NEW, Change.REPLACED}:
+                new[listed(names_between(replica.log, first, last))].append(replica.called)
+    return [
+        *(f"{listed(who)} truncated {what}" for what, who in gone.items()),
+        *(f"{what}: new on {listed(who)}" for what, who in new.items()),
+    ]
+
+
+def _stretches(old: Log, new: Log) -> list[tuple[int, int, Change]]:
+    """Return (first, last, change) of each stretch of offsets that fared alike."""
+    edges = sorted(old.edges | new.edges)
+    stretches: list[tuple[int, int, Change]] = []
+    for first, behind in itertools.pairwise(edges):
+        change = change_at(old, new, first)
+        if stretches and stretches[-1][2:] == (change,):
+            stretches[-1] = (stretches[-1][0], behind - 1, change)
+        else:
+            stretches.append((first, behind - 1, change))
+    return stretches
+
+
+def _marks(before: Scene | None, now: Scene) -> list[str]:
+    moved: dict[str, list[str]] = defaultdict(list)
+    for replica in now.replicas:
+        old = before.replica(replica.node) if before else None
+        if old is None or None in (old.high_watermark, replica.high_watermark):
+            continue
+        if old.high_watermark != replica.high_watermark:
+            moved[f"from {old.high_watermark} to {replica.high_watermark}"].append(replica.called)
+    return [f"the high watermark of {listed(who)} went {how}" for how, who in moved.items()]
+
+
+def _differences(before: Scene | None, now: Scene) -> list[str]:
+    edges = sorted({edge for each in now.replicas for edge in each.log.edges})
+    for first in edges:
+        if now.differing(first) and not (before and before.differing(first)):
+            held = [
+                f"{replica.called} holds {_name(run, first)}"
+                for replica in now.replicas
+                if (run := replica.log.at(first))
+            ]
+            return [f"at offset {first} {listed(held)}"]
+    return []
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,266 @@
+"""The drawing of a scene, worked out in its own units, so that the template only prints.
+
+A row a replica: boxes for offsets, the high watermark above them, the log end below. Nothing is
+said by colour alone: epochs are written into the boxes, states beside them.
+"""
+
+from dataclasses import dataclass
+
+from results.page.axis import Axis, Column
+from results.page.changes import Change, change_at
+from results.page.logs import NO_LOG, Log, Run
+from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
+
+LEFT = 116.0
+_RIGHT = 14.0
+_HEAD = 22.0
+_MARK, _BOX, _STRIP, _END = 20.0, 38.0, 17.0, 19.0
+_GAP = 12.0
+_LINE = 14.0
+_TITLE = 18.0
+_INSET = 2.0
+_EPOCH_COLOURS = 6
+_CHARACTER = 5.7
+"""Width of a character of a mark's label."""
+_NARROW = 2 * LEFT
+
+_Word = tuple[str, bool, str]
+"""Text, whether it is new since the step before, class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What one column of one replica shows.
+
+    Attributes:
+        x, width: Of the column.
+        css: Classes: the epoch's colour, `new`, `ghost`, `slot`.
+        name, epoch: The two lines of text.
+        title: All of it, for those who point at it.
+        tag: A word at the corner: `new`.
+        differs: Whether another replica holds something else here.
+        was: What lay here before and was truncated; shown below the box.
+    """
+
+    x: float
+    width: float
+    css: str
+    name: str = ""
+    epoch: str = ""
+    title: str = ""
+    tag: str = ""
+    differs: bool = False
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A high watermark, or a log end."""
+
+    x: float
+    text: str
+    text_x: float
+    hollow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Badge:
+    """A word about a replica, beside its row."""
+
+    y: float
+    text: str
+    changed: bool
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One replica."""
+
+    y: float
+    height: float
+    box_y: float
+    title: str
+    node: str
+    css: str
+    leader: bool
+    badges: tuple[Badge, ...]
+    boxes: tuple[Box, ...]
+    high_watermark: Mark | None
+    end: Mark
+    end_y: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A scene."""
+
+    width: float
+    height: float
+    offsets: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    label: str
+    left: float = LEFT
+
+
+def drawing_of(scene: Scene, *, before: Scene | None, axis: Axis) -> Drawing:
+    """Work out the drawing of a scene.
+
+    Args:
+        scene: It.
+        before: The scene of the step before, to mark what changed; None: of the first step.
+        axis: Its columns.
+    """
+    rows: list[Row] = []
+    y = _HEAD
+    width = max(axis.right + _RIGHT, _NARROW)
+    for replica in scene.replicas:
+        old = before.replica(replica.node) if before else None
+        row = _row(scene, replica, old=old, axis=axis, y=y, width=width)
+        rows.append(row)
+        y += row.height + _GAP
+    return Drawing(
+        width=width,
+        height=y - _GAP + 2,
+        offsets=axis.columns,
+        rows=tuple(rows),
+        label=f"The replicas at the end of step {scene.step.number}",
+    )
+
+
+def _row(
+    scene: Scene, replica: ReplicaAt, *, old: ReplicaAt | None, axis: Axis, y: float, width: float
+) -> Row:
+    was = old.log if old else NO_LOG
+    boxes = tuple(_box(scene, replica.log, was, column) for column in axis.columns)
+    strip = _STRIP if any(box.was for box in boxes) else 0.0
+    badges = _badges(replica, old, y=y + _TITLE)
+    height = max(_MARK + _BOX + strip + _END, _TITLE + len(badges) * _LINE + 4)
+    return Row(
+        y=y,
+        height=height,
+        box_y=y + _MARK,
+        title=replica.called,
+        node=replica.node if replica.called != replica.node else "",
+        css={DOWN: "down", PAUSED: "paused"}.get(replica.state, "up"),
+        leader=replica.leader,
+        badges=badges,
+        boxes=boxes,
+        high_watermark=_high_watermark(replica, old, axis=axis, width=width),
+        end=_end(replica, old, axis=axis, width=width),
+        end_y=y + _MARK + _BOX + strip,
+    )
+
+
+def _box(scene: Scene, now: Log, was: Log, column: Column) -> Box:
+    run, old = now.at(column.first), was.at(column.first)
+    change = change_at(was, now, column.first)
+    x, width = column.x + _INSET, column.width - 2 * _INSET
+    if run is None:
+        if change is not Change.GONE or old is None:
+            return Box(x=x, width=width, css="slot")
+        name = _names(old, column)
+        return Box(
+            x=x, width=width, css="ghost", name=name, epoch="truncated", title=f"{name}: truncated"
+        )
+    name, differs = _names(run, column), scene.differing(column.first)
+    epoch = _epochs(now, column)
+    return Box(
+        x=x,
+        width=width,
+        css=f"{_colour(run)}{' new' if change is not Change.SAME else ''}",
+        name=name,
+        epoch=epoch,
+        title=f"offset {column.label}: {name}, {epoch}",
+        tag="" if change is Change.SAME else "new",
+        differs=differs,
+        was=_names(old, column) if change is Change.REPLACED and old else "",
+    )
+
+
+def _names(run: Run, column: Column) -> str:
+    first, last = run.name_at(column.first), run.name_at(min(column.last, run.last))
+    if column.first == column.last or first == last:
+        return first
+    prefix = run.name if run.number is not None and len(last) > len("message9") else ""
+    return f"{first} … {last.removeprefix(prefix)}"
+
+
+def _epochs(log: Log, column: Column) -> str:
+    """Return `epoch 3`, or `epochs 1 … 3` of a joined column, or `epoch -`."""
+    epochs = [
+        run.epoch for run in log.runs if run.first <= column.last and run.last >= column.first
+    ]
+    first, last = epochs[0], epochs[-1]
+    if first is None or last is None:
+        return "epoch -"
+    return f"epoch {first}" if first == last else f"epochs {first} … {last}"
+
+
+def _colour(run: Run) -> str:
+    return "e-none" if run.epoch is None else f"e{run.epoch % _EPOCH_COLOURS}"
+
+
+def _badges(replica: ReplicaAt, old: ReplicaAt | None, *, y: float) -> tuple[Badge, ...]:
+    words = [
+        _state_word(replica, old),
+        *([_role_word(replica, old)] if replica.role else _leader_words(replica, old)),
+        *([] if replica.in_isr is None else [_isr_word(replica, old)]),
+        *(
+            (f"cannot hear {each}", old is not None and each not in old.deaf_to, "bad")
+            for each in replica.deaf_to
+        ),
+    ]
+    return tuple(
+        Badge(y=y + _LINE * (number + 1), text=text, changed=changed, css=css)
+        for number, (text, changed, css) in enumerate(word for word in words if word[0])
+    )
+
+
+def _state_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
+    changed = old is not None and old.state != replica.state
+    if replica.state == UP:
+        return ("up again" if changed else "", changed, "")
+    return (f"now {replica.state}" if changed else replica.state, changed, "bad")
+
+
+def _role_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
+    return (replica.role, old is not None and old.role != replica.role, "")
+
+
+def _leader_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
+    changed = old is not None and old.leader != replica.leader
+    if not replica.leader:
+        return [("leads no more", True, "")] if changed else []
+    return [("leader now" if changed else "leader", changed, "")]
+
+
+def _isr_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
+    if old is not None and old.in_isr != replica.in_isr:
+        return ("back in the ISR" if replica.in_isr else "left the ISR", True, "")
+    return ("in the ISR" if replica.in_isr else "not in the ISR", False, "")
+
+
+def _high_watermark(
+    replica: ReplicaAt, old: ReplicaAt | None, *, axis: Axis, width: float
+) -> Mark | None:
+    if replica.high_watermark is None:
+        return None
+    number = _moved(old.high_watermark if old else None, replica.high_watermark)
+    text = f"high watermark {number}{', on disk' if replica.on_disk else ''}"
+    return _mark(axis.x_of(replica.high_watermark), text, hollow=replica.on_disk, width=width)
+
+
+def _end(replica: ReplicaAt, old: ReplicaAt | None, *, axis: Axis, width: float) -> Mark:
+    number = _moved(old.log.end if old else None, replica.log.end)
+    return _mark(axis.x_of(replica.log.end), f"log end {number}", hollow=False, width=width)
+
+
+def _moved(old: int | None, new: int) -> str:
+    return str(new) if old in {None, new} else f"{old} → {new}"
+
+
+def _mark(x: float, text: str, *, hollow: bool, width: float) -> Mark:
+    half = len(text) * _CHARACTER / 2
+    centre = min(max(x, LEFT + half), width - half - 1)
+    return Mark(x=x, text=text, text_x=centre, hollow=hollow)

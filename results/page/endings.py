@@ -1,0 +1,130 @@
+"""What became of each message of a story: who holds it at the end, and whether a reader gets it."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from results.page.changes import listed
+from results.page.naming import message_name
+from results.page.scenes import Place, Scene
+from results.record.terms import Phase
+from results.record.values import SEQUENCE_BITS
+from results.tables import RunTables
+
+_FIRST_PARTITION = 1 << SEQUENCE_BITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of one run.
+
+    Attributes:
+        acknowledged: Sequences of messages that were acknowledged.
+        unanswered: Of those that were sent, and never acknowledged.
+        holders: Who holds each message at which offset, in words, by sequence.
+        read: Names that the last reader got, in order; None: nobody read.
+    """
+
+    acknowledged: frozenset[int]
+    unanswered: frozenset[int]
+    holders: Mapping[int, str]
+    read: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """One row of the table: messages that fared alike.
+
+    Attributes:
+        name: `message2`, or `message1 … message100`.
+        cells: (what became of it, whether it was acknowledged and is lost), one a run.
+    """
+
+    name: str
+    cells: tuple[tuple[str, bool], ...]
+
+
+def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
+    """Return how a run ended."""
+    here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
+    sent: dict[int, bool] = {}
+    for row in tables.record("sends", filters=here).to_pylist():
+        if message_name(row["value"]):
+            sequence = row["value"] - _FIRST_PARTITION
+            sent[sequence] = sent.get(sequence, False) or bool(row["acked"])
+    return Ending(
+        acknowledged=frozenset(each for each, acked in sent.items() if acked),
+        unanswered=frozenset(each for each, acked in sent.items() if not acked),
+        holders=_holders(scenes[-1], sent) if scenes else {},
+        read=_read(tables, place),
+    )
+
+
+def fates(endings: Sequence[Ending]) -> list[Fate]:
+    """Return what became of each message in each run; neighbours that fared alike are one row."""
+    sequences = sorted(set().union(*(each.acknowledged | each.unanswered for each in endings)))
+    told = [(each, tuple(_cell(ending, each) for ending in endings)) for each in sequences]
+    rows = []
+    for cells, group in itertools.groupby(told, key=lambda row: tuple(_kind(c) for c in row[1])):
+        members = list(group)
+        first, last = members[0], members[-1]
+        name = f"message{first[0]}"
+        if len(members) == 1:
+            rows.append(Fate(name=name, cells=first[1]))
+        else:
+            rows.append(Fate(name=f"{name} … message{last[0]}", cells=cells))
+    return rows
+
+
+def lost_under_all(endings: Sequence[Ending]) -> list[str]:
+    """Return the messages that were acknowledged in every run, and that every run lost."""
+    acknowledged = frozenset.intersection(*(each.acknowledged for each in endings))
+    lost = [each for each in sorted(acknowledged) if all(_cell(end, each)[1] for end in endings)]
+    return [f"message{each}" for each in lost]
+
+
+def _holders(scene: Scene, sequences: Iterable[int]) -> dict[int, str]:
+    held = {}
+    for sequence in sequences:
+        places: dict[int, list[str]] = {}
+        for replica in scene.replicas:
+            for run in replica.log.runs:
+                if run.number is None or not 0 <= sequence - run.number <= run.last - run.first:
+                    continue
+                offset = run.first + sequence - run.number
+                places.setdefault(offset, []).append(replica.called)
+        if places:
+            held[sequence] = "; ".join(
+                f"{listed(who)} at offset {offset}" for offset, who in places.items()
+            )
+    return held
+
+
+def _read(tables: RunTables, place: Place) -> tuple[str, ...] | None:
+    here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
+    rows = tables.record(
+        "polls", filters=here & (pc.field("phase") == Phase.FINAL.value)
+    ).to_pylist()
+    values = {row["offset"]: row["value"] for row in rows}
+    named = [message_name(values[offset]) or str(values[offset]) for offset in sorted(values)]
+    return tuple(named) if rows else None
+
+
+def _cell(ending: Ending, sequence: int) -> tuple[str, bool]:
+    if sequence not in ending.acknowledged | ending.unanswered:
+        return "not sent", False
+    held = ending.holders.get(sequence)
+    acknowledged = sequence in ending.acknowledged
+    read = ending.read is None or f"message{sequence}" in ending.read
+    where = f"held by {held}" if held else "held by nobody"
+    answer = "acknowledged" if acknowledged else "not acknowledged"
+    if acknowledged and not (held and read):
+        return f"acknowledged, and lost: {where}{', no reader gets it' if held else ''}", True
+    return f"{answer}; {where}", False
+
+
+def _kind(cell: tuple[str, bool]) -> tuple[str, bool]:
+    """Return a cell without its offset, which differs from message to message."""
+    return "; ".join(part.partition(" at offset ")[0] for part in cell[0].split("; ")), cell[1]

@@ -1,0 +1,219 @@
+"""The steps of a scripted run as scenes: how each replica was at the end of each step."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from results.page.logs import NO_LOG, Log, log_of_rows, log_of_spans
+from results.record.steps import NodeAtStep, QuorumAtStep, Step
+from results.tables import RunTables
+
+UP, DOWN, PAUSED = "up", "down", "paused"
+LIVE_SOURCE = "fetch"
+
+_Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The partition that a story is about."""
+
+    topic: str
+    partition: int = 0
+
+    @property
+    def folder(self) -> str:
+        """Its folder in a broker's data: `peter-test01-0`."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAt:
+    """One replica at the end of a step.
+
+    Attributes:
+        node: Whose.
+        called: How the story calls it: `A`.
+        state: `up`, `paused`, `down`.
+        deaf_to: Names of the machines that it cannot hear.
+        leader: Whether the cluster's metadata have it as the leader; of a controller, whether it
+            says so itself.
+        in_isr: None where there is no such thing.
+        role: Of a controller: `candidate, epoch 3`.
+        log: What it holds.
+        high_watermark: Its own; None: not known.
+        on_disk: Whether the high watermark is that of the checkpoint file, for want of a broker
+            that answers.
+    """
+
+    node: str
+    called: str
+    state: str
+    deaf_to: tuple[str, ...] = ()
+    leader: bool = False
+    in_isr: bool | None = None
+    role: str = ""
+    log: Log = NO_LOG
+    high_watermark: int | None = None
+    on_disk: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """All replicas at the end of a step."""
+
+    step: Step
+    replicas: tuple[ReplicaAt, ...]
+
+    def called(self, node: str) -> str:
+        """Return how the story calls a node."""
+        known = self.replica(node)
+        return known.called if known else node
+
+    def broker(self, number: int | None) -> str:
+        """Return how the story calls a broker or controller, by its number."""
+        return "nobody" if number is None or number < 0 else self.called(f"n{number}")
+
+    def replica(self, node: str) -> ReplicaAt | None:
+        """Return a node's replica."""
+        return next((each for each in self.replicas if each.node == node), None)
+
+    def differing(self, offset: int) -> bool:
+        """Tell whether two replicas hold different records at an offset."""
+        runs = [run for each in self.replicas if (run := each.log.at(offset))]
+        return len({run.identity for run in runs}) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cast:
+    """Who takes part: nodes in the order of their numbers, and what each is called."""
+
+    nodes: tuple[str, ...]
+    roles: Mapping[str, str]
+
+    def called(self, node: str) -> str:
+        return self.roles.get(node, node)
+
+
+def scenes_of(
+    tables: RunTables, steps: Sequence[Step], *, place: Place, roles: Mapping[str, str]
+) -> list[Scene]:
+    """Return a scene for each step.
+
+    Args:
+        tables: The run's.
+        steps: In their order.
+        place: The partition that the story is about.
+        roles: How the story calls its nodes.
+    """
+    here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
+    records = _by_snapshot(tables.record("replica_records", filters=here).to_pylist())
+    states = _by_snapshot(tables.record("replica_states", filters=here).to_pylist())
+    seen = {node for _, node in itertools.chain(records, states)}
+    seen |= {log.node for step in steps for log in step.logs}
+    cast = _Cast(nodes=tuple(sorted(seen, key=_number)), roles=roles)
+    scenes: list[Scene] = []
+    for step in steps:
+        before = scenes[-1] if scenes else None
+        replicas = tuple(
+            _controller(step, node, cast=cast)
+            if step.logs
+            else _replica(
+                step,
+                node,
+                cast=cast,
+                records=records.get((step.name, node), ()),
+                states=states.get((step.name, node), ()),
+                before=before.replica(node) if before else None,
+            )
+            for node in cast.nodes
+        )
+        scenes.append(Scene(step=step, replicas=replicas))
+    return scenes
+
+
+def _by_snapshot(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if str(row["snapshot"]).startswith("step-"):
+            found[str(row["snapshot"]), str(row["node"])].append(row)
+    return found
+
+
+def _replica(
+    step: Step,
+    node: str,
+    *,
+    cast: _Cast,
+    records: _Rows,
+    states: _Rows,
+    before: ReplicaAt | None,
+) -> ReplicaAt:
+    at = _node(step, node)
+    live = _last([row for row in states if row["high_watermark_source"] == LIVE_SOURCE])
+    disk = _last([row for row in states if row["high_watermark_source"] != LIVE_SOURCE])
+    state = (live if at.state == UP else None) or disk or live
+    if state is None and not records:
+        log = before.log if before else NO_LOG  # Nobody looked: who is down does not change.
+    else:
+        log = log_of_rows(
+            records, end=_of(disk, "log_end_offset"), start=_of(disk, "log_start_offset")
+        )
+    mark = _of(state, "high_watermark")
+    return ReplicaAt(
+        node=node,
+        called=cast.called(node),
+        state=at.state,
+        deaf_to=tuple(cast.called(each) for each in at.deaf_to),
+        leader=step.leader == _number(node),
+        in_isr=_number(node) in step.isr,
+        log=log,
+        high_watermark=before.high_watermark if mark is None and before and not states else mark,
+        on_disk=state is not live or state is None,
+    )
+
+
+def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:
+    at = _node(step, node)
+    spans = next((each for each in step.logs if each.node == node), None)
+    said = _said(step.quorum, node)
+    return ReplicaAt(
+        node=node,
+        called=cast.called(node),
+        state=at.state,
+        deaf_to=tuple(cast.called(each) for each in at.deaf_to),
+        leader=said is not None and said.role.lower() == "leader",
+        role=f"{said.role.lower() or 'role unknown'}, epoch {said.epoch}" if said else "",
+        log=log_of_spans(spans) if spans else NO_LOG,
+        high_watermark=spans.high_watermark if spans else None,
+        on_disk=at.state != UP,
+    )
+
+
+def _said(quorum: Iterable[QuorumAtStep], node: str) -> QuorumAtStep | None:
+    """Return what a node had of the quorum: in its file, or else what it was told."""
+    own = [each for each in quorum if each.node == node]
+    return next((each for each in own if each.source == "file"), own[0] if own else None)
+
+
+def _node(step: Step, node: str) -> NodeAtStep:
+    unknown = NodeAtStep(node=node, state=UP, incarnation=0)
+    return next((each for each in step.nodes if each.node == node), unknown)
+
+
+def _last(rows: _Rows) -> Mapping[str, Any] | None:
+    return max(rows, key=lambda row: row["observed_ns"] or 0, default=None)
+
+
+def _of(row: Mapping[str, Any] | None, column: str) -> int | None:
+    value = row[column] if row else None
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _number(node: str) -> int:
+    digits = node.removeprefix("n")
+    return int(digits) if digits.isdecimal() else -1

@@ -1,0 +1,261 @@
+"""A scripted run told in pictures: its steps, beside those of a run by another rule."""
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from results.page.axis import Axis, scene_axis, story_axis
+from results.page.changes import in_words, listed
+from results.page.checkpoints import FileRow, checkpoint_rows
+from results.page.drawing import LEFT, Drawing, drawing_of
+from results.page.endings import Ending, Fate, ending_of, fates, lost_under_all
+from results.page.scenes import Place, Scene, scenes_of
+from results.page.twins import Parting, compared_choice, in_order, parting, twin_of
+from results.record.paths import RunPaths
+from results.record.plan import PlanError, load_plan, plan_from
+from results.record.steps import Step, load_steps
+from results.record.story import Story, load_story
+from results.samples import is_sample
+from results.tables import RunTables
+
+RULES = {
+    "high-watermark": "The old rule: a follower truncates to its own high watermark",
+    "leader-epoch": "Leader epochs: a follower asks where its epoch ends",
+    "leader-epoch-v0": "Leader epochs as in KIP-101: a follower asks once",
+    "off": "Without eligible leader replicas",
+    "on": "With eligible leader replicas (KIP-966)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One run's story, read.
+
+    Attributes:
+        paths: The run.
+        story: What it set out to show.
+        scenes: A step each.
+        files: Of each step, the checkpoint files' rows.
+        truncations: Of each step, what the brokers' logs say of truncations, in words.
+        ending: What became of the messages.
+        choice: What it is compared by: `leader-epoch`; empty: nothing.
+        troubles: What could not be read.
+    """
+
+    paths: RunPaths
+    story: Story
+    scenes: tuple[Scene, ...]
+    files: tuple[tuple[FileRow, ...], ...]
+    truncations: tuple[tuple[str, ...], ...]
+    ending: Ending
+    choice: str
+    troubles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One step of one run, ready to be printed."""
+
+    step: Step
+    drawing: Drawing | None
+    changes: tuple[str, ...]
+    files: tuple[FileRow, ...]
+    truncations: tuple[str, ...]
+    called: Mapping[str, str]
+    """What the story calls each node."""
+    nodes: tuple[str, ...]
+    """Those of the drawing, and of the files."""
+    who: str
+    """`A leads in epoch 0; in sync: A and B`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One run of the page."""
+
+    title: str
+    run_id: str
+    href: str | None
+    mine: bool
+    story: Story
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryPage:
+    """The story's part of the page.
+
+    Attributes:
+        story: Of the run that the page is about.
+        columns: One run, or two that are compared; the old rule first.
+        steps: For each step a view in each column; None where a run has no such step.
+        parting: Where the two part; None: they do not, or there is one only.
+        fates: What became of each message.
+        read: What a reader got in the end, in each column; None: nobody read.
+        lost_by_all: Messages that both runs lost.
+        unclean: Whether the plan allowed unclean elections.
+        commands: What makes a run by another rule, where there is none in the store.
+        troubles: What could not be read.
+    """
+
+    story: Story
+    columns: tuple[Column, ...]
+    steps: tuple[tuple[StepView | None, ...], ...]
+    parting: Parting | None
+    fates: tuple[Fate, ...]
+    read: tuple[str | None, ...]
+    lost_by_all: tuple[str, ...]
+    unclean: bool
+    commands: tuple[str, ...]
+    troubles: tuple[str, ...]
+
+
+def told(paths: RunPaths) -> Told | None:
+    """Read a run's story; None of an ordinary run."""
+    tables = RunTables(paths)
+    steps = load_steps(paths.steps)
+    try:
+        story = load_story(paths.story)
+        troubles: tuple[str, ...] = ()
+    except (OSError, ValueError):
+        story, troubles = None, ("scenario.json is damaged",)
+    if not steps and story is None:
+        return None
+    choice = compared_choice(paths)
+    story = story or Story(name=paths.root.parent.name, title="A scripted run")
+    place = Place(topic=_topic(paths))
+    scenes = scenes_of(tables, steps, place=place, roles=story.roles)
+    nodes = [each.node for each in scenes[0].replicas] if scenes else []
+    folders = [paths.snapshots / step.name for step in steps]
+    return Told(
+        paths=paths,
+        story=story,
+        scenes=tuple(scenes),
+        files=tuple(map(tuple, checkpoint_rows(folders, nodes, place=place))),
+        truncations=_truncations(tables, scenes, place),
+        ending=ending_of(tables, scenes, place=place),
+        choice=choice[1] if choice else "",
+        troubles=(*troubles, *(f"{each} is damaged" for each in tables.unreadable)),
+    )
+
+
+def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
+    """Return the story's part of a run's page; None of an ordinary run.
+
+    Args:
+        paths: The run.
+        page: Where the page will lie: a link to the other run's page starts there.
+    """
+    mine = told(paths)
+    if mine is None:
+        return None
+    other_paths = twin_of(paths)
+    other = told(other_paths) if other_paths else None
+    runs = [mine]
+    if other is not None:
+        runs = [mine, other] if in_order(mine.paths, other.paths) else [other, mine]
+    endings = [each.ending for each in runs]
+    return StoryPage(
+        story=mine.story,
+        columns=tuple(_column(each, mine=each is mine, page=page) for each in runs),
+        steps=_steps(runs),
+        parting=parting(runs[0].scenes, runs[1].scenes) if other else None,
+        fates=tuple(fates(endings)),
+        read=tuple(None if each.read is None else listed(each.read) for each in endings),
+        lost_by_all=tuple(lost_under_all(endings)) if other else (),
+        unclean=_unclean(paths),
+        commands=() if other else tuple(mine.story.other_commands.values()),
+        troubles=mine.troubles,
+    )
+
+
+def drawings_of(run: Told) -> list[Drawing | None]:
+    """Return the drawings of a run's steps, by themselves."""
+    return [view.drawing for (view,) in _steps([run]) if view]
+
+
+def _steps(runs: Sequence[Told]) -> tuple[tuple[StepView | None, ...], ...]:
+    whole = story_axis(itertools.chain(*(each.scenes for each in runs)), left=LEFT)
+    count = max((len(each.scenes) for each in runs), default=0)
+    return tuple(
+        tuple(_view(run, at, axis=whole) if at < len(run.scenes) else None for run in runs)
+        for at in range(count)
+    )
+
+
+def _view(run: Told, at: int, *, axis: Axis | None) -> StepView:
+    scene, before = run.scenes[at], run.scenes[at - 1] if at else None
+    own = axis or scene_axis([each for each in (before, scene) if each], left=LEFT)
+    called = {each.node: scene.called(each.node) for each in scene.step.nodes}
+    called |= {each.node: each.called for each in scene.replicas}
+    return StepView(
+        step=scene.step,
+        drawing=drawing_of(scene, before=before, axis=own) if scene.replicas else None,
+        changes=tuple(in_words(before, scene)),
+        files=run.files[at],
+        truncations=run.truncations[at],
+        called=called,
+        nodes=tuple(each.node for each in scene.replicas),
+        who=_who(scene),
+    )
+
+
+def _who(scene: Scene) -> str:
+    step = scene.step
+    if step.logs or not (step.isr or step.leader is not None):
+        return ""
+    epoch = "" if step.leader_epoch is None else f" in epoch {step.leader_epoch}"
+    leader = (
+        f"{scene.broker(step.leader)} leads{epoch}" if step.leader is not None else "nobody leads"
+    )
+    return f"{leader}; in sync: {listed(map(scene.broker, step.isr)) if step.isr else 'nobody'}"
+
+
+def _column(run: Told, *, mine: bool, page: Path) -> Column:
+    href = None
+    if not mine and not is_sample(run.paths) and page.parent.is_dir():
+        href = os.path.relpath(run.paths.report.absolute(), page.parent.absolute())
+    return Column(
+        title=RULES.get(run.choice, run.choice),
+        run_id=run.paths.run_id,
+        href=href,
+        mine=mine,
+        story=run.story,
+    )
+
+
+def _truncations(
+    tables: RunTables, scenes: Sequence[Scene], place: Place
+) -> tuple[tuple[str, ...], ...]:
+    here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
+    rows = tables.record("truncations", filters=here).to_pylist()
+    found = []
+    for scene in scenes:
+        step = scene.step
+        own = [row for row in rows if step.begun_ns <= (row["observed_ns"] or -1) < step.ended_ns]
+        found.append(tuple(dict.fromkeys(_truncation(scene, row) for row in own)))
+    return tuple(found)
+
+
+def _truncation(scene: Scene, row: Mapping[str, object]) -> str:
+    reason = f": {row['reason']}" if row["reason"] else ""
+    return f"{scene.called(str(row['node']))} cut its log to offset {row['from_offset']}{reason}"
+
+
+def _topic(paths: RunPaths) -> str:
+    try:
+        scenario = load_plan(paths.plan).get("scenario")
+    except PlanError:
+        return ""
+    topic = scenario.get("topic", "peter-test01") if isinstance(scenario, dict) else ""
+    return str(topic)
+
+
+def _unclean(paths: RunPaths) -> bool:
+    try:
+        return plan_from(load_plan(paths.plan)).unclean_elections
+    except PlanError:
+        return False
