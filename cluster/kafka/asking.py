@@ -5,7 +5,7 @@ version cannot tell is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse, PartitionData
@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v10.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.fetch.v10.response import FetchResponse as ConsumerFetchResponse
 from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.fetch.v13.response import FetchResponse as QuorumFetchResponse
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
@@ -24,7 +25,6 @@ from cluster.kafka.configuration import Endpoint
 from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import ANSWER_TIMEOUT_S, Lines
 from cluster.kafka.questions import NO_EPOCH, Place
-from cluster.kafka.wire import WireError
 
 NO_ERROR = "NONE"
 FETCH_BYTES = i32(1 << 20)
@@ -103,6 +103,19 @@ class QuorumAnswer:
     observers: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumBelief:
+    """Whom a controller takes for the quorum's leader, by itself.
+
+    Attributes:
+        leader: Node id; -1: it knows none, as while it votes.
+        leader_epoch: The epoch that it is in.
+    """
+
+    leader: int
+    leader_epoch: int
+
+
 class Asker:
     """Connections of its own to each node; safe to use from several threads.
 
@@ -116,6 +129,14 @@ class Asker:
 
     def __init__(self, endpoints: Mapping[str, Endpoint], answers: Callable[[str], bool]) -> None:
         self._lines = Lines(endpoints, answers)
+        self._voters = Lines(
+            {
+                node: replace(at, broker_port=at.controller_port)
+                for node, at in endpoints.items()
+                if at.controller_port
+            },
+            answers,
+        )
 
     def ask_for_topics(self, node: str, names: Sequence[str], *, timeout_s: float) -> None:
         """Ask one broker, and no other, for topics of one partition and one replica each.
@@ -133,7 +154,7 @@ class Asker:
         answer = self._lines.ask(
             node, questions.metadata([place[0]]), MetadataResponse, timeout_s=timeout_s
         )
-        said = {each.place: each for each in rows.beliefs(answer)}.get(place)
+        said = {each.place: each for each in rows.beliefs(answer, {})}.get(place)
         if said is None:
             return None
         return Belief(
@@ -257,9 +278,30 @@ class Asker:
         said = answer.topics[0].partitions[0]
         return _quorum(said) if said.error_code is ErrorCode.none else None
 
+    def quorum_belief(
+        self, node: str, *, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> QuorumBelief | None:
+        """Ask a controller, be it combined or of its own, whom it takes for the quorum's leader.
+
+        Unlike `quorum`, it answers by itself, whoever leads.
+
+        Returns:
+            None: it does not say, or the node is no controller.
+        """
+        if node not in self._voters.nodes:
+            return None
+        answer = self._voters.ask(
+            node, questions.quorum_belief(), QuorumFetchResponse, timeout_s=timeout_s
+        )
+        said = rows.quorum_belief(answer, node)
+        if said is None:
+            return None
+        return QuorumBelief(leader=said.leader, leader_epoch=said.epoch)
+
     def close(self) -> None:
         """Close all connections. Idempotent."""
         self._lines.close()
+        self._voters.close()
 
     def _at_start(
         self, node: str, place: Place, *, timeout_s: float
@@ -314,6 +356,3 @@ def _known(number: int) -> int | None:
 
 def _or_none(epoch: int | None) -> int:
     return NO_EPOCH if epoch is None else epoch
-
-
-__all__ = ["Answer", "Asker", "Belief", "EpochEnd", "QuorumAnswer", "ReplicaAnswer", "WireError"]

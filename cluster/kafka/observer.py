@@ -7,53 +7,24 @@ of its own, with short limits: one that is paused or cut off delays no other.
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
-from kio.schema.fetch.v12.response import FetchResponse
-from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.metadata.v12.response import MetadataResponse
-from kio.static.protocol import RequestPayload
-
-from cluster.kafka import questions, rows
-from cluster.kafka.configuration import Endpoint, node_id
+from cluster.kafka import rows
+from cluster.kafka.broker_rounds import BrokerRounds
+from cluster.kafka.configuration import node_id
+from cluster.kafka.controller_rounds import ControllerRounds
+from cluster.kafka.observed import Observed
 from cluster.kafka.questions import Place
-from cluster.kafka.rows import Leadership, Moment, Row, RowMaker
-from cluster.kafka.wire import A, Connection, WireError
-from results.record.clock import (
-    RunClock,
-    WaitTimeoutError,
-    pause_until,
-    stopwatch_s,
-    wait_until,
-)
-from results.record.stream import StreamWriter
+from cluster.kafka.rows import Leadership
+from cluster.kafka.versions import ZOOKEEPER_MACHINE
+from cluster.kafka.watching import Watch, Wish
+from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
+from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.topics import CreatedTopic
 
 log = logging.getLogger(__name__)
-
-INTERVAL_S = 0.25
-QUORUM_EVERY = 4
-"""The quorum is asked in every fourth round: a broker that is cut off from it keeps us waiting."""
-ANSWER_TIMEOUT_S = 0.8
-STREAMS = ("leadership", "replica_states", "quorum_states")
-
-
-class Observed(Protocol):
-    """What an observer needs of a cluster."""
-
-    nodes: Sequence[str]
-    endpoints: Mapping[str, Endpoint]
-
-    def incarnation(self, node: str) -> int:
-        """Return how often the node's broker was started."""
-
-    def answers(self, node: str) -> bool:
-        """Tell whether the node's broker runs and is not paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +58,7 @@ class Summary:
 
 
 class Observer:
-    """One thread a broker, from `start` to `stop`.
+    """One thread a broker, a controller of its own, and ZooKeeper, from `start` to `stop`.
 
     Args:
         cluster: Whom to ask.
@@ -102,9 +73,20 @@ class Observer:
         self._cluster = cluster
         self._live = live
         self._names = {node_id(node): node for node in cluster.nodes}
-        self._watches = {
-            node: _Watch(node, cluster, topics=topics, clock=clock) for node in cluster.nodes
+        self._brokers = {
+            node: BrokerRounds(node, cluster, topics=topics, clock=clock) for node in cluster.nodes
         }
+        self._zookeeper = (
+            ZooKeeperRounds(cluster.zookeeper, topics=topics, clock=clock)
+            if cluster.zookeeper
+            else None
+        )
+        self._watches = {node: Watch(node, rounds) for node, rounds in self._brokers.items()}
+        for node in cluster.controllers:
+            self._watches[node] = Watch(node, ControllerRounds(node, cluster, clock=clock))
+        if self._zookeeper is not None:
+            self._watches[ZOOKEEPER_MACHINE] = Watch(ZOOKEEPER_MACHINE, self._zookeeper)
+        self._one_snapshot = threading.Lock()
 
     def start(self) -> None:
         """Start asking."""
@@ -129,21 +111,45 @@ class Observer:
         Returns:
             The nodes of which a whole round was written; others did not answer in time.
         """
-        for watch in self._watches.values():
-            watch.want_note()
+        return self.snapshot(rows.NOTED, timeout_s)
 
-        def pending() -> list[str]:
-            return [
-                node
-                for node, watch in self._watches.items()
-                if not watch.noted and watch.failure is None and self._cluster.answers(node)
-            ]
+    def snapshot(self, name: str, timeout_s: float) -> frozenset[str]:
+        """Have every replica's state, every belief and every leader's claim written, now.
 
-        try:
-            wait_until(lambda: not pending(), timeout_s=timeout_s, what="a last look at each node")
-        except WaitTimeoutError:
-            log.warning("the last look failed at %s", ", ".join(pending()))
-        return frozenset(node for node, watch in self._watches.items() if watch.noted)
+        Rows of `replica_states` have the name in `snapshot`; `leadership` and `quorum_states` have
+        no such column. Nothing is written under the name after the return. May be called again,
+        with any name; one at a time.
+
+        Args:
+            name: Of the snapshot.
+            timeout_s: The limit; nodes that are down or paused are not waited for.
+
+        Returns:
+            The nodes of which a whole round was written; others did not answer in time.
+        """
+        with self._one_snapshot:
+            wishes = {node: watch.want(name) for node, watch in self._watches.items()}
+            try:
+                wait_until(
+                    lambda: not self._pending(wishes),
+                    timeout_s=timeout_s,
+                    what=f"a look at each node for {name}",
+                    interval_s=0.02,
+                )
+            except WaitTimeoutError:
+                silent = ", ".join(self._pending(wishes))
+                log.warning("%s did not answer when %s was looked at", silent, name)
+            for node, wish in wishes.items():
+                self._watches[node].withdraw(wish)
+        done = (node for node, wish in wishes.items() if wish.done)
+        return frozenset(done) - {ZOOKEEPER_MACHINE}
+
+    def _pending(self, wishes: Mapping[str, Wish]) -> list[str]:
+        return [
+            node
+            for node, wish in wishes.items()
+            if not wish.done and self._watches[node].failure is None and self._cluster.answers(node)
+        ]
 
     def failures(self) -> list[str]:
         """Return why observers ended before `stop`: the disk is full, or the like; else none."""
@@ -151,12 +157,16 @@ class Observer:
 
     def latest(self) -> Summary:
         """Return what is known now."""
-        believed = [each for watch in self._watches.values() for each in watch.believed.values()]
-        claimed = [each for watch in self._watches.values() for each in watch.claimed.values()]
+        brokers = self._brokers.values()
+        believed = [each for rounds in brokers for each in rounds.believed.values()]
+        claimed = [each for rounds in brokers for each in rounds.claimed.values()]
+        if self._zookeeper is not None:
+            # Last: of the same epoch, its ISR is the newest.
+            believed += self._zookeeper.believed.values()
         answered = {
-            node: watch.answered_ns
-            for node, watch in self._watches.items()
-            if watch.answered_ns is not None
+            node: rounds.answered_ns
+            for node, rounds in self._brokers.items()
+            if rounds.answered_ns is not None
         }
         return Summary(partitions=_summaries(believed, claimed, self._names), answered_ns=answered)
 
@@ -184,170 +194,3 @@ def _newest(said: Sequence[Leadership]) -> dict[Place, Leadership]:
         if last is None or each.leader_epoch >= last.leader_epoch:
             newest[each.place] = each
     return newest
-
-
-class _Watch:
-    """The thread that asks one broker; `believed`, `claimed` and the rest are replaced whole."""
-
-    def __init__(
-        self,
-        node: str,
-        cluster: Observed,
-        *,
-        topics: Sequence[CreatedTopic],
-        clock: RunClock,
-    ) -> None:
-        self.believed: Mapping[Place, Leadership] = {}
-        self.claimed: Mapping[Place, Leadership] = {}
-        self.answered_ns: int | None = None
-        self.noted = False
-        self.failure: str | None = None
-        self._node = node
-        self._cluster = cluster
-        self._clock = clock
-        self._topics = [topic.topic for topic in topics]
-        places = [(topic.topic, part) for topic in topics for part in range(topic.partitions)]
-        self._starts = dict.fromkeys(places, 0)
-        self._maker = RowMaker(node, {topic.topic: topic.topic_id for topic in topics})
-        at = cluster.endpoints[node]
-        self._broker = Connection(at.host, at.broker_port)
-        # Of its own: a question that the quorum does not answer costs no other its connection.
-        self._quorum = Connection(at.host, at.broker_port)
-        self._stop = threading.Event()
-        self._note_wanted = threading.Event()
-        self._streams: dict[str, StreamWriter] = {}
-        self._thread = threading.Thread(target=self._run, name=f"observer-{node}", daemon=True)
-
-    def start(self, live: Path) -> None:
-        for table in STREAMS:
-            self._streams[table] = StreamWriter(live, table, f"observer-{self._node}")
-        self._thread.start()
-
-    def want_note(self) -> None:
-        self._note_wanted.set()
-
-    def ask_to_stop(self) -> None:
-        self._stop.set()
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._ask_until_stopped()
-        except OSError as full:
-            self.failure = f"the record cannot be written: {full.strerror or full}"
-            log.error("%s: %s", self._node, self.failure)  # noqa: TRY400 - one line is enough
-        finally:
-            # A bug of ours ends the thread, and must not leave a record that looks whole.
-            if self.failure is None and not self._stop.is_set():
-                self.failure = f"the observer of {self._node} ended before its time"
-
-    def _ask_until_stopped(self) -> None:
-        with ExitStack() as ending:
-            for stream in self._streams.values():
-                ending.callback(stream.close)
-            ending.callback(self._broker.close)
-            ending.callback(self._quorum.close)
-            turn = 0
-            while not self._stop.is_set():
-                next_s = stopwatch_s() + INTERVAL_S
-                self._round(with_quorum=turn % QUORUM_EVERY == 0)
-                pause_until(next_s, self._stop)
-                turn += 1
-
-    def _round(self, *, with_quorum: bool) -> None:
-        """Ask everything once; what was answered before a failure is written all the same."""
-        noting = self._note_wanted.is_set() and not self.noted
-        snapshot = rows.NOTED if noting else None
-        try:
-            self._ask_metadata(snapshot)
-            self._ask_leader(snapshot)
-            self._ask_replicas(snapshot)
-            self.noted = self.noted or noting
-            if with_quorum or noting:
-                self._ask_quorum(snapshot)
-        except WireError as silent:
-            log.debug("%s", silent)
-
-    def _ask_metadata(self, snapshot: str | None) -> None:
-        answer, at = self._ask(
-            questions.metadata(self._topics), MetadataResponse, snapshot=snapshot
-        )
-        said = list(rows.beliefs(answer))
-        self.believed = {each.place: each for each in said}
-        self.answered_ns = at.observed_ns
-        self._write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
-
-    def _ask_leader(self, snapshot: str | None) -> None:
-        question = questions.leader_ends(self._starts)
-        answer, at = self._ask(question, ListOffsetsResponse, snapshot=snapshot)
-        said = list(rows.claims(answer, self._node, self._maker.topic_ids))
-        self.claimed = {each.place: each for each in said}
-        self._write(
-            "leadership", (self._maker.leadership("list-offsets", each, at) for each in said)
-        )
-
-    def _ask_replicas(self, snapshot: str | None) -> None:
-        # The log's end first: it never lags behind the high watermark that is asked for after it by
-        # more than what was appended in between, and a reader can tell which of both is older.
-        end_answer, before = self._ask(
-            questions.replica_ends(self._starts), ListOffsetsResponse, snapshot=snapshot
-        )
-        fetched, after = self._ask(
-            questions.log_starts(self._starts), FetchResponse, snapshot=snapshot
-        )
-        if before.incarnation != after.incarnation:
-            raise WireError(f"{self._node} was restarted between two questions")
-        log_ends, ends = rows.log_ends(end_answer), rows.replica_ends(fetched)
-        self._follow_log_starts(fetched)
-        self._write(
-            "replica_states",
-            (
-                self._maker.replica(place, log_ends.get(place), ends=ends.get(place), at=after)
-                for place in sorted(log_ends.keys() | ends.keys())
-            ),
-        )
-
-    def _follow_log_starts(self, answer: FetchResponse) -> None:
-        for topic in answer.responses:
-            for each in topic.partitions:
-                if each.log_start_offset >= 0:
-                    self._starts[topic.topic, each.partition_index] = int(each.log_start_offset)
-
-    def _ask_quorum(self, snapshot: str | None) -> None:
-        answer, at = self._ask(
-            questions.quorum(), DescribeQuorumResponse, snapshot=snapshot, connection=self._quorum
-        )
-        if state := rows.quorum_state(answer, self._node):
-            self._write("quorum_states", iter([self._maker.quorum(state, at)]))
-
-    def _ask(
-        self,
-        question: RequestPayload,
-        answer: type[A],
-        *,
-        snapshot: str | None,
-        connection: Connection | None = None,
-    ) -> tuple[A, Moment]:
-        """Ask, and tell when; an answer that may be of either of two incarnations is none."""
-        incarnation = self._cluster.incarnation(self._node)
-        asked_ns = self._clock.now_ns()
-        said = (connection or self._broker).ask(question, answer, timeout_s=ANSWER_TIMEOUT_S)
-        observed_ns = self._clock.now_ns()
-        if self._cluster.incarnation(self._node) != incarnation:
-            raise WireError(f"{self._node} was restarted while it answered")
-        return said, Moment(
-            asked_ns=asked_ns,
-            observed_ns=observed_ns,
-            incarnation=incarnation,
-            snapshot=snapshot,
-        )
-
-    def _write(self, table: str, made: Iterator[Row | None]) -> None:
-        stream = self._streams[table]
-        for row in made:
-            if row is not None:
-                stream.append(row)
-        stream.flush()

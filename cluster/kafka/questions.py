@@ -5,6 +5,7 @@ Brokers that know only older ones are asked in those: see `dialects`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from kio.schema.create_topics.v7.request import (
     CreatableReplicaAssignment,
@@ -16,6 +17,9 @@ from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v1.request import PartitionData as QuorumPartition
 from kio.schema.describe_quorum.v1.request import TopicData as QuorumTopic
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v13.request import FetchPartition as QuorumFetchPartition
+from kio.schema.fetch.v13.request import FetchRequest as QuorumFetchRequest
+from kio.schema.fetch.v13.request import FetchTopic as QuorumFetchTopic
 from kio.schema.list_offsets.v7.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -34,6 +38,7 @@ Place = tuple[str, int]
 """A topic's name and a partition."""
 
 METADATA_TOPIC = TopicName("__cluster_metadata")
+METADATA_TOPIC_ID = UUID(int=1)
 LATEST = i64(-1)
 CONSUMER = BrokerId(-1)
 NO_EPOCH = -1
@@ -57,6 +62,23 @@ def quorum() -> DescribeQuorumRequest:
     partition = QuorumPartition(partition_index=i32(0))
     topic = QuorumTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return DescribeQuorumRequest(topics=(topic,))
+
+
+def quorum_belief() -> QuorumFetchRequest:
+    """Ask a controller whom it takes for the leader: a fetch of no epoch, which none serves.
+
+    Whatever it answers has the leader and the epoch that it knows (KIP-595).
+    """
+    partition = QuorumFetchPartition(
+        partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1)
+    )
+    return QuorumFetchRequest(
+        max_wait=i32Timedelta.parse(timedelta()),
+        min_bytes=i32(0),
+        max_bytes=i32(1),
+        topics=(QuorumFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
+        forgotten_topics_data=(),
+    )
 
 
 def leader_ends(places: Iterable[Place], *, committed: bool = False) -> ListOffsetsRequest:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.fetch.v13.response import FetchResponse as QuorumFetchResponse
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka.configuration import node_id
 from cluster.kafka.questions import Place
 from cluster.kafka.thinning import Thinning
+from cluster.kafka.versions import NO_TOPIC_ID
 from results.record.clock import NS_PER_S
 from results.record.tables import LIVE
 
@@ -41,7 +43,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who leads a partition, as somebody said; leader -1 is none."""
+    """Who leads a partition, as somebody said; leader -1 is none, epoch -1 is not said."""
 
     place: Place
     topic_id: str
@@ -62,22 +64,33 @@ class ReplicaEnds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What the quorum's leader knows of one voter."""
+    """What is known of a node's part in the controllers' quorum.
 
-    role: str
+    Attributes:
+        role: leader, follower (a voter), observer (no voter); None: it knows no leader.
+        epoch, leader: Node id; -1: none.
+        high_watermark, log_end_offset: As the leader tells them; None: not told.
+    """
+
+    role: str | None
     epoch: int
     leader: int
-    high_watermark: int
-    log_end_offset: int | None
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
 
 
-def beliefs(answer: MetadataResponse) -> Iterator[Leadership]:
-    """Yield what a broker's metadata say, of each partition that it knows."""
+def beliefs(answer: MetadataResponse, topic_ids: Mapping[str, str]) -> Iterator[Leadership]:
+    """Yield what a broker's metadata say, of each partition that it knows.
+
+    Args:
+        answer: Of the broker.
+        topic_ids: By topic, where the broker tells none (before Kafka 2.8).
+    """
     for topic in answer.topics:
         for state in topic.partitions:
             yield Leadership(
                 place=(str(topic.name), int(state.partition_index)),
-                topic_id=str(topic.topic_id),
+                topic_id=str(topic.topic_id or topic_ids.get(str(topic.name), NO_TOPIC_ID)),
                 leader=int(state.leader_id),
                 leader_epoch=int(state.leader_epoch),
                 isr=tuple(sorted(int(replica) for replica in state.isr_nodes)),
@@ -87,10 +100,13 @@ def beliefs(answer: MetadataResponse) -> Iterator[Leadership]:
 def claims(
     answer: ListOffsetsResponse, node: str, topic_ids: Mapping[str, str]
 ) -> Iterator[Leadership]:
-    """Yield what a broker claims by answering as leader; errors claim nothing."""
+    """Yield what a broker claims by answering as leader; errors claim nothing.
+
+    Before Kafka 2.1 the answer does not say of which epoch it is: -1.
+    """
     for topic in answer.topics:
         for each in topic.partitions:
-            if each.error_code is ErrorCode.none and each.offset >= 0 and each.leader_epoch >= 0:
+            if each.error_code is ErrorCode.none and each.offset >= 0:
                 yield Leadership(
                     place=(str(topic.name), int(each.partition_index)),
                     topic_id=topic_ids[topic.name],
@@ -133,13 +149,32 @@ def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | Non
         return None
     own = node_id(node)
     ends = {int(voter.replica_id): int(voter.log_end_offset) for voter in state.current_voters}
-    end = ends.get(own, -1)
+    observers = {int(each.replica_id): int(each.log_end_offset) for each in state.observers}
+    end = ends.get(own, observers.get(own, -1))
+    follows = "follower" if own in ends else "observer"
     return QuorumState(
-        role="leader" if state.leader_id == own else "follower",
+        role="leader" if state.leader_id == own else follows,
         epoch=int(state.leader_epoch),
         leader=int(state.leader_id),
         high_watermark=int(state.high_watermark),
         log_end_offset=end if end >= 0 else None,
+    )
+
+
+def quorum_belief(answer: QuorumFetchResponse, node: str) -> QuorumState | None:
+    """Return whom a controller takes for the leader; None if it does not say.
+
+    It says so with whatever error: the question names no epoch, and none is served.
+    """
+    told = [each for topic in answer.responses for each in topic.partitions]
+    if not told or told[0].current_leader.leader_epoch < 0:
+        return None
+    leader = int(told[0].current_leader.leader_id)
+    follows = "follower" if leader >= 0 else None
+    return QuorumState(
+        role="leader" if leader == node_id(node) else follows,
+        epoch=int(told[0].current_leader.leader_epoch),
+        leader=leader,
     )
 
 
@@ -154,7 +189,7 @@ class RowMaker:
 
     node: str
     topic_ids: Mapping[str, str]
-    _metadata: Thinning = field(default_factory=Thinning)
+    _beliefs: Thinning = field(default_factory=Thinning)
     _claims: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
     _replicas: Thinning = field(default_factory=Thinning)
     _quorum: Thinning = field(default_factory=Thinning)
@@ -163,7 +198,7 @@ class RowMaker:
         """Return a row of `leadership`, or None if it would say nothing new."""
         deciding = (said.topic_id, said.leader, said.leader_epoch, said.isr, at.incarnation)
         growing = () if said.high_watermark is None else (said.high_watermark,)
-        thinning = self._metadata if source == "metadata" else self._claims
+        thinning = self._claims if source == "list-offsets" else self._beliefs
         due = thinning.is_due(said.place, at_ns=at.observed_ns, deciding=deciding, growing=growing)
         if not due and at.snapshot is None:
             return None
@@ -178,7 +213,7 @@ class RowMaker:
             observer=self.node,
             incarnation=at.incarnation,
             leader=said.leader,
-            leader_epoch=said.leader_epoch,
+            leader_epoch=said.leader_epoch if said.leader_epoch >= 0 else None,
             isr=None if said.isr is None else list(said.isr),
             high_watermark=said.high_watermark,
         )
@@ -221,7 +256,7 @@ class RowMaker:
             "quorum",
             at_ns=at.observed_ns,
             deciding=(state.role, state.epoch, state.leader, at.incarnation),
-            growing=(state.high_watermark,),
+            growing=(-1 if state.high_watermark is None else state.high_watermark,),
         )
         if not due and at.snapshot is None:
             return None

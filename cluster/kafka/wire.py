@@ -46,7 +46,12 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the next question goes over the connection of the last one."""
+        """Whether the next question goes over the connection of the last one.
+
+        It does not if the broker has closed it: as by its restart, which has to cost no question.
+        """
+        if self._socket is not None and _has_ended(self._socket):
+            self.close()
         return self._socket is not None
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
@@ -80,7 +85,7 @@ class Connection:
 
     def _connected(self, deadline_s: float) -> socket.socket:
         remaining_s = _remaining_s(deadline_s)
-        if self._socket is None:
+        if not self.is_open or self._socket is None:
             self._socket = socket.create_connection(self._place, timeout=remaining_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(remaining_s)
@@ -91,6 +96,18 @@ class Connection:
         if not 0 <= length <= MAX_ANSWER_BYTES:
             raise ValueError(f"it announced an answer of {length} bytes")
         return _exactly(connected, length, deadline_s)
+
+
+def _has_ended(connected: socket.socket) -> bool:
+    """Tell whether there is an end to read, or something that nobody waits for any more."""
+    connected.settimeout(0)
+    try:
+        connected.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _exactly(connected: socket.socket, size: int, deadline_s: float) -> bytes:

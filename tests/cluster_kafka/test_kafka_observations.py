@@ -121,6 +121,8 @@ class _Broken:
 
     def __init__(self) -> None:
         self.nodes: Sequence[str] = ("n1",)
+        self.controllers: Sequence[str] = ()
+        self.zookeeper: str | None = None
         at = Endpoint(host="127.0.0.1", broker_port=1, controller_port=2)
         self.endpoints: Mapping[str, Endpoint] = {"n1": at}
 

@@ -1,0 +1,143 @@
+"""What an observer asks a broker: what it believes, what it leads, what its replicas hold."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
+from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.metadata.v12.response import MetadataResponse
+
+from cluster.kafka import questions, rows
+from cluster.kafka.lines import dialogue_with
+from cluster.kafka.observed import Observed
+from cluster.kafka.questioner import Questioner
+from cluster.kafka.questions import Place
+from cluster.kafka.rows import Leadership, RowMaker
+from cluster.kafka.watching import Write
+from cluster.kafka.wire import WireError
+from results.record.clock import RunClock
+from results.record.topics import CreatedTopic
+
+log = logging.getLogger(__name__)
+
+QUORUM_EVERY = 4
+"""The quorum is asked in every fourth round: a broker that is cut off from it keeps us waiting."""
+
+
+class BrokerRounds:
+    """Implements `Rounds`; `believed`, `claimed` and the rest are replaced whole.
+
+    Args:
+        node: The broker's.
+        cluster: It is of.
+        topics: What about.
+        clock: The run's.
+
+    Attributes:
+        believed: What its metadata said last.
+        claimed: What it said last as a leader; of epoch -1 before Kafka 2.1.
+        answered_ns: When it answered last.
+    """
+
+    tables: Sequence[str] = ("leadership", "replica_states", "quorum_states")
+
+    def __init__(
+        self, node: str, cluster: Observed, *, topics: Sequence[CreatedTopic], clock: RunClock
+    ) -> None:
+        self.believed: Mapping[Place, Leadership] = {}
+        self.claimed: Mapping[Place, Leadership] = {}
+        self.answered_ns: int | None = None
+        self._node = node
+        self._topics = [topic.topic for topic in topics]
+        places = [(topic.topic, part) for topic in topics for part in range(topic.partitions)]
+        self._starts = dict.fromkeys(places, 0)
+        self._maker = RowMaker(node, {topic.topic: topic.topic_id for topic in topics})
+        self._questioner = Questioner(node, cluster.incarnation, clock=clock)
+        self._broker = dialogue_with(node, cluster.endpoints[node])
+        # Of its own: a question that the quorum does not answer costs no other its connection.
+        self._quorum = dialogue_with(node, cluster.endpoints[node])
+        self._has_quorum = cluster.zookeeper is None
+        self._turn = 0
+
+    def look(self, snapshot: str | None, write: Write) -> None:
+        """Ask everything once, of the quorum at every fourth time; see `Rounds`."""
+        with_quorum = self._turn % QUORUM_EVERY == 0 or snapshot is not None
+        self._turn += 1
+        self._ask_metadata(snapshot, write)
+        self._ask_leader(snapshot, write)
+        self._ask_replicas(snapshot, write)
+        if with_quorum and self._has_quorum:
+            self._ask_quorum(snapshot, write)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._broker.close()
+        self._quorum.close()
+
+    def _ask_metadata(self, snapshot: str | None, write: Write) -> None:
+        question = questions.metadata(self._topics)
+        answer, at = self._questioner.ask(
+            self._broker, question, MetadataResponse, snapshot=snapshot
+        )
+        said = list(rows.beliefs(answer, self._maker.topic_ids))
+        self.believed = {each.place: each for each in said}
+        self.answered_ns = at.observed_ns
+        write("leadership", (self._maker.leadership("metadata", each, at) for each in said))
+
+    def _ask_leader(self, snapshot: str | None, write: Write) -> None:
+        question = questions.leader_ends(self._starts)
+        answer, at = self._questioner.ask(
+            self._broker, question, ListOffsetsResponse, snapshot=snapshot
+        )
+        said = list(rows.claims(answer, self._node, self._maker.topic_ids))
+        self.claimed = {each.place: each for each in said}
+        write(
+            "leadership",
+            # Before Kafka 2.1 a leader does not say in which epoch: that claims nothing.
+            (
+                self._maker.leadership("list-offsets", each, at)
+                for each in said
+                if each.leader_epoch >= 0
+            ),
+        )
+
+    def _ask_replicas(self, snapshot: str | None, write: Write) -> None:
+        # The log's end first: it never lags behind the high watermark that is asked for after it by
+        # more than what was appended in between, and a reader can tell which of both is older.
+        question = questions.replica_ends(self._starts)
+        end_answer, before = self._questioner.ask(
+            self._broker, question, ListOffsetsResponse, snapshot=snapshot
+        )
+        fetched, after = self._questioner.ask(
+            self._broker, questions.log_starts(self._starts), FetchResponse, snapshot=snapshot
+        )
+        if before.incarnation != after.incarnation:
+            raise WireError(f"{self._node} was restarted between two questions")
+        log_ends, ends = rows.log_ends(end_answer), rows.replica_ends(fetched)
+        self._follow_log_starts(fetched)
+        write(
+            "replica_states",
+            (
+                self._maker.replica(place, log_ends.get(place), ends=ends.get(place), at=after)
+                for place in sorted(log_ends.keys() | ends.keys())
+            ),
+        )
+
+    def _follow_log_starts(self, answer: FetchResponse) -> None:
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if each.log_start_offset >= 0:
+                    self._starts[topic.topic, each.partition_index] = int(each.log_start_offset)
+
+    def _ask_quorum(self, snapshot: str | None, write: Write) -> None:
+        """Ask for the quorum; that it does not answer is no failure of the broker."""
+        try:
+            answer, at = self._questioner.ask(
+                self._quorum, questions.quorum(), DescribeQuorumResponse, snapshot=snapshot
+            )
+        except WireError as silent:
+            log.debug("%s", silent)
+            return
+        if state := rows.quorum_state(answer, self._node):
+            write("quorum_states", [self._maker.quorum(state, at)])

@@ -1,0 +1,50 @@
+"""Asks one node for an observer: an answer that may be of either of two incarnations is none."""
+
+from collections.abc import Callable
+
+from kio.static.protocol import RequestPayload
+
+from cluster.kafka.dialects import Dialogue
+from cluster.kafka.rows import Moment
+from cluster.kafka.wire import A, WireError
+from results.record.clock import RunClock
+
+ANSWER_TIMEOUT_S = 0.8
+
+
+class Questioner:
+    """Asks a node, and tells when.
+
+    Args:
+        node: Who.
+        incarnation: Tells how often a node's server was started.
+        clock: The run's.
+    """
+
+    def __init__(self, node: str, incarnation: Callable[[str], int], *, clock: RunClock) -> None:
+        self._node = node
+        self._incarnation = incarnation
+        self._clock = clock
+
+    def ask(
+        self,
+        dialogue: Dialogue,
+        question: RequestPayload,
+        answer: type[A],
+        *,
+        snapshot: str | None,
+    ) -> tuple[A, Moment]:
+        """Ask over a dialogue.
+
+        Raises:
+            WireError: No answer came in time, or the node was restarted meanwhile.
+        """
+        incarnation = self._incarnation(self._node)
+        asked_ns = self._clock.now_ns()
+        said = dialogue.ask(question, answer, timeout_s=ANSWER_TIMEOUT_S)
+        observed_ns = self._clock.now_ns()
+        if self._incarnation(self._node) != incarnation:
+            raise WireError(f"{self._node} was restarted while it answered")
+        return said, Moment(
+            asked_ns=asked_ns, observed_ns=observed_ns, incarnation=incarnation, snapshot=snapshot
+        )
