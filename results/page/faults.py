@@ -100,8 +100,20 @@ def _effect(text: str | None, *, confirmed: bool) -> str:
             return _cut(effect)
         case "kill" | "stop" | "pause":
             return _processes(effect)
+        case "power-loss":
+            return "; ".join([_processes(effect), *_replicas(effect)])
         case _:
             return _flat(effect)
+
+
+def _replicas(effect: _Json) -> list[str]:
+    cut = [_object(each) for each in effect.get("replicas") or ()]
+    return [
+        f"the log of {each.get('topic')}-{each.get('partition')} was cut from"
+        f" {each.get('log_end_before')} to {each.get('log_end_after')}"
+        for each in cut
+        if each.get("bytes_cut")
+    ] or ["nothing was cut from its logs"]
 
 
 def _cut(effect: _Json) -> str:
@@ -139,6 +151,10 @@ def _heal(text: str | None) -> str:
             gone = ", ".join(effect.get("was_gone") or ()) or "nobody"
             took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
             return f"{took} (the cluster had missed: {gone})"
+        case "superseded":
+            return f"ended by fault {effect.get('by_fault')}"
+        case "left":
+            return f"left as it was: {', '.join(effect.get('nodes') or ())} stays down"
         case _:
             return _flat(effect)
 

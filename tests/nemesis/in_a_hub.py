@@ -28,6 +28,7 @@ class Sleepers:
 
     def __init__(self, nodes: Sequence[str], hosts: NamespaceHosts, folder: Path) -> None:
         self.nodes = nodes
+        self.controllers: Sequence[str] = ()
         self._hosts = hosts
         self._folder = folder
         self._processes: dict[str, ProcessId] = {}
@@ -59,7 +60,7 @@ class Sleepers:
         return self._processes.get(node)
 
     def view(self) -> ClusterView | None:
-        up = [n for n in self.nodes if self._awake(self._processes[n])]
+        up = [n for n in self._processes if self._awake(self._processes[n])]
         return ClusterView(asked=up[0], registered=frozenset(up), controller=up[0], partitions={})
 
     def bootstrap(self) -> str:
