@@ -7,6 +7,7 @@ from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.choose import choose_hosts
 from harness.plans import refuse_impossible
+from harness.scenarios.telling import tell
 from nemesis.schedule import deal_schedule
 from results.record.plan import Plan, dump_plan
 
@@ -22,13 +23,16 @@ def describe(plan: Plan, console: Console) -> None:
     refuse_impossible(plan, can_partition=can_partition)
     schedule = deal_schedule(plan, can_partition=can_partition)
     console.print(dump_plan(plan), markup=False, highlight=False)
+    if plan.scenario is not None:
+        tell(plan, console)
     console.print(f"hosts: {choice.kind} ({choice.why})", markup=False)
     table = Table(title=f"faults in the main phase, seed {plan.seed}", title_justify="left")
     for column in ("at", "kind", "target", "held"):
         table.add_column(column)
     for fault in schedule.faults:
         table.add_row(f"{fault.at_s:.1f} s", fault.kind, fault.target, f"{fault.hold_s:.1f} s")
-    console.print(table if schedule.faults else "no faults in the main phase")
+    if plan.scenario is None:
+        console.print(table if schedule.faults else "no faults in the main phase")
     for sentence in schedule.dropped:
         console.print(sentence, markup=False)
     console.print("what the configuration guarantees:")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.protocol import UserError
+from harness.scenarios.choices import cuts, values_behind
 from nemesis.registry import PARTITION
 from nemesis.schedule import deal_schedule, unsupported
 from results.record.plan import Plan, load_plan, plan_from
@@ -85,14 +86,29 @@ def assemble_plan(
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
     """
-    values = load_plan(plan_file) if plan_file is not None else {}
-    values |= {key: value for key, value in options.items() if value is not None}
+    values = values_behind(load_plan(plan_file)) if plan_file is not None else {}
+    return completed_plan(values, options, broker=broker, client=client)
+
+
+def completed_plan(
+    values: Mapping[str, object],
+    options: Mapping[str, object],
+    *,
+    broker: Mapping[str, str],
+    client: Mapping[str, str],
+) -> Plan:
+    """Put a plan together: defaults, then values, then options; a new seed if none is given.
+
+    Raises:
+        PlanError: One sentence with the key, the value and the remedy.
+    """
+    merged = {**values, **{key: value for key, value in options.items() if value is not None}}
     for table, settings in (("broker", broker), ("client", client)):
         if settings:
-            stored = values.get(table, {})
-            values[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
-    values.setdefault("seed", secrets.randbelow(1_000_000))
-    plan = plan_from(values)
+            stored = merged.get(table, {})
+            merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
+    merged.setdefault("seed", secrets.randbelow(1_000_000))
+    plan = plan_from(merged)
     deal_schedule(plan, can_partition=True)  # Refuses a fault that there is not.
     return plan
 
@@ -108,6 +124,11 @@ def refuse_impossible(plan: Plan, *, can_partition: bool) -> None:
     missing = unsupported(plan, can_partition=can_partition)
     if missing:
         raise UserError(missing[0])
+    if plan.scenario is not None and not can_partition and cuts(plan):
+        raise UserError(
+            f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
+            " logquake doctor says what keeps namespaces from working here"
+        )
 
 
 def as_played(plan: Plan, hosts: str, *, can_partition: bool) -> Plan:

@@ -25,6 +25,7 @@ from cluster.protocol import UserError
 from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
 from harness.plans import as_played, refuse_impossible
+from harness.scenarios.telling import compare_with_story, story_of
 from harness.stage import Ending, StageResult, noted
 from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
@@ -32,6 +33,7 @@ from results.environment import collect_environment
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
+from results.record.story import dump_story
 from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
@@ -64,6 +66,8 @@ class Session:
         with Store(self.store).create(plan.name, plan.seed) as paths:
             clock = RunClock.starting_now()
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+            if plan.scenario is not None:
+                dump_story(story_of(plan), paths.story)
             collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             result = self._play(plan, paths, clock)
@@ -76,8 +80,11 @@ class Session:
                 self._say(chosen.why)
             self._say(f"judging ({chosen.name})")
             verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+            compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
             page = write_report(paths)
             print_verdict(verdict, self.console)
+            if compared:
+                self._say(compared)
             self._say(f"the page: {page}")
         if result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {result.sentence}")

@@ -21,6 +21,7 @@ from rich.console import Console
 from cluster.protocol import ClusterError, UserError
 from harness.interrupt import Interrupts, die_with_parent
 from harness.life import Life
+from harness.scenarios.life import ScriptedLife
 from results.record.clock import RunClock, WaitTimeoutError
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
@@ -71,7 +72,8 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
     try:
         plan = plan_from(load_plan(paths.plan))
         with ExitStack() as undo:
-            Life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
+            life = ScriptedLife if plan.scenario else Life
+            life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
         return noted(paths, clock, _result_of(failed, paths))
     if interrupts.finish.is_set():

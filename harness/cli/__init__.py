@@ -33,6 +33,7 @@ assert isinstance(logquake, LazyGroup)
 logquake.modules = {
     "run": "running",
     "init": "running",
+    "scenario": "scenarios",
     "check": "judging",
     "report": "reporting",
     "runs": "looking",

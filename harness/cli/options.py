@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,3 +12,20 @@ STORE = click.option(
     show_default=True,
     help="The folder of runs.",
 )
+
+SETTING = "KEY=VALUE"
+
+
+def settings(flag: str, pairs: Sequence[str]) -> dict[str, str]:
+    """Return what an option that may be repeated was given: `KEY=VALUE` each.
+
+    Raises:
+        click.UsageError: One that has another form.
+    """
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{flag} takes {SETTING}, not {pair!r}")
+        found[key.strip()] = value.strip()
+    return found

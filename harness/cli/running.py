@@ -9,15 +9,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from harness.cli.options import STORE
+from harness.cli.options import SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
 from results.record.terms import Judge
 from results.verdict_json import verdict_to_json
-
-SETTING = "KEY=VALUE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +123,7 @@ def run(
     """
     console = Console(stderr=as_json, soft_wrap=True)
     plan = assemble_plan(
-        plan_file, options, broker=_settings("--set", broker), client=_settings("--client", client)
+        plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
     if dry_run:
         describe(plan, console)
@@ -147,13 +145,3 @@ def init(path: Path) -> int:
     path.write_text(COMMENTED_PLAN, encoding="utf-8")
     click.echo(f"wrote {path}; run it with: logquake run {path}")
     return 0
-
-
-def _settings(flag: str, pairs: tuple[str, ...]) -> dict[str, str]:
-    settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"{flag} takes {SETTING}, not {pair!r}")
-        settings[key.strip()] = value.strip()
-    return settings

@@ -22,6 +22,7 @@ class Produce:
             limit, and the story goes on.
         within_s: The limit (and the producer's delivery timeout).
         only_to: Node that is given to the client as bootstrap; None: all.
+        wait: False: do not wait; `Answered` does. Nothing else is sent or read meanwhile.
     """
 
     count: int = 1
@@ -30,6 +31,12 @@ class Produce:
     answered: bool = True
     within_s: float = 30.0
     only_to: str | None = None
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Wait for the answers to what was sent without waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +168,6 @@ class CreateTopics:
 
 
 Action = (
-    Produce | Read | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
+    Produce | Answered | Read | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
     | ElectPreferred | ElectUnclean | Reassign | AskLeader | AskEpochEnd | CreateTopics
 )  # fmt: skip

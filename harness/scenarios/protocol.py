@@ -174,9 +174,11 @@ class Choice:
 
     Attributes:
         values: What it can be; the first is the default.
+        only_with: Other choices without which there is no such one: `{"form": "clean"}`.
     """
 
     values: tuple[str, ...]
+    only_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,9 @@ class Scenario:
         systems_of: Which systems some choices work on; None: all of `systems`.
         of_quorum: Whether the story is about the controllers' quorum: what is looked at then is
             the metadata log of controllers, not the partition of brokers.
+        topic_settings: Settings of the story's topic, beside the brokers' defaults.
+        away: Brokers that do not come back, so that nobody waits for them at the end.
+        roles: How the story calls its nodes: `{"n1": "A", "n2": "B"}`.
     """
 
     name: str
@@ -212,3 +217,6 @@ class Scenario:
     first: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
     systems_of: Callable[[ScenarioPlan], tuple[str, ...]] | None = None
     of_quorum: bool = False
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
+    away: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
+    roles: Mapping[str, str] = field(default_factory=dict)

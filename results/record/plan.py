@@ -39,7 +39,7 @@ class Minimums(Part):
     """What must have happened for a run to be worth a verdict."""
 
     ok_sends: int = Field(default=100, ge=1)
-    ok_polls: int = Field(default=100, ge=1)
+    ok_polls: int = Field(default=100, ge=0)
     confirmed_faults: int | None = Field(default=None, ge=0)
     """None: half of those scheduled."""
     around_faults: int = Field(default=1, ge=0)

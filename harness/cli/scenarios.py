@@ -1,0 +1,193 @@
+"""`logquake scenario`: scripted runs, each of which tells a story and expects an end."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from checkers.errors import EngineError
+from cluster.protocol import UserError
+from harness.cli.options import SETTING, STORE, settings
+from harness.dry_run import describe
+from harness.errors import InternalError
+from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
+from harness.plans import completed_plan
+from harness.scenarios.choices import doubts, scenario_named, story_values
+from harness.scenarios.every import COLUMNS, Part, Played, as_markdown, as_table, parts
+from harness.scenarios.registry import SCENARIOS
+from harness.session import Session
+from results.atomic import StoreError, write_atomically
+from results.record.clock import stopwatch_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError
+from results.record.story import load_story
+from results.record.verdict import Verdict
+from results.verdict_json import verdict_to_json
+
+_CHOICES = (
+    ("rule", "By what a follower truncates: high-watermark or leader-epoch."),
+    ("form", "As the article tells it, or without a setting that excuses a loss: article, clean."),
+    ("way", "Of the clean form: restart or move."),
+    ("late", "Who hears the controller late: new-leader or old-leader."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """How scenarios are played: what the command's options say of all of them."""
+
+    console: Console
+    store: Path
+    engine: str | None
+    spark_master: str | None
+    options: Mapping[str, object]
+    broker: Mapping[str, str]
+
+    def plan(self, name: str, choices: Mapping[str, str], system: str | None) -> Plan:
+        """Return the plan of a scenario."""
+        values = story_values(scenario_named(name), choices, system=system)
+        return completed_plan(values, self.options, broker=self.broker, client={})
+
+    def play(self, plan: Plan) -> Verdict:
+        """Play a plan and judge it."""
+        session = Session(plan, self.store, self.console)
+        return session.run(engine=self.engine, spark_master=self.spark_master)
+
+    def played(self, part: Part) -> Played:
+        """Play one of many; whatever keeps it from a verdict is told in the table."""
+        self.console.rule(part.name, align="left")
+        begun_s = stopwatch_s()
+        verdict = ""
+        differs: tuple[str, ...] = ("it was not judged",)
+        try:
+            judged = self.play(self.plan(part.scenario.name, part.choices, part.system))
+            story = load_story(RunPaths(self.store / judged.run_id).story)
+            verdict, differs = judged.valid.value, story.differs if story else differs
+        except (EngineError, InternalError, PlanError, StoreError, UserError) as failed:
+            differs = (str(failed),)
+            self.console.print(str(failed), markup=False, highlight=False)
+        took_s = stopwatch_s() - begun_s
+        return Played(part=part, verdict=verdict, differs=differs, took_s=took_s)
+
+
+@click.group()
+def scenario() -> None:
+    """Scripted runs: the leader-epoch examples and their relatives, step by step."""
+
+
+@scenario.command(name="list")
+def list_scenarios() -> int:
+    """What stories there are, with their choices and the systems that they work on."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("scenario", "what it shows", "choices", "systems"):
+        table.add_column(column, overflow="fold")
+    for each in SCENARIOS:
+        choices = [
+            f"--{'[no-]elr' if name == 'elr' else name + ' ' + '|'.join(choice.values)}"
+            for name, choice in each.choices.items()
+        ]
+        table.add_row(each.name, each.title, "\n".join(choices), "\n".join(each.systems))
+    Console(soft_wrap=False).print(table)
+    return VALID
+
+
+def _choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, about in reversed(_CHOICES):
+        command = click.option(f"--{name}", name, default=None, help=about)(command)
+    return command
+
+
+@scenario.command()
+@click.argument("name", required=False)
+@_choice_options
+@click.option("--elr/--no-elr", "elr", default=None, help="Eligible leader replicas (KIP-966).")
+@click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
+@click.option("--only", default="*", metavar="GLOB", help="Of --all, those whose names match.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
+@click.option("--system", default=None, help="kafka:VERSION[:MODE].")
+@click.option(
+    "--hosts",
+    type=click.Choice(["auto", "namespace", "process"]),
+    default=None,
+    help="Where brokers run; auto takes the best that works here.",
+)
+@click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
+@click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
+@STORE
+@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
+def run(  # noqa: PLR0913 - the options of a command
+    *,
+    name: str | None,
+    play_all: bool,
+    only: str,
+    markdown: Path | None,
+    system: str | None,
+    hosts: str | None,
+    seed: int | None,
+    elr: bool | None,
+    broker: tuple[str, ...],
+    store: Path,
+    engine: str | None,
+    spark_master: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **choices: str | None,
+) -> int:
+    """Play one scenario and judge it; or, with --all, all of them.
+
+    The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if everything
+    ended as expected, otherwise 2.
+    """
+    console = Console(stderr=as_json, soft_wrap=True)
+    stage = _Stage(
+        console=console,
+        store=store,
+        engine=engine,
+        spark_master=spark_master,
+        options={"hosts": hosts, "seed": seed},
+        broker=settings("--set", broker),
+    )
+    given = {key: value for key, value in choices.items() if value is not None}
+    if elr is not None:
+        given["elr"] = "on" if elr else "off"
+    if play_all:
+        if name or given:
+            raise click.UsageError("--all takes neither a scenario nor choices; --only picks some")
+        return _play_all(stage, list(parts(only, system=system)), markdown, as_json=as_json)
+    if name is None:
+        raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
+    plan = stage.plan(name, given, system)
+    for doubt in doubts(plan):
+        console.print(doubt, style="yellow", markup=False)
+    if dry_run:
+        describe(plan, console)
+        return VALID
+    verdict = stage.play(plan)
+    if as_json:
+        click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
+    return BY_VALIDITY[verdict.valid]
+
+
+def _play_all(
+    stage: _Stage, wanted: Sequence[Part], markdown: Path | None, *, as_json: bool
+) -> int:
+    if not wanted:
+        raise click.UsageError("no scenario matches (see: logquake scenario list)")
+    played = []
+    for part in wanted:
+        played.append(stage.played(part))
+        if markdown is not None:  # After each: what was played is not lost with what was not.
+            write_atomically(markdown, as_markdown(played))
+    stage.console.print(as_table(played))
+    if as_json:
+        rows = [dict(zip(COLUMNS, each.cells, strict=True)) for each in played]
+        click.echo(json.dumps(rows, indent=1))
+    return UNKNOWN if any(each.differs for each in played) else VALID

@@ -1,0 +1,187 @@
+"""From a scenario's name and choices to the plan of a run."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from harness.scenarios.actions import Cut
+from harness.scenarios.protocol import Scenario
+from harness.scenarios.registry import SCENARIOS
+from results.record.plan import Plan, PlanError, ScenarioPlan, plan_from
+
+Choices = Mapping[str, str]
+"""By option: `{"rule": "leader-epoch"}`."""
+
+_SWITCH = {"on": True, "off": False}
+_MINIMUMS = {"ok_sends": 1, "ok_polls": 0}
+"""A story sends as many messages as it tells of, and need not read any before its end."""
+
+
+def scenario_named(name: str) -> Scenario:
+    """Return a scenario.
+
+    Raises:
+        PlanError: There is none of that name.
+    """
+    found = next((each for each in SCENARIOS if each.name == name), None)
+    if found is None:
+        near = difflib.get_close_matches(name, [each.name for each in SCENARIOS], n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise PlanError(f"there is no scenario {name!r} ({meant}see: logquake scenario list)")
+    return found
+
+
+def scenario_of(plan: Plan) -> Scenario:
+    """Return the scenario of a scripted run's plan.
+
+    Raises:
+        PlanError: It has none, or one that there is not.
+    """
+    if plan.scenario is None:
+        raise PlanError("the plan has no [scenario]")
+    return scenario_named(plan.scenario.name)
+
+
+def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
+    """Return all choices of a scenario, with its defaults for those that were not made.
+
+    Raises:
+        PlanError: One that the scenario does not have, or not so.
+    """
+    for option in given:
+        if option not in scenario.choices:
+            has = ", ".join(f"--{each}" for each in scenario.choices) or "none at all"
+            raise PlanError(f"{scenario.name} has no choice --{option} (it has {has})")
+    made: dict[str, str] = {}
+    for option, choice in scenario.choices.items():
+        value = given.get(option)
+        if any(made.get(other) != wanted for other, wanted in choice.only_with.items()):
+            if value is not None:
+                needed = " ".join(f"--{key} {each}" for key, each in choice.only_with.items())
+                raise PlanError(f"{scenario.name} has --{option} only with {needed}")
+            continue
+        if value is not None and value not in choice.values:
+            can = " or ".join(choice.values)
+            raise PlanError(f"--{option} of {scenario.name} cannot be {value!r}: {can}")
+        made[option] = value or choice.values[0]
+    return made
+
+
+def all_choices(scenario: Scenario) -> Iterator[dict[str, str]]:
+    """Yield every combination of choices that a scenario has, its defaults first."""
+    seen: list[dict[str, str]] = []
+    for values in product(*(choice.values for choice in scenario.choices.values())):
+        given = dict(zip(scenario.choices, values, strict=True))
+        made = {
+            option: value
+            for option, value in given.items()
+            if all(given.get(key) == each
+                   for key, each in scenario.choices[option].only_with.items())
+        }  # fmt: skip
+        if made not in seen:
+            seen.append(made)
+            yield made
+
+
+def systems_of(scenario: Scenario, choices: Choices) -> tuple[str, ...]:
+    """Return the systems that a scenario is known to work on, with some choices."""
+    if scenario.systems_of is None:
+        return scenario.systems
+    return scenario.systems_of(_scenario_plan(scenario, choices))
+
+
+def story_values(
+    scenario: Scenario, given: Choices, *, system: str | None = None
+) -> dict[str, object]:
+    """Return the values of a scripted run's plan.
+
+    Args:
+        scenario: The story.
+        given: Choices that were made; the others get their defaults.
+        system: None: the first that the scenario is known to work on.
+
+    Raises:
+        PlanError: The choices do not fit.
+    """
+    choices = resolved(scenario, given)
+    plan = _scenario_plan(scenario, choices)
+    values = scenario.plan(plan, system or systems_of(scenario, choices)[0])
+    minimums = values.get("minimums", {})
+    words = (f"{key}-{value}" if value in _SWITCH else value for key, value in choices.items())
+    return {
+        "name": "-".join((scenario.name, *words)),
+        "topics": 1,
+        "partitions": 1,
+        "workload": "script",
+        "nemesis": (),
+        "warmup_s": 0,
+        "workers": 1,
+        "concurrency": 1,
+        "seed": 0,
+        **values,
+        "minimums": {**_MINIMUMS, **(minimums if isinstance(minimums, dict) else {})},
+        "scenario": plan.model_dump(mode="json", exclude_none=True),
+    }
+
+
+def values_behind(values: Mapping[str, object]) -> dict[str, object]:
+    """Return a plan file's values, behind them those of its scenario, if it names one.
+
+    So that a stored plan is what it was, and one that only names a scenario is that scenario's.
+
+    Raises:
+        PlanError: The scenario or its choices are unknown.
+    """
+    asked = values.get("scenario")
+    if not isinstance(asked, dict) or not isinstance(asked.get("name"), str):
+        return dict(values)
+    scenario = scenario_named(asked["name"])
+    # Validated as a whole first, so that what cannot be is told as of any other key.
+    plan = plan_from({"scenario": asked}).scenario
+    system = values.get("system")
+    given = plan.choices if plan is not None else {}
+    return {
+        **story_values(scenario, given, system=system if isinstance(system, str) else None),
+        **values,
+    }
+
+
+def doubts(plan: Plan) -> list[str]:
+    """Return sentences on what a scripted run is not known to work on; none if it is.
+
+    Raises:
+        PlanError: The story cannot be told with the metadata kept as the plan says.
+    """
+    scenario = scenario_of(plan)
+    known = systems_of(scenario, plan.scenario.choices if plan.scenario else {})
+    ways = [plan_from({"system": system}) for system in known]
+    if plan.mode not in {each.mode for each in ways}:
+        modes = " or ".join(dict.fromkeys(each.mode.value for each in ways))
+        raise PlanError(
+            f"{plan.name} cannot be played on {plan.system}: its story needs the mode {modes}"
+            f" (known to work: {', '.join(known)})"
+        )
+    if (plan.kafka_version, plan.mode) not in {(each.kafka_version, each.mode) for each in ways}:
+        return [f"{plan.name} is known to work on {', '.join(known)}, not on {plan.system}"]
+    return []
+
+
+def cuts(plan: Plan) -> bool:
+    """Tell whether the story of a scripted run cuts the network."""
+    steps = scenario_of(plan).steps(plan)
+    return any(isinstance(move, Cut) for step in steps for move in step.moves)
+
+
+def choice_words(choices: Choices) -> Sequence[str]:
+    """Return choices as they are typed: `--rule leader-epoch`, `--no-elr`."""
+    return [
+        ("--elr" if value == "on" else "--no-elr") if key == "elr" else f"--{key} {value}"
+        for key, value in choices.items()
+    ]
+
+
+def _scenario_plan(scenario: Scenario, choices: Choices) -> ScenarioPlan:
+    values: dict[str, object] = {
+        key: _SWITCH[value] if key == "elr" else value for key, value in choices.items()
+    }
+    return ScenarioPlan.model_validate({"name": scenario.name, **values})

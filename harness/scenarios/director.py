@@ -1,0 +1,127 @@
+"""Plays a story: does what a step does, waits for what it waits for, looks at every replica."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cluster.protocol import ClusterError
+from harness.scenarios.actions import Action
+from harness.scenarios.deeds import Deed, ScenarioError
+from harness.scenarios.protocol import Condition, Seen, Sight, Step
+from results.record import steps as record
+from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_until
+
+LOOK_INTERVAL_S = 0.1
+
+
+@dataclass(slots=True)
+class Scene:
+    """What happened in a step so far.
+
+    Attributes:
+        step: As it is told.
+        number: From 1.
+        begun_ns: Nanoseconds since the run's start.
+        did: What was done, in words.
+        waited: What was waited for.
+        answers: To questions.
+        failed: Why the story ended here; empty as long as it goes on.
+    """
+
+    step: Step
+    number: int
+    begun_ns: int
+    did: list[str] = field(default_factory=list)
+    waited: list[record.Waited] = field(default_factory=list)
+    answers: list[record.Answer] = field(default_factory=list)
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Director:
+    """Plays steps.
+
+    Attributes:
+        sight: What conditions look at.
+        do: Carries out an action.
+        begin: Called at the start of each step.
+        look: Called at the end of each step, also of one that failed: looks at every replica, and
+            writes the step down.
+        clock: The run's.
+        say: Gets a sentence for each step, and for each wait that is not over at once.
+        stop: Ends the story early.
+    """
+
+    sight: Sight
+    do: Callable[[Action], Deed]
+    begin: Callable[[], None]
+    look: Callable[[Scene], None]
+    clock: RunClock
+    say: Callable[[str], None]
+    stop: threading.Event
+
+    def play(self, steps: Sequence[Step]) -> None:
+        """Play a story to its end.
+
+        Raises:
+            ScenarioError: A state did not come, or something could not be done; with the step.
+        """
+        for number, step in enumerate(steps, 1):
+            self.say(f"step {number} of {len(steps)}: {step.tells}")
+            self.begin()
+            scene = Scene(step, number, self.clock.now_ns())
+            self._play(scene)
+            self.look(scene)
+            if scene.failed:
+                raise ScenarioError(
+                    f'step {number} of {len(steps)}, "{step.tells}": {scene.failed}'
+                )
+
+    def _play(self, scene: Scene) -> None:
+        try:
+            for move in scene.step.moves:
+                if isinstance(move, Condition):
+                    self._wait(move, scene)
+                else:
+                    self._act(move, scene)
+        except (ClusterError, WaitTimeoutError) as failed:
+            scene.failed = str(failed)
+
+    def _act(self, action: Action, scene: Scene) -> None:
+        if self.stop.is_set():
+            raise ScenarioError("the story was ended by Ctrl-C")
+        deed = self.do(action)
+        scene.did.append(deed.did)
+        scene.answers += deed.answers
+
+    def _wait(self, condition: Condition, scene: Scene) -> None:
+        begun_s = stopwatch_s()
+        seen = condition.look(self.sight)
+        if not seen.holds:
+            self.say(f"  waiting for: {condition.what}")
+
+        def look() -> bool:
+            nonlocal seen
+            seen = condition.look(self.sight)
+            return seen.holds
+
+        late: WaitTimeoutError | None = None
+        try:
+            wait_until(
+                lambda: seen.holds or look(),
+                timeout_s=condition.within_s,
+                what=condition.what,
+                interval_s=LOOK_INTERVAL_S,
+                stop=self.stop,
+            )
+        except WaitTimeoutError as over:
+            late = over
+        scene.waited.append(_waited(condition, seen, stopwatch_s() - begun_s))
+        if late is not None:
+            raise ScenarioError(f"{late}; seen instead: {seen.saw}") from late
+
+
+def _waited(condition: Condition, seen: Seen, took_s: float) -> record.Waited:
+    return record.Waited(
+        what=condition.what, saw=seen.saw, took_s=round(took_s, 3), came=seen.holds
+    )

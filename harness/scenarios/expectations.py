@@ -1,0 +1,107 @@
+"""Whether a scripted run ended as its scenario expects. Pure but for `read_end`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from harness.scenarios.deeds import listed
+from harness.scenarios.protocol import Expected
+from results.record.paths import RunPaths
+from results.record.steps import load_steps
+from results.record.terms import Phase, Validity
+from results.record.verdict import MAX_EXAMPLES, Verdict
+from workloads.scripted import message_name
+
+LOST = "lost-write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a scripted run ended.
+
+    Attributes:
+        valid: The verdict.
+        anomalies: Names that the verdict has.
+        lost: Messages that it names as lost, in the order of their offsets.
+        lost_count: How many are lost; at most `MAX_EXAMPLES` of them are named.
+        read: What the final read returned, in order.
+        failed: Why the story was not told to its end; empty if it was.
+    """
+
+    valid: Validity
+    anomalies: frozenset[str] = frozenset()
+    lost: tuple[str, ...] = ()
+    lost_count: int = 0
+    read: tuple[str, ...] = ()
+    failed: str = ""
+
+
+def read_end(paths: RunPaths, verdict: Verdict) -> End:
+    """Return how a stored run ended."""
+    lost = verdict.anomalies.get(LOST)
+    named = (each.evidence.get("value") for each in (lost.examples if lost else ()))
+    failed = next((step for step in load_steps(paths.steps) if step.failed), None)
+    return End(
+        valid=verdict.valid,
+        anomalies=frozenset(verdict.anomalies),
+        lost=tuple(message_name(value) for value in named if isinstance(value, int)),
+        lost_count=lost.count if lost else 0,
+        read=tuple(_final_messages(paths)),
+        failed="" if failed is None else f"step {failed.number}: {failed.failed}",
+    )
+
+
+def differences(expected: Expected, end: End) -> tuple[str, ...]:
+    """Return what came otherwise than expected, a sentence each; none if all is as expected."""
+    found = []
+    if end.failed:
+        found.append(f"the story was not told to its end ({end.failed})")
+    if end.valid is not expected.valid:
+        found.append(f"{end.valid}, not {expected.valid}")
+    found += [f"no {name} was found" for name in sorted(expected.anomalies - end.anomalies)]
+    if expected.lost and not _same_losses(expected.lost, end):
+        lost = listed(end.lost) or "nothing"
+        more = f" ({end.lost_count} in all)" if end.lost_count > len(end.lost) else ""
+        found.append(f"lost is {lost}{more}, not {listed(expected.lost)}")
+    if expected.read is not None and end.read != expected.read:
+        found.append(
+            f"readers get {listed(end.read) or 'nothing'}, not {listed(expected.read) or 'nothing'}"
+        )
+    return tuple(found)
+
+
+def expectation(expected: Expected) -> str:
+    """Return the expected end in words: `invalid with lost-write, message2 is lost`."""
+    with_them = f" with {listed(sorted(expected.anomalies))}" if expected.anomalies else ""
+    parts = [f"{expected.valid}{with_them}"]
+    if expected.lost:
+        parts.append(f"{listed(expected.lost)} {'is' if len(expected.lost) == 1 else 'are'} lost")
+    if expected.read is not None:
+        parts.append(f"readers get {listed(expected.read) or 'nothing'}")
+    return ", ".join(parts)
+
+
+def outcome_line(expected: Expected, found: Sequence[str]) -> str:
+    """Return a line on whether the end is as expected."""
+    if found:
+        return f"NOT as expected: {'; '.join(found)} (expected: {expectation(expected)})"
+    return f"as expected: {expectation(expected)}"
+
+
+def _same_losses(lost: tuple[str, ...], end: End) -> bool:
+    enough = min(end.lost_count, MAX_EXAMPLES)
+    return len(lost) == end.lost_count and len(end.lost) >= enough and set(end.lost) <= set(lost)
+
+
+def _final_messages(paths: RunPaths) -> list[str]:
+    """Return the names of what the final read returned, each offset once, in order."""
+    if not paths.table("polls").exists():
+        return []
+    polls = pq.read_table(paths.table("polls"), columns=["offset", "value", "phase"])
+    found = {
+        row["offset"]: "?" if row["value"] is None else message_name(row["value"])
+        for row in polls.to_pylist()
+        if row["phase"] == Phase.FINAL.value
+    }
+    return [found[offset] for offset in sorted(found)]

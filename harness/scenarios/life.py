@@ -1,0 +1,204 @@
+"""The life of a scripted run: as an ordinary one's, with a story for its main phase.
+
+start, the first nodes first → the story's topic, its replicas where the story wants them → the
+story, step by step → heal whatever is in force → the ISR is full again → final reads → note →
+stop → collect. A story that could not be told to its end is healed, read and collected all the
+same; then its last sentence becomes the run's.
+"""
+
+from contextlib import ExitStack
+
+from rich.console import Console
+
+from cluster.kafka.asking import Asker
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.versions import machines
+from cluster.protocol import ClusterError, ClusterView
+from harness.arena import Arena
+from harness.interrupt import Interrupts
+from harness.progress import Progress, Snapshot
+from harness.scenarios.choices import scenario_of
+from harness.scenarios.deeds import ScenarioError, Stagehand
+from harness.scenarios.director import Director
+from harness.scenarios.props import Props
+from harness.scenarios.sight import ClusterSight
+from harness.scenarios.tails import Tails
+from harness.scenarios.witness import Witness
+from nemesis.scripted import ScriptedFaults
+from results.record.clock import RunClock, WaitTimeoutError
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.topics import CreatedTopic
+from workloads.scripted import Script
+
+
+class ScriptedLife:
+    """One scripted run's life, inside of its network.
+
+    Args:
+        plan: The run; it has a scenario.
+        paths: Its folder.
+        clock: Its clock.
+        console: Where the progress is shown.
+        interrupts: Ctrl-C, once and twice.
+        undo: Takes what must be undone.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        paths: RunPaths,
+        clock: RunClock,
+        *,
+        console: Console,
+        interrupts: Interrupts,
+        undo: ExitStack,
+    ) -> None:
+        self._plan, self._scenario = plan, scenario_of(plan)
+        self._away = frozenset(self._scenario.away(plan))
+        self._props: Props | None = None
+        self._progress = Progress(console, self._look)
+        self._arena = Arena(
+            plan=plan,
+            paths=paths,
+            clock=clock,
+            progress=self._progress,
+            interrupts=interrupts,
+            undo=undo,
+        )
+
+    def live(self) -> None:
+        """Live it, from start to collection.
+
+        Raises:
+            UserError: What the user can mend.
+            ScenarioError: The story could not be told to its end; the rest was done all the same.
+            ClusterError, WaitTimeoutError: The brokers did not do what was waited for.
+        """
+        arena = self._arena
+        arena.undo.enter_context(self._progress)
+        cluster = arena.start()
+        cluster.start(first=self._scenario.first(self._plan))
+        arena.reach("ready")
+        topic = self._create_topic(cluster)
+        arena.watch(cluster, [topic])
+        props = self._props = self._made_props(cluster, topic)
+        failed = self._play(props)
+        try:
+            self._end(props, topic)
+        except (ClusterError, WaitTimeoutError) as late:
+            raise (ScenarioError(f"{failed}; then {late}") if failed else late) from late
+        if failed is not None:
+            raise failed
+
+    def _create_topic(self, cluster: KafkaCluster) -> CreatedTopic:
+        (name,) = self._plan.topic_names
+        return cluster.create_topic(
+            name,
+            assignment={0: self._scenario.assignment(self._plan)},
+            configs=self._scenario.topic_settings,
+        )
+
+    def _made_props(self, cluster: KafkaCluster, topic: CreatedTopic) -> Props:
+        arena, plan = self._arena, self._plan
+        asker = Asker(cluster.endpoints, cluster.answers)
+        arena.undo.callback(asker.close)
+        script = Script(plan, topic, cluster.bootstrap(), clock=arena.clock, live=arena.paths.live)
+        arena.undo.callback(script.close)
+        faults = ScriptedFaults(
+            cluster=cluster,
+            hosts=arena.hosts,
+            clock=arena.clock,
+            paths=arena.paths,
+            seed=plan.seed,
+            machines=machines(plan),
+        )
+        arena.undo.callback(faults.close)
+        place = (topic.topic, 0)
+        nodes = (*cluster.nodes, *cluster.controllers)
+        sight = ClusterSight(
+            cluster=cluster,
+            asker=asker,
+            paths=arena.paths,
+            place=place,
+            of_quorum=self._scenario.of_quorum,
+            tails=Tails(arena.paths, nodes),
+        )
+        assert arena.observer is not None
+        return Props(
+            scenario=self._scenario,
+            cluster=cluster,
+            place=place,
+            script=script,
+            faults=faults,
+            asker=asker,
+            observer=arena.observer,
+            sight=sight,
+            clock=arena.clock,
+            paths=arena.paths,
+        )
+
+    def _play(self, props: Props) -> ScenarioError | None:
+        """Tell the story; return why it could not be told to its end, if so."""
+        arena = self._arena
+        arena.reach("warmup")
+        arena.reach("main")
+        self._progress.phase(f"the story: {self._scenario.title}")
+        witness, stagehand = Witness(props), Stagehand(props)
+        arena.undo.callback(stagehand.finish)
+        director = Director(
+            sight=props.sight,
+            do=stagehand.do,
+            begin=witness.begin,
+            look=witness.look,
+            clock=arena.clock,
+            say=self._progress.say,
+            stop=arena.interrupts.finish,
+        )
+        failed: ScenarioError | None = None
+        try:
+            director.play(self._scenario.steps(self._plan))
+        except ScenarioError as unexpected:
+            failed = unexpected
+            self._progress.say(str(unexpected))
+        stagehand.finish()
+        arena.reach("main-ended")
+        return failed
+
+    def _end(self, props: Props, topic: CreatedTopic) -> None:
+        arena, cluster = self._arena, props.cluster
+        arena.progress.phase("healing everything")
+        arena.troubles += [
+            f"the broker of {node} ended by itself"
+            for node in cluster.exited()
+            if node not in self._away
+        ]
+        report = props.faults.heal_all(away=self._away)
+        arena.reach("healed", failed="; ".join(report.failed))
+        arena.recover(lambda: self._is_whole(cluster.view()))
+        props.script.close()
+        if not arena.interrupts.abandon.is_set():
+            arena.read_all(cluster, [topic])
+            arena.note(cluster, away=self._away)
+        arena.stop(cluster)
+
+    def _is_whole(self, view: ClusterView | None) -> bool:
+        """Tell whether the story's partition has a leader, and all that are not away in its ISR."""
+        state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
+        if state is None or state.leader is None:
+            return False
+        return set(state.isr) == set(state.replicas) - self._away
+
+    def _look(self) -> Snapshot:
+        observer, props = self._arena.observer, self._props
+        if observer is None or props is None:
+            return Snapshot()
+        cluster = props.cluster
+        states = {node: props.faults.state(node) for node in (*cluster.nodes, *cluster.controllers)}
+        return Snapshot(
+            faults=tuple(f"{node} is {state}" for node, state in states.items() if state != "up"),
+            leaders=tuple(
+                f"{topic}-{partition}: {state.leader or 'nobody'} (epoch {state.leader_epoch})"
+                for (topic, partition), state in sorted(observer.latest().partitions.items())
+            ),
+        )

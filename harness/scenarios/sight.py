@@ -1,0 +1,168 @@
+"""Looks at a running cluster for a story: asks, reads files, and says None where nobody answers."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cluster.files.batches import read_segment
+from cluster.files.checkpoints import leader_epochs, offset_checkpoint, quorum_state
+from cluster.files.damage import DamagedFileError
+from cluster.files.metadata import METADATA_TOPIC
+from cluster.hosts.signals import is_running
+from cluster.kafka.asking import Asker, Belief
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.configuration import node_id
+from cluster.kafka.wire import WireError
+from harness.scenarios.protocol import FilesSight, PartitionSight, QuorumSight, ReplicaSight
+from harness.scenarios.tails import Tails
+from results.record.paths import RunPaths
+
+T = TypeVar("T")
+Place = tuple[str, int]
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+EPOCHS = "leader-epoch-checkpoint"
+QUORUM_STATE = "quorum-state"
+
+
+def node_named(number: int | None) -> str | None:
+    """Return the node of a broker or controller; None of nobody (None, or -1)."""
+    return None if number is None or number < 0 else f"n{number}"
+
+
+def partition_folder(place: Place) -> str:
+    """Return the name of a partition's folder."""
+    return f"{place[0]}-{place[1]}"
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterSight:
+    """Implements `harness.scenarios.protocol.Sight`.
+
+    Attributes:
+        cluster: The brokers.
+        asker: Asks each of them by itself.
+        paths: The run, with the nodes' files.
+        place: The story's partition.
+        of_quorum: Whether files are those of the metadata log.
+        tails: The nodes' logs.
+    """
+
+    cluster: KafkaCluster
+    asker: Asker
+    paths: RunPaths
+    place: Place
+    of_quorum: bool
+    tails: Tails
+
+    def partition(self) -> PartitionSight | None:
+        """Look at the cluster's metadata."""
+        view = self.cluster.view()
+        state = view.partitions.get(self.place) if view else None
+        if view is None or state is None:
+            return None
+        return PartitionSight(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=tuple(sorted(state.isr, key=node_id)),
+            controller=view.controller,
+            registered=view.registered,
+        )
+
+    def replica(self, node: str) -> ReplicaSight | None:
+        """Ask a broker about its own replica."""
+        with suppress(WireError):
+            told = self.asker.replica(node, self.place)
+            return ReplicaSight(log_end=told.log_end_offset, high_watermark=told.high_watermark)
+        return None
+
+    def files(self, node: str) -> FilesSight | None:
+        """Read a replica's files, which its broker may be writing meanwhile."""
+        topic, partition = place = self.log_place
+        data = self.paths.node(node) / "data"
+        folder = data / partition_folder(place)
+        if not folder.is_dir():
+            return None
+        marks = _parsed(data / HIGH_WATERMARKS, offset_checkpoint) or {}
+        points = _parsed(data / RECOVERY_POINTS, offset_checkpoint) or {}
+        epochs = _parsed(folder / EPOCHS, leader_epochs)
+        return FilesSight(
+            high_watermark=marks.get((topic, partition)),
+            recovery_point=points.get((topic, partition)),
+            epochs=None
+            if epochs is None
+            else tuple((each.epoch, each.start_offset) for each in epochs),
+            log_end=_log_end(folder),
+        )
+
+    def belief(self, node: str) -> tuple[str | None, int | None] | None:
+        """Ask a broker who leads, and in which epoch."""
+        said = self.believed(node)
+        return None if said is None else (node_named(said.leader), said.leader_epoch)
+
+    def quorum(self, node: str) -> QuorumSight | None:
+        """Ask a node about the quorum."""
+        with suppress(WireError):
+            told = self.asker.quorum(node)
+            if told is not None:
+                ends = {**told.observers, **told.voters}
+                end = ends.get(node_id(node), -1)
+                return QuorumSight(
+                    leader=node_named(told.leader),
+                    epoch=told.leader_epoch,
+                    high_watermark=told.high_watermark,
+                    log_end=end if end >= 0 else None,
+                )
+        return None
+
+    def quorum_file(self, node: str) -> QuorumSight | None:
+        """Read a node's `quorum-state`."""
+        folder = self.paths.node(node) / "data" / partition_folder((METADATA_TOPIC, 0))
+        state = _parsed(folder / QUORUM_STATE, quorum_state)
+        if state is None:
+            return None
+        return QuorumSight(
+            leader=node_named(state.leader),
+            epoch=state.epoch,
+            voted_for=node_named(state.voted_for),
+        )
+
+    def lines(self, node: str, pattern: str) -> Sequence[str]:
+        """Return the lines that a node's logs got since the step began and that match a regex."""
+        return [line.text for line in self.tails.fresh(node, pattern)]
+
+    def running(self, node: str) -> bool:
+        """Tell whether a node's process exists."""
+        process = self.cluster.process(node)
+        return process is not None and is_running(process)
+
+    def believed(self, node: str) -> Belief | None:
+        """Return what a broker's own metadata say of the story's partition."""
+        with suppress(WireError):
+            return self.asker.belief(node, self.place)
+        return None
+
+    @property
+    def log_place(self) -> Place:
+        """The partition whose log the story looks at: its own, or the quorum's."""
+        return (METADATA_TOPIC, 0) if self.of_quorum else self.place
+
+
+def _parsed(path: Path, reader: Callable[[str], T]) -> T | None:
+    """Return what a small file says; None if it is not there, or not whole at this moment."""
+    with suppress(OSError, UnicodeDecodeError, DamagedFileError):
+        return reader(path.read_text(encoding="utf-8"))
+    return None
+
+
+def _log_end(folder: Path) -> int:
+    """Return the offset behind the last whole batch of a partition's segments."""
+    end = 0
+    for path in sorted(each for each in folder.glob("*.log") if each.stem.isdecimal()):
+        end = max(end, int(path.stem))
+        with suppress(OSError, DamagedFileError):
+            batches = read_segment(path.read_bytes()).batches
+            end = max(end, batches[-1].end_offset if batches else 0)
+    return end

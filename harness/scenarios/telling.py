@@ -1,0 +1,100 @@
+"""A story in words: before it is played, for its page, and for whoever asks what there is."""
+
+from rich.console import Console
+
+from harness.scenarios.actions import Reassign
+from harness.scenarios.choices import choice_words, resolved, scenario_of, systems_of
+from harness.scenarios.expectations import differences, expectation, outcome_line, read_end
+from harness.scenarios.protocol import Condition, Scenario
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.story import Story, dump_story
+from results.record.verdict import Verdict
+
+
+def tell(plan: Plan, console: Console) -> None:
+    """Print the story of a scripted run, step by step, and the end that it expects."""
+    scenario = scenario_of(plan)
+    console.print(f"{plan.name}: {scenario.title}", markup=False, style="bold", highlight=False)
+    for number, step in enumerate(scenario.steps(plan), 1):
+        console.print(f"{number}. {step.tells}", markup=False, highlight=False)
+        for move in step.moves:
+            if isinstance(move, Condition):
+                limit = f"({move.within_s:g} s at most)"
+                console.print(f"     waits until: {move.what} {limit}", markup=False)
+            else:
+                console.print(f"     {move}", markup=False, highlight=False)
+    console.print(
+        f"expected: {expectation(scenario.expected(plan))}", markup=False, highlight=False
+    )
+
+
+def command_of(scenario: Scenario, choices: dict[str, str], system: str) -> str:
+    """Return what to type for a scenario with some choices, on a system."""
+    words = ["logquake scenario run", scenario.name, *choice_words(choices)]
+    if system != systems_of(scenario, choices)[0]:
+        words.append(f"--system {system}")
+    return " ".join(words)
+
+
+def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
+    """Return what a scripted run sets out to show.
+
+    Args:
+        plan: The run's.
+        found: What came otherwise than expected; None: it was not judged yet.
+    """
+    scenario = scenario_of(plan)
+    choices = dict(plan.scenario.choices) if plan.scenario else {}
+    expected = scenario.expected(plan)
+    return Story(
+        name=scenario.name,
+        title=scenario.title,
+        about=scenario.about.strip(),
+        moral=expected.moral,
+        expected=expectation(expected),
+        as_expected=None if found is None else not found,
+        differs=found or (),
+        choices=choices,
+        roles=dict(scenario.roles),
+        spectators=_spectators(plan, scenario),
+        command=command_of(scenario, choices, plan.system),
+        other_commands=_others(plan, scenario, choices),
+    )
+
+
+def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
+    """Compare a judged run's end with the one that its scenario expects, and note it.
+
+    Returns:
+        A line for people: `as expected: ...`.
+    """
+    expected = scenario_of(plan).expected(plan)
+    found = differences(expected, read_end(paths, verdict))
+    dump_story(story_of(plan, found=found), paths.story)
+    return outcome_line(expected, found)
+
+
+def _spectators(plan: Plan, scenario: Scenario) -> tuple[str, ...]:
+    """Return the brokers without a replica of what the story is about."""
+    brokers = [f"n{number}" for number in range(1, plan.nodes + 1)]
+    if scenario.of_quorum:
+        return tuple(brokers)
+    holders = set(scenario.assignment(plan))
+    for step in scenario.steps(plan):
+        holders |= {node for move in step.moves if isinstance(move, Reassign)
+                    for node in move.replicas}  # fmt: skip
+    return tuple(node for node in brokers if node not in holders)
+
+
+def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str, str]:
+    """Return the commands for the other values of the scenario's first choice."""
+    compared = next(iter(scenario.choices), None)
+    if compared is None:
+        return {}
+    others: dict[str, str] = {}
+    for value in scenario.choices[compared].values:
+        if value != choices.get(compared):
+            made = resolved(scenario, {**choices, compared: value})
+            others[value] = command_of(scenario, made, plan.system)
+    return others
