@@ -48,6 +48,9 @@ _PREMISE_SENTENCES = {
     Premise.WHOLE_RECORD.value: "a stream of the record is cut, so that rows may be missing",
     Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
     Premise.KNOWN_PLAN.value: "the run's plan could not be read, so nobody knows what was promised",
+    Premise.WHOLE_STORY.value: (
+        "the story was not told to its end, and its judge is for that story alone"
+    ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 
@@ -93,6 +96,7 @@ def weigh(
         for premise, fails in (
             (Premise.WELL_FORMED, malformed),
             (Premise.KNOWN_PLAN, not facts.plan_known),
+            (Premise.WHOLE_STORY, facts.plan.scenario is not None and _failed(facts)),
         )
         if fails
     )
@@ -143,7 +147,7 @@ def _tallies(
             if result.anomalies:
                 checker = _checker(result.name)
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
-                needed = {*checker.premises, Premise.KNOWN_PLAN}
+                needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 _add(tally, result, judge, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
         tally.examples.sort(key=lambda each: (each.topic, each.partition, each.offset))
@@ -277,7 +281,8 @@ def _shortfalls(facts: RunFacts) -> list[str]:
     sentences += [
         f"the run failed: {stone.detail.get('sentence', 'nobody knows why')}"
         for stone in facts.milestones
-        if stone.name == "failed" and stone.detail.get("kind") != "interrupted"
+        if stone.name == "failed"
+        and (stone.detail.get("kind") != "interrupted" or facts.plan.scenario is not None)
     ]
     for name, what in (
         ("noted", "not everything was recorded"),
@@ -288,6 +293,10 @@ def _shortfalls(facts: RunFacts) -> list[str]:
         if reached is not None and "failed" in reached.detail:
             sentences.append(f"{what}: {reached.detail['failed']}")
     return sentences
+
+
+def _failed(facts: RunFacts) -> bool:
+    return any(stone.name == "failed" for stone in facts.milestones)
 
 
 def _crashes(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:

@@ -28,6 +28,7 @@ class Premise(StrEnum):
     READABLE_LOGS = "readable-final-logs"
     RECOVERED = "recovered"
     KNOWN_PLAN = "known-plan"
+    WHOLE_STORY = "whole-story"
 
 
 class Excuse(StrEnum):
