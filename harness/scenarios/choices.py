@@ -107,7 +107,8 @@ def story_values(
     plan = _scenario_plan(scenario, choices)
     values = scenario.plan(plan, system or systems_of(scenario, choices)[0])
     minimums = values.get("minimums", {})
-    words = (f"{key}-{value}" if value in _SWITCH else value for key, value in choices.items())
+    said = telling(scenario, choices)
+    words = (f"{key}-{value}" if value in _SWITCH else value for key, value in said.items())
     return {
         "name": "-".join((scenario.name, *words)),
         "topics": 1,
@@ -170,6 +171,17 @@ def cuts(plan: Plan) -> bool:
     """Tell whether the story of a scripted run cuts the network."""
     steps = scenario_of(plan).steps(plan)
     return any(isinstance(move, Cut) for step in steps for move in step.moves)
+
+
+def telling(scenario: Scenario, choices: Choices) -> dict[str, str]:
+    """Return the choices that are worth naming: the first, and others than the defaults."""
+    return {
+        option: value
+        for number, (option, value) in enumerate(choices.items())
+        if number == 0
+        or value != scenario.choices[option].values[0]
+        or scenario.choices[option].only_with
+    }
 
 
 def choice_words(choices: Choices) -> Sequence[str]:

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 
 from rich.table import Table
 
-from harness.scenarios.choices import all_choices, choice_words, systems_of
+from harness.scenarios.choices import all_choices, choice_words, systems_of, telling
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
 
@@ -30,7 +30,7 @@ class Part:
     @property
     def name(self) -> str:
         """`leader-epoch-1 --rule leader-epoch on kafka:2.8.2`."""
-        words = " ".join((self.scenario.name, *choice_words(self.choices)))
+        words = " ".join((self.scenario.name, *choice_words(telling(self.scenario, self.choices))))
         return f"{words} on {self.system}"
 
 
@@ -55,7 +55,7 @@ class Played:
         """The row of the table."""
         return (
             self.part.scenario.name,
-            " ".join(choice_words(self.part.choices)),
+            " ".join(choice_words(telling(self.part.scenario, self.part.choices))),
             self.part.system,
             self.verdict or "none",
             "yes" if not self.differs else f"NO: {'; '.join(self.differs)}",

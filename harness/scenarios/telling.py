@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from harness.scenarios.actions import Reassign
-from harness.scenarios.choices import choice_words, resolved, scenario_of, systems_of
+from harness.scenarios.choices import choice_words, resolved, scenario_of, systems_of, telling
 from harness.scenarios.expectations import differences, expectation, outcome_line, read_end
 from harness.scenarios.protocol import Condition, Scenario
 from results.record.paths import RunPaths
@@ -31,7 +31,7 @@ def tell(plan: Plan, console: Console) -> None:
 
 def command_of(scenario: Scenario, choices: dict[str, str], system: str) -> str:
     """Return what to type for a scenario with some choices, on a system."""
-    words = ["logquake scenario run", scenario.name, *choice_words(choices)]
+    words = ["logquake scenario run", scenario.name, *choice_words(telling(scenario, choices))]
     if system != systems_of(scenario, choices)[0]:
         words.append(f"--system {system}")
     return " ".join(words)

@@ -100,7 +100,8 @@ class Witness:
         pattern = f"(?:{wanted})|{cut}" if wanted else cut
         for node in self._nodes:
             for line in list(self._props.sight.tails.fresh(node, pattern))[-MOST_LINES:]:
-                yield Line(node=node, file=line.file, text=line.text[:MOST_LETTERS])
+                text = line.text.replace(f"{self._props.paths.root.absolute()}/", "")
+                yield Line(node=node, file=line.file, text=text[:MOST_LETTERS])
 
 
 def _number(node: str | None) -> int | None:
