@@ -59,7 +59,7 @@ class Dialogue:
             WireError: No whole answer came within the limit.
         """
         deadline_s = stopwatch_s() + timeout_s
-        if not self._connection.is_open:
+        if not self._connection.is_open():
             self._versions = self._asked_versions(timeout_s)
         spoken = self._spoken(question)
         remaining_s = deadline_s - stopwatch_s()

@@ -44,9 +44,8 @@ class Connection:
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
-    @property
     def is_open(self) -> bool:
-        """Whether the next question goes over the connection of the last one.
+        """Tell whether the next question goes over the connection of the last one.
 
         It does not if the broker has closed it: as by its restart, which has to cost no question.
         """
@@ -85,7 +84,7 @@ class Connection:
 
     def _connected(self, deadline_s: float) -> socket.socket:
         remaining_s = _remaining_s(deadline_s)
-        if not self.is_open or self._socket is None:
+        if not self.is_open() or self._socket is None:
             self._socket = socket.create_connection(self._place, timeout=remaining_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.settimeout(remaining_s)
