@@ -1,0 +1,79 @@
+"""Scenarios that are told in several forms: as the article has it, and without any excuse.
+
+A form is a story of its own, with its own brokers and its own end; the scenario's choices say which
+one is told.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.scenarios.protocol import Choice, Expected, Scenario, Step
+from results.record.plan import Plan, ScenarioPlan
+from results.record.terms import Rule
+
+FormKey = tuple[str, str | None]
+"""(form, way); no way but in the clean form."""
+
+RULES = Choice(values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value))
+FORMS = Choice(values=("article", "clean"))
+WAYS = Choice(values=("restart", "move"), only_with={"form": "clean"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One of a scenario's stories.
+
+    Attributes:
+        systems: What it is known to work on, the first is the default.
+        plan: Returns the plan's values for a rule and a system.
+        assignment: Replicas of its partition, the first leader first.
+        first: Nodes to be started before all others.
+        steps: The story.
+        expected: Its end.
+        away: Brokers that do not come back.
+    """
+
+    systems: tuple[str, ...]
+    plan: Callable[[Rule, str], dict[str, object]]
+    assignment: tuple[str, ...]
+    first: tuple[str, ...]
+    steps: Callable[[Plan], tuple[Step, ...]]
+    expected: Callable[[Plan], Expected]
+    away: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
+
+
+def rule_of(plan: Plan) -> Rule:
+    """Return by which rule a run's followers truncate; a scenario of this kind always has one."""
+    return _rule(plan.scenario)
+
+
+def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, Form]) -> Scenario:
+    """Return the scenario that tells the form which its plan asks for."""
+
+    def of(plan: Plan) -> Form:
+        return forms[_key(plan.scenario)]
+
+    return Scenario(
+        name=name,
+        title=title,
+        about=about,
+        systems=tuple(dict.fromkeys(each for form in forms.values() for each in form.systems)),
+        choices={"rule": RULES, "form": FORMS, "way": WAYS},
+        plan=lambda choices, system: forms[_key(choices)].plan(_rule(choices), system),
+        assignment=lambda plan: of(plan).assignment,
+        first=lambda plan: of(plan).first,
+        steps=lambda plan: of(plan).steps(plan),
+        expected=lambda plan: of(plan).expected(plan),
+        systems_of=lambda choices: forms[_key(choices)].systems,
+        away=lambda plan: of(plan).away(plan),
+    )
+
+
+def _key(choices: ScenarioPlan | None) -> FormKey:
+    form = (choices.form if choices else None) or FORMS.values[0]
+    way = (choices.way if choices else None) or WAYS.values[0]
+    return (form, way if form == "clean" else None)
+
+
+def _rule(choices: ScenarioPlan | None) -> Rule:
+    return (choices.rule if choices else None) or Rule(RULES.values[0])

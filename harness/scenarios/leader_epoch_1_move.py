@@ -1,0 +1,177 @@
+"""The clean form of example 1, by a move of the leadership: no broker but one dies, late.
+
+No unclean election, three replicas, acks=all, min.insync.replicas=2. A hands its leadership to C.
+B, which does not hear the others at that moment, becomes C's follower and truncates to its own high
+watermark; then C dies, and B, which was in sync all the time, leads without the last message.
+"""
+
+from harness.scenarios.actions import (
+    AskEpochEnd,
+    Cut,
+    ElectPreferred,
+    Join,
+    Kill,
+    Produce,
+    Reassign,
+    Start,
+)
+from harness.scenarios.conditions import (
+    high_watermark_on_disk,
+    isr_is,
+    leads,
+    log_end_on_disk,
+    unregistered,
+)
+from harness.scenarios.forms import Form, rule_of
+from harness.scenarios.leader_epochs import TRUNCATIONS, clean_values, epochs, follows
+from harness.scenarios.protocol import Expected, Step
+from results.record.plan import Plan
+from results.record.terms import Judge, Rule, Validity
+
+A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
+DEAF = "B hears no broker"
+
+_FATE_OF_B = {
+    Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks:"
+    " A to 3, which changes nothing; B to 2, and message3 is gone from it. It would fetch it again,"
+    " if it heard C.",
+    Rule.LEADER_EPOCH: "A and B become C's followers. A hears from C that its last epoch ends at 3;"
+    " B hears nothing, and truncates nothing.",
+}
+_FATE_OF_A = {
+    Rule.HIGH_WATERMARK: "A, which had message3, wants to fetch at offset 3 from a leader whose log"
+    " ends at 2: it truncates its own log to 2.",
+    Rule.LEADER_EPOCH: "A's last epoch ends at B at offset 3, where A's log ends: nothing is"
+    " truncated. With A's fetch B hears that message3 is committed.",
+}
+
+
+def values(rule: Rule, system: str) -> dict[str, object]:
+    """Return the plan's values."""
+    plan = clean_values(rule, system)
+    # The story waits for marks to be equal once, and then for them to be apart.
+    window = {"replica.fetch.wait.max.ms": "6000"}
+    settings = plan["broker"]
+    return {
+        **plan,
+        "judge": Judge.CONTRACT,
+        "broker": {**(settings if isinstance(settings, dict) else {}), **window},
+    }
+
+
+def until_b_leads(rule: Rule) -> tuple[Step, ...]:
+    """Return the story to the point where B leads; example 2 begins likewise."""
+    kept = 2 if rule is Rule.HIGH_WATERMARK else 3
+    return (
+        Step(
+            "The assignment is reordered to C, B, A (n3, n2, n1). A still leads, all are in sync.",
+            (leads(A), Reassign((C, B, A)), leads(A), isr_is(A, B, C)),
+            why="Who stands first is the preferred leader; if it dies, the next one that is in sync"
+            " is elected.",
+        ),
+        Step(
+            "message1 and message2 are written, and all three know that both are committed.",
+            (Produce(count=2), *(high_watermark_on_disk(node, 2) for node in (A, B, C))),
+        ),
+        Step(
+            "message3 is written with acks=all. As soon as it is acknowledged, B hears no broker"
+            " any more.",
+            (
+                Produce(),
+                Cut(DEAF, ((A, B), (C, B))),
+                *(log_end_on_disk(node, 3) for node in (A, B, C)),
+                high_watermark_on_disk(A, 3),
+                high_watermark_on_disk(B, 2),
+                *epochs(rule, A, B, C, are=((1, 0),)),
+            ),
+            why="B has message3, and does not know that it is committed: its own high watermark is"
+            " 2. It still hears the controller, and everybody hears B.",
+        ),
+        Step(
+            "The preferred leader, C, is elected.",
+            (
+                ElectPreferred(),
+                leads(C),
+                AskEpochEnd(node=C, epoch=1),
+                follows(A, C),
+                follows(B, C),
+                log_end_on_disk(B, kept),
+                *(log_end_on_disk(node, 3) for node in (A, C)),
+                isr_is(A, B, C),
+            ),
+            why=_FATE_OF_B[rule],
+            lines=TRUNCATIONS,
+        ),
+        Step(
+            "C dies. B, the next in the assignment, in sync as far as anybody knows, is elected.",
+            (
+                Kill(C),
+                unregistered(C),
+                leads(B),
+                isr_is(A, B),
+                follows(A, B),
+                log_end_on_disk(B, kept),
+                log_end_on_disk(A, 3),
+            ),
+            why="This election is clean: B never left the ISR.",
+        ),
+    )
+
+
+def _steps(plan: Plan) -> tuple[Step, ...]:
+    rule = rule_of(plan)
+    kept = 2 if rule is Rule.HIGH_WATERMARK else 3
+    return (
+        *until_b_leads(rule),
+        Step(
+            "B hears again, and A fetches from it.",
+            (
+                Join(DEAF),
+                *(log_end_on_disk(node, kept) for node in (A, B)),
+                high_watermark_on_disk(B, kept),
+            ),
+            why=_FATE_OF_A[rule],
+            lines=TRUNCATIONS,
+        ),
+        Step(
+            "C returns and follows B.",
+            (Start(C), isr_is(A, B, C), leads(B), log_end_on_disk(C, kept)),
+            lines=TRUNCATIONS,
+        ),
+        Step(
+            f"message4 is written to B, at offset {kept}.",
+            (
+                Produce(),
+                *(log_end_on_disk(node, kept + 1) for node in (A, B, C)),
+                high_watermark_on_disk(B, kept + 1),
+                *epochs(rule, A, B, C, are=((1, 0), (3, 3))),
+            ),
+        ),
+    )
+
+
+def _expected(plan: Plan) -> Expected:
+    if rule_of(plan) is Rule.HIGH_WATERMARK:
+        return Expected(
+            valid=Validity.INVALID,
+            anomalies=frozenset({"lost-write"}),
+            lost=("message3",),
+            read=("message1", "message2", "message4"),
+            moral="message3 was acknowledged by three replicas in sync. No election was unclean, no"
+            " setting allowed a loss: B truncated it, and then A and C did, because B led.",
+        )
+    return Expected(
+        valid=Validity.VALID,
+        read=("message1", "message2", "message3", "message4"),
+        moral="The same moves, and nothing is lost: B waited to be told where its epoch ends.",
+    )
+
+
+FORM = Form(
+    systems=("kafka:2.8.2", "kafka:3.9.1"),
+    plan=values,
+    assignment=(A, B, C),
+    first=(CONTROLLER,),
+    steps=_steps,
+    expected=_expected,
+)

@@ -1,0 +1,93 @@
+"""The clean form of example 2, by a move of the leadership: one message differs, and stays.
+
+It begins as the clean form of example 1: B leads, elected cleanly, without message3. A has it, and
+knows that it is committed. Before A reaches B, message4 is written to B, in message3's place. A
+keeps message3, and its next fetch, behind it, even counts as having message4.
+"""
+
+from harness.scenarios.actions import Answered, Join, Produce, Start
+from harness.scenarios.conditions import (
+    high_watermark_on_disk,
+    isr_is,
+    leads,
+    log_end_on_disk,
+)
+from harness.scenarios.forms import Form, rule_of
+from harness.scenarios.leader_epoch_1_move import CONTROLLER, DEAF, A, B, C, until_b_leads, values
+from harness.scenarios.leader_epochs import TRUNCATIONS, epochs
+from harness.scenarios.protocol import Expected, Step
+from results.record.plan import Plan
+from results.record.terms import Rule, Validity
+
+_RETURN_OF_A = {
+    Rule.HIGH_WATERMARK: "A's high watermark is 3, and its log ends there: it truncates nothing,"
+    " and fetches at offset 3. That tells B that A has everything below 3, and so message4 is"
+    " committed and acknowledged, though A has message3 at that offset.",
+    Rule.LEADER_EPOCH: "A's last epoch ends at B at offset 3, where A's log ends. It fetches"
+    " message4; its next fetch tells B so, and message4 is committed.",
+}
+
+
+def _steps(plan: Plan) -> tuple[Step, ...]:
+    rule = rule_of(plan)
+    kept = 2 if rule is Rule.HIGH_WATERMARK else 3
+    return (
+        *until_b_leads(rule),
+        Step(
+            f"message4 is sent to B with acks=all. B appends it at offset {kept}, and waits for A.",
+            (Produce(wait=False), log_end_on_disk(B, kept + 1), log_end_on_disk(A, 3)),
+            why="B does not hear A's fetches yet.",
+        ),
+        Step(
+            "B hears again, and A fetches from it. message4 is acknowledged.",
+            (
+                Join(DEAF),
+                Answered(),
+                *(log_end_on_disk(node, kept + 1) for node in (A, B)),
+                high_watermark_on_disk(B, kept + 1),
+            ),
+            why=_RETURN_OF_A[rule],
+            lines=TRUNCATIONS,
+        ),
+        Step(
+            "C returns and follows B.",
+            (Start(C), isr_is(A, B, C), leads(B), log_end_on_disk(C, kept + 1)),
+            lines=TRUNCATIONS,
+        ),
+        Step(
+            "message5 is written to B, and fetched by A and C.",
+            (
+                Produce(),
+                *(log_end_on_disk(node, kept + 2) for node in (A, B, C)),
+                high_watermark_on_disk(B, kept + 2),
+                *epochs(rule, A, B, C, are=((1, 0), (3, 3))),
+            ),
+        ),
+    )
+
+
+def _expected(plan: Plan) -> Expected:
+    if rule_of(plan) is Rule.HIGH_WATERMARK:
+        return Expected(
+            valid=Validity.INVALID,
+            anomalies=frozenset({"log-divergence", "lost-write"}),
+            lost=("message3",),
+            read=("message1", "message2", "message4", "message5"),
+            moral="At offset 2 A has message3 and B has message4, both acknowledged with acks=all,"
+            " both in sync. No election was unclean, no setting excuses it.",
+        )
+    return Expected(
+        valid=Validity.VALID,
+        read=("message1", "message2", "message3", "message4", "message5"),
+        moral="The same moves, and all three hold the same five messages.",
+    )
+
+
+FORM = Form(
+    systems=("kafka:2.8.2", "kafka:3.9.1"),
+    plan=values,
+    assignment=(A, B, C),
+    first=(CONTROLLER,),
+    steps=_steps,
+    expected=_expected,
+)

@@ -1,0 +1,62 @@
+"""What the stories about leader epochs share: their brokers, and what their steps wait for."""
+
+from harness.scenarios.conditions import epochs_on_disk, logged
+from harness.scenarios.protocol import Condition
+from harness.scenarios.settings import OLD_FORMAT, SLOW_FETCH
+from results.record.terms import Rule
+
+SESSION_MS = 6_000
+"""Kafka's default up to 2.4. Stories wait for the end of sessions; a busy machine must not end them
+by itself."""
+HUNG_SESSION_MS = 20_000
+"""Of a broker that is paused, and must be thought to be alive meanwhile."""
+TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|Out of range"
+"""Lines in which brokers say what they truncate, and why; or why not."""
+
+
+def article_values(rule: Rule, system: str) -> dict[str, object]:
+    """Return the plan of an article's story: two replicas, and any of them may lead."""
+    return {
+        "system": system,
+        "nodes": 3,
+        "replication": 2,
+        "min_insync": 1,
+        "broker": {**settings(rule), "unclean.leader.election.enable": "true"},
+    }
+
+
+def clean_values(rule: Rule, system: str) -> dict[str, object]:
+    """Return the plan of a story in which no setting excuses a loss."""
+    return {
+        "system": system,
+        "nodes": 4,
+        "replication": 3,
+        "min_insync": 2,
+        "acks": "all",
+        "broker": {**settings(rule), "unclean.leader.election.enable": "false"},
+    }
+
+
+def settings(rule: Rule) -> dict[str, str]:
+    """Return the brokers' settings for a rule."""
+    return {
+        **SLOW_FETCH,
+        **(OLD_FORMAT if rule is Rule.HIGH_WATERMARK else {}),
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+    }
+
+
+def epochs(rule: Rule, *nodes: str, are: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
+    """Wait for the epochs (number, start offset) of nodes; by the old rule nobody has any."""
+    lines = are if rule is Rule.LEADER_EPOCH else ()
+    return tuple(epochs_on_disk(node, *lines) for node in nodes)
+
+
+def follows(node: str, leader: str) -> Condition:
+    """Wait until a broker has begun to fetch from a leader, or to try to."""
+    broker = leader.removeprefix("n")
+    return logged(
+        node,
+        rf"ReplicaFetcher.*(leaderId={broker}\b|Thread-0-{broker}\b)",
+        what=f"{node} tries to fetch from {leader}",
+    )
