@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cluster.kafka.configuration import node_id
 from harness.scenarios.director import Scene
 from harness.scenarios.props import Props
+from harness.scenarios.quorum_look import QuorumLook
 from harness.scenarios.sight import partition_folder
 from harness.scenarios.snapshot import copy_replicas
 from results.record.steps import Belief, Line, NodeAtStep, Step, append_step, step_name
@@ -26,6 +27,9 @@ class Witness:
         self._props = props
         cluster = props.cluster
         self._nodes = (*cluster.nodes, *cluster.controllers)
+        voters = cluster.controllers or cluster.nodes
+        of_quorum = props.scenario.of_quorum
+        self._quorum = QuorumLook(props.sight, props.paths, voters) if of_quorum else None
 
     def begin(self) -> None:
         """Take this moment for a step's beginning."""
@@ -35,6 +39,8 @@ class Witness:
         """Ask the brokers that answer, copy all nodes' files, and add the step to the record."""
         props, name = self._props, step_name(scene.number)
         props.observer.snapshot(name, ANSWER_LIMIT_S)
+        if self._quorum:
+            self._quorum.ask()
         places = list(dict.fromkeys([props.place, props.sight.log_place]))
         copy_replicas(props.paths, name, nodes=self._nodes, places=places)
         append_step(props.paths.steps, self._step(scene, name))
@@ -57,6 +63,8 @@ class Witness:
             beliefs=tuple(self._beliefs()),
             answers=tuple(scene.answers),
             lines=tuple(self._lines(scene.step.lines)),
+            logs=tuple(self._quorum.logs(name)) if self._quorum else (),
+            quorum=tuple(self._quorum.states(self._nodes)) if self._quorum else (),
             failed=scene.failed,
         )
 

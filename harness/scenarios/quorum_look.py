@@ -1,0 +1,131 @@
+"""Looks at the controllers' quorum at a step: what its members' metadata logs hold, who leads."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+from cluster.files.metadata import METADATA_TOPIC
+from cluster.files.metadata_names import NamedRecord, metadata_record_names
+from cluster.kafka.configuration import node_id
+from harness.scenarios.protocol import QuorumSight
+from harness.scenarios.sight import ClusterSight, partition_folder
+from results.record.paths import RunPaths
+from results.record.steps import LogAtStep, QuorumAtStep, Span
+
+_IDLE = "NoOpRecord"
+"""The leader writes one whenever nothing else was written for half a second (KIP-835)."""
+_WORD = re.compile(r"[A-Z][a-z]*")
+
+
+class QuorumLook:
+    """Looks at the quorum at each step of one story.
+
+    Args:
+        sight: What asks and reads.
+        paths: The run.
+        controllers: The quorum's voters.
+    """
+
+    def __init__(self, sight: ClusterSight, paths: RunPaths, controllers: Sequence[str]) -> None:
+        self._sight, self._paths, self._controllers = sight, paths, controllers
+        self._told_from: int | None = None
+        self._marks: dict[str, int] = {}
+
+    def ask(self) -> None:
+        """Ask for high watermarks; before the copies are made, which then go at least so far.
+
+        Those who believe to lead tell their own; nobody else does.
+        """
+        told = {node: self._sight.quorum(node) for node in self._controllers}
+        self._marks = {
+            node: state.high_watermark
+            for node, state in told.items()
+            if state is not None and state.leader == node and state.high_watermark is not None
+        }
+
+    def logs(self, snapshot: str) -> Iterator[LogAtStep]:
+        """Yield each controller's log, from its copy of a snapshot.
+
+        What all of them had at the end of the first step is one span an epoch; what came later
+        is told record by record.
+        """
+        held = {node: self._records(snapshot, node) for node in self._controllers}
+        ends = {node: rows[-1].offset + 1 if rows else 0 for node, rows in held.items()}
+        if self._told_from is None:
+            self._told_from = min(ends.values(), default=0)
+        for node, rows in held.items():
+            yield LogAtStep(
+                node=node,
+                spans=tuple(_spans(rows, self._told_from)),
+                end=ends[node],
+                high_watermark=self._marks.get(node),
+                start=rows[0].offset if rows else 0,
+            )
+
+    def states(self, nodes: Sequence[str]) -> Iterator[QuorumAtStep]:
+        """Yield what controllers have in `quorum-state`, and what nodes say when they are asked."""
+        for node in self._controllers:
+            if state := self._sight.quorum_file(node):
+                yield QuorumAtStep(
+                    node=node,
+                    source="file",
+                    role=_role(node, state),
+                    epoch=state.epoch,
+                    leader=_number(state.leader),
+                    voted_for=_number(state.voted_for),
+                )
+        for node in nodes:
+            if state := self._sight.quorum(node):
+                yield QuorumAtStep(
+                    node=node,
+                    source="asked",
+                    role="leader" if state.leader == node else "",
+                    epoch=state.epoch,
+                    leader=_number(state.leader),
+                )
+
+    def _records(self, snapshot: str, node: str) -> list[NamedRecord]:
+        data = self._paths.snapshots / snapshot / node / "data"
+        folder = data / partition_folder((METADATA_TOPIC, 0))
+        segments = sorted(path for path in folder.glob("*.log") if path.stem.isdecimal())
+        return [record for path in segments for record in metadata_record_names(_bytes(path))]
+
+
+def _spans(rows: Sequence[NamedRecord], told_from: int) -> Iterator[Span]:
+    def alike(row: NamedRecord) -> tuple[int, bool, int]:
+        told = row.offset >= told_from
+        return row.epoch, told, row.offset if told and row.name != _IDLE else -1
+
+    for (epoch, told, _), group in groupby(rows, alike):
+        members = list(group)
+        name = _short(members[0].name) if told else ""
+        yield Span(first=members[0].offset, last=members[-1].offset, epoch=epoch, name=name)
+
+
+def _short(name: str) -> str:
+    """Return a record's name as people say it: `topic other-1`, `leader change`."""
+    kind, _, subject = name.partition(" ")
+    if kind == _IDLE:
+        return ""
+    words = " ".join(_WORD.findall(kind.removesuffix("Record"))) or kind
+    return f"{words.lower()} {subject}".rstrip()
+
+
+def _role(node: str, state: QuorumSight) -> str:
+    if state.leader is not None:
+        return "leader" if state.leader == node else "follower"
+    if state.voted_for is not None:
+        return "candidate" if state.voted_for == node else "voted"
+    return "unattached"
+
+
+def _number(node: str | None) -> int | None:
+    return None if node is None else node_id(node)
+
+
+def _bytes(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return path.read_bytes()
+    return b""
