@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from results.atomic import StoreError, write_atomically
+from results.engine import size_words, template_engine
 from results.environment import read_environment
 from results.page.faults import fault_lines
 from results.page.figures import figures
-from results.page.headline import Headline, as_sentence, headline, ranked_anomalies
+from results.page.headline import Headline, headline, ranked_anomalies
 from results.page.inert import inert
-from results.page.naming import said, with_names
+from results.page.naming import with_names
 from results.page.replicas import ReplicaWindow, replica_window
 from results.page.story import story_page
 from results.page.timeline import timeline
@@ -30,7 +30,6 @@ from results.page.words import GLOSSARY, words_of
 from results.plots.canvas import standalone
 from results.plots.latency import latency_plot
 from results.plots.rates import rates_plot
-from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import F
@@ -40,9 +39,7 @@ from results.store import is_alive
 from results.tables import RunTables
 from results.verdict_json import read_verdict
 
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_FILES = 200
-_MAX_LISTED = 24
 _UNLISTED = {"lock", "live"}
 
 
@@ -140,7 +137,7 @@ def render_report(
             )
         ),
     }
-    return _engine().get_template("report.html").render(context)
+    return template_engine().get_template("report.html").render(context)
 
 
 def run_name(paths: RunPaths) -> str:
@@ -154,55 +151,6 @@ def _plan_name(paths: RunPaths) -> str:
     if is_sample(paths):
         return "plan.toml  # with the plan above, saved as plan.toml"
     return shlex.quote(inert(f"{paths.root.parent.parent.name}/{paths.run_id}/plan.toml"))
-
-
-def _engine() -> jinja2.Environment:
-    engine = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalized,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    engine.filters["listed"] = _listed
-    engine.filters["size"] = _size
-    engine.filters["sentence"] = as_sentence
-    engine.filters["said"] = said
-    return engine
-
-
-def _finalized(value: object) -> object:
-    return inert(value, keep="\n") if isinstance(value, str) and not _is_markup(value) else value
-
-
-def _is_markup(value: object) -> bool:
-    return isinstance(value, Markup)
-
-
-def _listed(value: object, key: str) -> str:
-    """Return a piece of evidence as text; times also in seconds, a long list with its end cut."""
-    if not isinstance(value, list | tuple):
-        seconds = isinstance(value, int) and key.endswith("_ns")
-        return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)
-    if not value:
-        return "none"
-    shown = "; ".join(str(each) for each in value[:_MAX_LISTED])
-    rest = len(value) - _MAX_LISTED
-    return f"{shown}; and {rest} more" if rest > 0 else shown
-
-
-def _seconds(time_ns: object) -> str:
-    return f"{time_ns / NS_PER_S:.3f} s" if isinstance(time_ns, int) else "?"
-
-
-def _size(size_bytes: int) -> str:
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:  # noqa: PLR2004 - SI prefixes
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
 
 
 def _plots(tables: RunTables) -> dict[str, str]:
@@ -265,7 +213,7 @@ def _environment(paths: RunPaths) -> list[tuple[str, str]]:
     rows = []
     for key, value in values.items():
         if key == "memory_bytes" and isinstance(value, int):
-            rows.append(("memory", _size(value)))
+            rows.append(("memory", size_words(value)))
         elif isinstance(value, dict):
             rows.append((key, "; ".join(f"{name} {each}" for name, each in value.items())))
         elif value is not None and key != "schema_version":

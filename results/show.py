@@ -13,12 +13,14 @@ from rich.text import Text
 from results.atomic import StoreError
 from results.page.faults import fault_lines
 from results.page.figures import figures
-from results.page.headline import as_sentence, counting, headline, ranked_anomalies
+from results.page.headline import counting, headline, ranked_anomalies
 from results.page.inert import inert
+from results.page.naming import said, with_names
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.samples import SAMPLE_PREFIX, is_sample, sample_names
+from results.show_story import print_story
 from results.store import Store, is_alive
 from results.tables import RunTables
 from results.verdict_json import read_verdict
@@ -36,10 +38,12 @@ def show_run(paths: RunPaths, console: Console) -> None:
     verdict = read_verdict(paths.verdict)
     tables = RunTables(paths)
     _say(console, f"run {paths.run_id}", style="bold")
-    print_verdict(verdict, console, alive=is_alive(paths))
+    print_story(paths, console)
+    scripted = paths.steps.exists()
+    print_verdict(verdict, console, alive=is_alive(paths), scripted=scripted)
     witness = headline(verdict).witness
     window = replica_window(tables, witness) if witness else None
-    if window:
+    if window and not scripted:
         _print_window(window, console)
     _print_faults(tables, console)
     _print_figures(tables, console)
@@ -50,18 +54,22 @@ def show_run(paths: RunPaths, console: Console) -> None:
     _say(console, f"page: {page}" if page else f"page: none yet; logquake report {name}")
 
 
-def print_verdict(verdict: Verdict | None, console: Console, *, alive: bool = False) -> None:
+def print_verdict(
+    verdict: Verdict | None, console: Console, *, alive: bool = False, scripted: bool = False
+) -> None:
     """Print a verdict: the sentence, its witness, and a table of anomalies.
 
     Args:
         verdict: None: the run was not judged.
         console: Where to.
         alive: The run is still under way.
+        scripted: It is a scenario's, and its messages have names.
     """
     head = headline(verdict, alive=alive)
+    named = with_names if scripted else str
     _say(console, head.sentence, style=_STYLES.get(head.tone, "bold"))
     if head.witness:
-        _say(console, as_sentence(head.witness.sentence))
+        _say(console, said(named(head.witness.sentence)))
     for sentence in head.more:
         _say(console, sentence)
     if verdict is None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import STORE
+from results.drawings import write_drawings
 from results.report import write_report
 from results.store import Store
 
@@ -13,7 +14,17 @@ from results.store import Store
 @click.argument("name", metavar="[RUN]", default="latest")
 @STORE
 @click.option("--output", type=click.Path(path_type=Path), default=None, help="Another file.")
-def report(*, name: str, store: Path, output: Path | None) -> int:
+@click.option(
+    "--drawings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    metavar="DIR",
+    help="Write the drawings of a scenario's steps there as SVG files, and no page.",
+)
+def report(*, name: str, store: Path, output: Path | None, drawings: Path | None) -> int:
     """Write the HTML page of a run again."""
-    click.echo(write_report(Store(store).find(name), output=output))
+    run = Store(store).find(name)
+    written = write_drawings(run, drawings) if drawings else [write_report(run, output=output)]
+    for path in written:
+        click.echo(path)
     return 0

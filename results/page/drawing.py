@@ -12,7 +12,7 @@ from results.page.logs import NO_LOG, Log, Run
 from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
 
 LEFT = 116.0
-_RIGHT = 14.0
+_RIGHT = 34.0
 _HEAD = 22.0
 _MARK, _BOX, _STRIP, _END = 20.0, 38.0, 17.0, 19.0
 _GAP = 12.0
@@ -20,7 +20,7 @@ _LINE = 14.0
 _TITLE = 18.0
 _INSET = 2.0
 _EPOCH_COLOURS = 6
-_CHARACTER = 5.7
+_CHARACTER = 6.2
 """Width of a character of a mark's label."""
 _NARROW = 2 * LEFT
 

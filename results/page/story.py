@@ -172,9 +172,19 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
     )
 
 
-def drawings_of(run: Told) -> list[Drawing | None]:
-    """Return the drawings of a run's steps, by themselves."""
-    return [view.drawing for (view,) in _steps([run]) if view]
+def drawings_of(paths: RunPaths) -> dict[str, Drawing]:
+    """Return the drawings of a run's steps by their names: `leader-epoch-1-high-watermark-step-01`.
+
+    Where there is another run by another rule, both have the same columns.
+    """
+    mine = told(paths)
+    if mine is None:
+        return {}
+    other_paths = twin_of(paths)
+    other = told(other_paths) if other_paths else None
+    stem = "-".join(filter(None, (mine.story.name, mine.choice)))
+    views = [row[0] for row in _steps([mine, other] if other else [mine])]
+    return {f"{stem}-{view.step.name}": view.drawing for view in views if view and view.drawing}
 
 
 def _steps(runs: Sequence[Told]) -> tuple[tuple[StepView | None, ...], ...]:

@@ -1,0 +1,65 @@
+"""The template engine: how values of others are printed on pages and in drawings."""
+
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from results.page.headline import as_sentence
+from results.page.inert import inert
+from results.page.naming import said
+from results.record.clock import NS_PER_S
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+_MAX_LISTED = 24
+
+
+def template_engine() -> jinja2.Environment:
+    """Return the engine: what it prints is escaped, and free of unprintable characters."""
+    engine = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.filters["listed"] = _listed
+    engine.filters["size"] = size_words
+    engine.filters["sentence"] = as_sentence
+    engine.filters["said"] = said
+    return engine
+
+
+def _finalized(value: object) -> object:
+    return inert(value, keep="\n") if isinstance(value, str) and not _is_markup(value) else value
+
+
+def _is_markup(value: object) -> bool:
+    return isinstance(value, Markup)
+
+
+def _listed(value: object, key: str) -> str:
+    """Return a piece of evidence as text; times also in seconds, a long list with its end cut."""
+    if not isinstance(value, list | tuple):
+        seconds = isinstance(value, int) and key.endswith("_ns")
+        return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)
+    if not value:
+        return "none"
+    shown = "; ".join(str(each) for each in value[:_MAX_LISTED])
+    rest = len(value) - _MAX_LISTED
+    return f"{shown}; and {rest} more" if rest > 0 else shown
+
+
+def _seconds(time_ns: object) -> str:
+    return f"{time_ns / NS_PER_S:.3f} s" if isinstance(time_ns, int) else "?"
+
+
+def size_words(size_bytes: int) -> str:
+    """Return a size for people: `1.2 MB`."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:  # noqa: PLR2004 - SI prefixes
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
