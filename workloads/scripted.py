@@ -35,6 +35,8 @@ METADATA_LIMIT_S = 2.0
 _FIRST_WITH_PRODUCER_IDS = (0, 11)
 """Message format v2 (KIP-98): older ones have no room for what idempotence needs."""
 _IMPATIENT = {
+    # What goes wrong is in the reports; the console belongs to the story.
+    "log_level": "2",
     # A leader that was elected a moment ago is found as soon as it can be.
     "topic.metadata.refresh.interval.ms": "1000",
     "topic.metadata.refresh.fast.interval.ms": "50",

@@ -105,7 +105,7 @@ def story_values(
     """
     choices = resolved(scenario, given)
     plan = _scenario_plan(scenario, choices)
-    values = scenario.plan(plan, system or systems_of(scenario, choices)[0])
+    values = scenario.plan(plan, _system(systems_of(scenario, choices), system))
     minimums = values.get("minimums", {})
     said = telling(scenario, choices)
     words = (f"{key}-{value}" if value in _SWITCH else value for key, value in said.items())
@@ -190,6 +190,13 @@ def choice_words(choices: Choices) -> Sequence[str]:
         ("--elr" if value == "on" else "--no-elr") if key == "elr" else f"--{key} {value}"
         for key, value in choices.items()
     ]
+
+
+def _system(known: Sequence[str], asked: str | None) -> str:
+    """Return the system to play on; a bare version gets the mode in which it is known to work."""
+    if asked is None:
+        return known[0]
+    return next((each for each in known if each.startswith(f"{asked}:")), asked)
 
 
 def _scenario_plan(scenario: Scenario, choices: Choices) -> ScenarioPlan:

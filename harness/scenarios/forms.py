@@ -66,6 +66,7 @@ def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, 
         expected=lambda plan: of(plan).expected(plan),
         systems_of=lambda choices: forms[_key(choices)].systems,
         away=lambda plan: of(plan).away(plan),
+        roles=lambda plan: dict(zip(of(plan).assignment, "ABC", strict=False)),
     )
 
 

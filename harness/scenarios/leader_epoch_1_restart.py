@@ -172,7 +172,7 @@ def names(first: int, last: int) -> tuple[str, ...]:
 
 
 FORM = Form(
-    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1"),
+    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1:zookeeper"),
     plan=values,
     assignment=(A, B, C),
     first=(CONTROLLER,),

@@ -151,7 +151,7 @@ def _expected(plan: Plan) -> Expected:
 
 
 ARTICLE = Form(
-    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1"),
+    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1:zookeeper"),
     plan=lambda rule, system: {**article_values(rule, system), "judge": Judge.CONTRACT},
     assignment=(A, B),
     first=(CONTROLLER,),

@@ -84,7 +84,7 @@ def _expected(plan: Plan) -> Expected:
 
 
 FORM = Form(
-    systems=("kafka:2.8.2", "kafka:3.9.1"),
+    systems=("kafka:2.8.2", "kafka:3.9.1:zookeeper"),
     plan=values,
     assignment=(A, B, C),
     first=(CONTROLLER,),

@@ -219,4 +219,4 @@ class Scenario:
     of_quorum: bool = False
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     away: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
-    roles: Mapping[str, str] = field(default_factory=dict)
+    roles: Callable[[Plan], Mapping[str, str]] = lambda _plan: {}
