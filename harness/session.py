@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -108,14 +109,19 @@ class Session:
         # Marked, so that `logquake heal` finds the stage and all that it starts.
         environment = os.environ | mark(paths.processes)
         environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"
-        # A session of its own: Ctrl-C of the terminal reaches the stage once, through `_forward`.
-        stage = subprocess.Popen(  # noqa: S603 - our own program
-            [*prefix, *argv, str(clock.start_ns)],
-            stdin=subprocess.PIPE,
-            pass_fds=(write_fd,),
-            env=environment,
-            start_new_session=True,
-        )
+        with ExitStack() as stack:
+            # Of many runs only their results are shown; what each says of itself is kept.
+            aside = stack.enter_context(_said(paths).open("ab")) if self.console.quiet else None
+            # A session of its own: Ctrl-C reaches the stage once, through `_forward`.
+            stage = subprocess.Popen(  # noqa: S603 - our own program
+                [*prefix, *argv, str(clock.start_ns)],
+                stdin=subprocess.PIPE,
+                stdout=aside,
+                stderr=aside,
+                pass_fds=(write_fd,),
+                env=environment,
+                start_new_session=True,
+            )
         os.close(write_fd)
         with _Forwarding(stage), os.fdopen(read_fd, encoding="utf-8") as pipe:
             text = pipe.read()
@@ -133,6 +139,10 @@ class Session:
 
     def _say(self, sentence: str) -> None:
         self.console.print(sentence, markup=False, highlight=False)
+
+
+def _said(paths: RunPaths) -> Path:
+    return paths.root / "stage.log"
 
 
 class _Forwarding:

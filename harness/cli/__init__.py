@@ -34,6 +34,7 @@ logquake.modules = {
     "run": "running",
     "init": "running",
     "scenario": "scenarios",
+    "repro": "repro",
     "check": "judging",
     "report": "reporting",
     "runs": "looking",

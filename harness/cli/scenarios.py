@@ -96,16 +96,25 @@ def list_scenarios() -> int:
     return VALID
 
 
-def _choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that are choices of scenarios; `choices_given` takes them."""
+    command = click.option(
+        "--elr/--no-elr", "elr", default=None, help="Eligible leader replicas (KIP-966)."
+    )(command)
     for name, about in reversed(_CHOICES):
         command = click.option(f"--{name}", name, default=None, help=about)(command)
     return command
 
 
+def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dict[str, str]:
+    """Return the choices that were made on the command line, by option."""
+    given = {key: value for key, value in choices.items() if value is not None}
+    return given if elr is None else {**given, "elr": "on" if elr else "off"}
+
+
 @scenario.command()
 @click.argument("name", required=False)
-@_choice_options
-@click.option("--elr/--no-elr", "elr", default=None, help="Eligible leader replicas (KIP-966).")
+@choice_options
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
 @click.option("--only", default="*", metavar="GLOB", help="Of --all, those whose names match.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
@@ -155,9 +164,7 @@ def run(  # noqa: PLR0913 - the options of a command
         options={"hosts": hosts, "seed": seed},
         broker=settings("--set", broker),
     )
-    given = {key: value for key, value in choices.items() if value is not None}
-    if elr is not None:
-        given["elr"] = "on" if elr else "off"
+    given = choices_given(choices, elr=elr)
     if play_all:
         if name or given:
             raise click.UsageError("--all takes neither a scenario nor choices; --only picks some")

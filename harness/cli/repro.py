@@ -1,0 +1,160 @@
+"""`logquake repro`: the same run again and again, and how often it comes out the same way."""
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from harness.cli.options import STORE
+from harness.cli.scenarios import choice_options, choices_given
+from harness.exit_codes import UNKNOWN, VALID
+from harness.plans import completed_plan
+from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, Wanted, kinds_of, repeat
+from harness.scenarios.choices import scenario_named, scenario_of, story_values
+from harness.scenarios.expectations import expectation
+from harness.scenarios.registry import SCENARIOS
+from harness.session import Session
+from results.atomic import StoreError
+from results.record.clock import stopwatch_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan, load_plan, plan_from
+from results.record.verdict import Verdict
+from results.store import Store
+from results.verdict_json import read_verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class _Display:
+    """The table of the runs: live on a terminal, elsewhere a line a run."""
+
+    console: Console
+    tally: Tally
+    begun_s: float | None = field(default=None)
+
+    def __rich__(self) -> Table:
+        return self.tally.table(
+            playing_s=None if self.begun_s is None else stopwatch_s() - self.begun_s
+        )
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        if not self.console.is_terminal:
+            yield
+            return
+        with Live(self, console=self.console, refresh_per_second=2):
+            yield
+            self.begun_s = None
+
+    def add(self, repeated: Repeat) -> None:
+        self.tally = replace(self.tally, repeats=(*self.tally.repeats, repeated))
+        if not self.console.is_terminal:
+            number, last = len(self.tally.repeats), self.tally.repeats[-1]
+            same = "; ".join(last.differs) or "the same"
+            self.console.print(
+                f"{number} of {self.tally.times}: {last.run_id}: {last.verdict or 'none'} ({same})",
+                markup=False, highlight=False, soft_wrap=True,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Player:
+    """Plays one plan as often as it is asked to, and says nothing."""
+
+    plan: Plan
+    store: Path
+    engine: str | None
+    spark_master: str | None
+    fresh_seeds: bool
+
+    def play(self) -> tuple[Verdict, RunPaths]:
+        plan = self.plan
+        if self.fresh_seeds:
+            plan = plan.model_copy(update={"seed": secrets.randbelow(1_000_000)})
+        session = Session(plan, self.store, Console(quiet=True))
+        verdict = session.run(engine=self.engine, spark_master=self.spark_master)
+        return verdict, RunPaths(self.store / verdict.run_id)
+
+
+@click.command()
+@click.argument("name", metavar="RUN|SCENARIO")
+@click.option("--times", type=click.IntRange(min=1), default=10, show_default=True, help="Runs.")
+@choice_options
+@click.option("--system", default=None, help="Of a scenario: kafka:VERSION[:MODE].")
+@click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
+@STORE
+@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result for machines.")
+def repro(  # noqa: PLR0913 - the options of a command
+    *,
+    name: str,
+    times: int,
+    elr: bool | None,
+    system: str | None,
+    fresh_seeds: bool,
+    store: Path,
+    engine: str | None,
+    spark_master: str | None,
+    as_json: bool,
+    **choices: str | None,
+) -> int:
+    """Play a stored run, or a scenario, N times, and say how often it came out the same way.
+
+    Of a run that is the same verdict with the same kinds of anomalies; of a scenario the end that
+    it expects. The exit code is 0 if all N came out the same way, otherwise 2.
+    """
+    given = choices_given(choices, elr=elr)
+    plan, wanted = _asked_for(name, given, system=system, store=store)
+    player = _Player(
+        plan=plan,
+        store=store,
+        engine=engine,
+        spark_master=spark_master,
+        fresh_seeds=fresh_seeds,
+    )
+    console = Console(stderr=as_json)
+    display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
+    with display.shown():
+        for number in range(times):
+            display.begun_s = stopwatch_s()
+            display.add(repeat(player.play, wanted, first=number == 0))
+            if display.tally.repeats[-1].interrupted:
+                break
+    for sentence in display.tally.sentences():
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        click.echo(json.dumps(display.tally.as_json(), indent=1))
+    return VALID if display.tally.whole else UNKNOWN
+
+
+def _asked_for(
+    name: str, given: Mapping[str, str], *, system: str | None, store: Path
+) -> tuple[Plan, Wanted]:
+    """Return what is to be played, and what coming out the same way means for it.
+
+    Raises:
+        StoreError: There is no such run, or it has no verdict.
+        PlanError: The choices of a scenario do not fit.
+    """
+    if name in {each.name for each in SCENARIOS}:
+        values = story_values(scenario_named(name), given, system=system)
+        plan = completed_plan(values, {}, broker={}, client={})
+        expected = scenario_of(plan).expected(plan)
+        return plan, AsExpected(title=expectation(expected), kinds=expected.anomalies)
+    if given or system:
+        raise click.UsageError("choices and --system are a scenario's; a stored run has its plan")
+    paths = Store(store).find(name)
+    verdict = read_verdict(paths.verdict)
+    if verdict is None:
+        raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")
+    kinds = kinds_of(verdict)
+    title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
+    plan = plan_from(load_plan(paths.plan))
+    return plan, SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)

@@ -1,0 +1,239 @@
+"""The same run again and again: how often it comes out the same way.
+
+Of a stored run, the same way means the same verdict with the same kinds of anomalies (of safety and
+of liveness; what is the harness's own failing proves nothing). Of a scenario it means the end that
+the scenario expects.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from rich.table import Table
+
+from checkers.errors import EngineError
+from cluster.protocol import UserError
+from harness.errors import InternalError
+from harness.stage import Ending
+from harness.wilson import wilson_interval
+from results.atomic import StoreError
+from results.record.clock import stopwatch_s
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import PlanError
+from results.record.story import load_story
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import Verdict
+
+Json = dict[str, object]
+"""A JSON object, for machines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """One of the runs.
+
+    Attributes:
+        run_id: None: it came to no verdict.
+        verdict: `valid`, `unknown`, `invalid`; empty: there is none.
+        kinds: Anomalies that it has, by name.
+        differs: Why it did not come out the same way, in sentences; none: it did.
+        took_s: From its start to its verdict.
+        interrupted: Whether Ctrl-C ended it; it counts for nothing then.
+    """
+
+    run_id: str | None
+    verdict: str
+    kinds: frozenset[str]
+    differs: tuple[str, ...]
+    took_s: float
+    interrupted: bool = False
+
+
+class Wanted(Protocol):
+    """What coming out the same way means."""
+
+    @property
+    def title(self) -> str:
+        """In a few words, for the table."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Anomalies whose return is counted, by name."""
+
+    def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:
+        """Return what came otherwise, a sentence each; none if it came out the same way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameAsBefore:
+    """The verdict, and the kinds of anomalies, of a stored run."""
+
+    title: str
+    verdict: Validity
+    kinds: frozenset[str]
+
+    def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
+        """Compare the verdict and its anomalies with the stored ones."""
+        now = kinds_of(verdict)
+        found = [f"{verdict.valid}, not {self.verdict}"] if verdict.valid != self.verdict else []
+        found += [f"no {kind}" for kind in sorted(self.kinds - now)]
+        found += [f"{kind} as well" for kind in sorted(now - self.kinds)]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsExpected:
+    """The end that a scenario expects."""
+
+    title: str
+    kinds: frozenset[str] = frozenset()
+
+    def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
+        """Return what the run itself has noted in its story."""
+        story = load_story(paths.story)
+        if story is None or story.as_expected is None:
+            return ("it was not compared with what is expected",)
+        return story.differs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What came of all runs that were played to their end.
+
+    Attributes:
+        wanted: What was looked for.
+        times: How many runs were asked for.
+        repeats: In order.
+    """
+
+    wanted: Wanted
+    times: int
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def counted(self) -> tuple[Repeat, ...]:
+        """Those that Ctrl-C did not end."""
+        return tuple(each for each in self.repeats if not each.interrupted)
+
+    @property
+    def same(self) -> int:
+        """How many came out the same way."""
+        return sum(not each.differs for each in self.counted)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that were asked for were played and came out the same way."""
+        return self.same == len(self.counted) == self.times
+
+    def again(self, kind: str) -> int:
+        """Return in how many runs an anomaly came again."""
+        return sum(kind in each.kinds for each in self.counted)
+
+    def sentences(self) -> list[str]:
+        """Return the result in words: k of N, and the interval; the same of each anomaly."""
+        of = len(self.counted)
+        said = [f"{_share(self.same, of)} came out the same way: {self.wanted.title}"]
+        kinds = sorted(self.wanted.kinds)
+        return said + [f"{_share(self.again(kind), of)} had {kind}" for kind in kinds]
+
+    def as_json(self) -> Json:
+        """Return the result for machines."""
+        of = len(self.counted)
+        return {
+            "wanted": self.wanted.title,
+            "times": self.times,
+            **_figures(self.same, of),
+            "kinds": {k: _figures(self.again(k), of) for k in sorted(self.wanted.kinds)},
+            "runs": [
+                {
+                    "run_id": each.run_id,
+                    "valid": each.verdict or None,
+                    "anomalies": sorted(each.kinds),
+                    "same": not each.differs and not each.interrupted,
+                    "differs": list(each.differs),
+                    "interrupted": each.interrupted,
+                    "took_s": round(each.took_s, 1),
+                }
+                for each in self.repeats
+            ],
+        }
+
+    def table(self, *, playing_s: float | None = None) -> Table:
+        """Return the table of the runs so far.
+
+        Args:
+            playing_s: For how long one is being played; None: none is.
+        """
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for column in ("", "run", "verdict", "the same", "seconds"):
+            table.add_column(column, overflow="fold")
+        for number, each in enumerate(self.repeats, 1):
+            same = "yes" if not each.differs else f"no: {'; '.join(each.differs)}"
+            cells = (each.run_id or "none", each.verdict or "none", same, f"{each.took_s:.0f}")
+            table.add_row(str(number), *cells, style="" if not each.differs else "yellow")
+        if playing_s is not None:
+            place = f"{len(self.repeats) + 1} of {self.times}"
+            table.add_row(place, "is being played", "", "", f"{playing_s:.0f}", style="dim")
+        return table
+
+
+def kinds_of(verdict: Verdict) -> frozenset[str]:
+    """Return the names of a verdict's anomalies that are not the harness's own."""
+    return frozenset(
+        name
+        for name, each in verdict.anomalies.items()
+        if each.anomaly_class is not AnomalyClass.HARNESS
+    )
+
+
+def repeat(play: Callable[[], tuple[Verdict, RunPaths]], wanted: Wanted, *, first: bool) -> Repeat:
+    """Play once more, and compare.
+
+    Args:
+        play: Plays and judges one run.
+        wanted: What to compare with.
+        first: Whether it is the first: what the user can mend ends all of it then.
+    """
+    begun_s = stopwatch_s()
+    try:
+        verdict, paths = play()
+    except (EngineError, InternalError, PlanError, StoreError, UserError) as failed:
+        if first and not isinstance(failed, InternalError):
+            raise
+        took_s = stopwatch_s() - begun_s
+        return Repeat(
+            run_id=None, verdict="", kinds=frozenset(), differs=(str(failed),), took_s=took_s
+        )
+    interrupted = was_interrupted(paths)
+    differs = wanted.differences(verdict, paths)
+    return Repeat(
+        run_id=paths.run_id,
+        verdict=verdict.valid.value,
+        kinds=kinds_of(verdict),
+        differs=("it was interrupted",) if interrupted else differs,
+        took_s=stopwatch_s() - begun_s,
+        interrupted=interrupted,
+    )
+
+
+def was_interrupted(paths: RunPaths) -> bool:
+    """Tell whether Ctrl-C ended a run early."""
+    reached = load_milestones(paths.milestones)
+    return any(
+        each.name == "failed" and each.detail.get("kind") == Ending.INTERRUPTED.value
+        for each in reached
+    )
+
+
+def _share(count: int, of: int) -> str:
+    low, high = wilson_interval(count, of)
+    return f"{count} of {of} ({low:.0%} to {high:.0%} with 95 % confidence)"
+
+
+def _figures(count: int, of: int) -> Json:
+    return {
+        "same": count,
+        "of": of,
+        "interval_95": [round(x, 6) for x in wilson_interval(count, of)],
+    }
