@@ -15,3 +15,9 @@ SLOW_FETCH = {
     # Five seconds by default: stories wait for what is on disk.
     "replica.high.watermark.checkpoint.interval.ms": "500",
 }
+
+STEADY_LEADERS = {
+    # The story decides who leads: nobody is given a partition back because he was its first leader.
+    "auto.leader.rebalance.enable": "false",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}

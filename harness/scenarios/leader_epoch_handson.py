@@ -1,0 +1,133 @@
+"""What a broker writes into `leader-epoch-checkpoint`, line by line, while a leader goes and comes.
+
+The file stands in every partition's folder. A replica that becomes the leader of an epoch notes the
+epoch and the offset at which it starts; followers take the lines over with the records. When a
+follower asks where an epoch ends, the leader answers from these lines (KIP-101).
+https://cwiki.apache.org/confluence/x/oQQIB
+"""
+
+from harness.scenarios.actions import AskEpochEnd, Produce, Start, Stop
+from harness.scenarios.conditions import (
+    epochs_on_disk,
+    high_watermark,
+    isr_is,
+    leads,
+    log_end_on_disk,
+)
+from harness.scenarios.protocol import Expected, Scenario, Step
+from harness.scenarios.settings import STEADY_LEADERS
+from results.record.plan import Plan, ScenarioPlan
+from results.record.terms import Mode, Validity
+
+LEADER, FOLLOWER, BYSTANDER = "n3", "n1", "n2"
+"""As in the article: the partition lies on brokers 3 and 1, and broker 3 leads."""
+
+
+def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
+    return {
+        "system": system,
+        "nodes": 3,
+        "replication": 2,
+        "min_insync": 1,
+        "broker": STEADY_LEADERS,
+    }
+
+
+def _first(plan: Plan) -> tuple[str, ...]:
+    # It becomes the controller, so that none goes with broker 3.
+    return (BYSTANDER,) if plan.mode is Mode.ZOOKEEPER else ()
+
+
+def _steps(_plan: Plan) -> tuple[Step, ...]:
+    return (
+        Step(
+            "peter-test01 has been created on brokers 3 and 1. Broker 3 leads it, in epoch 0.",
+            (
+                leads(LEADER, epoch=0),
+                epochs_on_disk(LEADER, (0, 0)),
+                epochs_on_disk(FOLLOWER),
+            ),
+            why="Broker 3's file reads 0, 1, 0 0. The first line is the version of the format. The"
+            " second is the number of entries that follow, and not the current epoch, for which it"
+            " is easily taken. Then an entry a line: the epoch, and the offset at which it starts."
+            " Epochs count from 0. Broker 1 has no entry yet: a follower learns of an epoch with"
+            " the first record of it.",
+        ),
+        Step(
+            "message1 is written to broker 3, and broker 1 fetches it.",
+            (
+                Produce(),
+                log_end_on_disk(LEADER, 1),
+                log_end_on_disk(FOLLOWER, 1),
+                high_watermark(FOLLOWER, 1),
+                epochs_on_disk(LEADER, (0, 0)),
+                epochs_on_disk(FOLLOWER, (0, 0)),
+            ),
+            why="Broker 3's file has not changed: an entry says where an epoch starts, however many"
+            " records it gets. Broker 1 took the entry over from the record, which carries its"
+            " epoch.",
+        ),
+        Step(
+            "Broker 3 is stopped. Broker 1, the other one in sync, becomes the leader.",
+            (
+                Stop(LEADER),
+                leads(FOLLOWER, epoch=1),
+                isr_is(FOLLOWER),
+                epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
+                epochs_on_disk(LEADER, (0, 0)),
+            ),
+            why="Broker 1's file reads 0, 2, 0 0, 1 1: two entries, and epoch 1 starts at offset 1,"
+            " the end of its log when it began to lead. So epoch 0 ends at 1. Nothing was written"
+            " in epoch 1 so far; broker 3, which is down, knows nothing of it.",
+        ),
+        Step(
+            "message2 is written to broker 1.",
+            (
+                Produce(only_to=FOLLOWER),
+                log_end_on_disk(FOLLOWER, 2),
+                epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
+                AskEpochEnd(node=FOLLOWER, epoch=0),
+                AskEpochEnd(node=FOLLOWER, epoch=1),
+            ),
+            why="message2 lies at offset 1 and belongs to epoch 1. Asked where epoch 0 ends, broker"
+            " 1 answers with the start of the next epoch, 1; the end of the epoch that lasts is the"
+            " end of the log, 2.",
+        ),
+        Step(
+            "Broker 3 returns, and follows broker 1.",
+            (
+                Start(LEADER),
+                isr_is(FOLLOWER, LEADER),
+                leads(FOLLOWER, epoch=1),
+                log_end_on_disk(LEADER, 2),
+                epochs_on_disk(LEADER, (0, 0), (1, 1)),
+                epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
+            ),
+            why="Broker 3's last entry is epoch 0. It asked broker 1 where that epoch ends, was"
+            " told 1, which is where its own log ends, and so had nothing to truncate. With"
+            " message2 it took over the entry 1 1: the files of both are the same.",
+        ),
+    )
+
+
+def _expected(_plan: Plan) -> Expected:
+    return Expected(
+        valid=Validity.VALID,
+        read=("message1", "message2"),
+        moral="The file is a short history of leadership: who reads it knows to which offset each"
+        " leader's records reach, and a replica that was away knows how far its own log can be"
+        " trusted.",
+    )
+
+
+SCENARIO = Scenario(
+    name="leader-epoch-handson",
+    title="leader-epoch-checkpoint, line by line",
+    about=__doc__.partition("\n\n")[2] if __doc__ else "",
+    systems=("kafka:2.8.2", "kafka:4.3.1"),
+    plan=_plan,
+    assignment=lambda _plan: (LEADER, FOLLOWER),
+    first=_first,
+    steps=_steps,
+    expected=_expected,
+)
