@@ -3,6 +3,7 @@
 from harness.scenarios.conditions import epochs_on_disk, logged
 from harness.scenarios.protocol import Condition
 from harness.scenarios.settings import OLD_FORMAT, SLOW_FETCH
+from results.record.plan import Plan
 from results.record.terms import Rule
 
 SESSION_MS = 6_000
@@ -50,6 +51,14 @@ def epochs(rule: Rule, *nodes: str, are: tuple[tuple[int, int], ...]) -> tuple[C
     """Wait for the epochs (number, start offset) of nodes; by the old rule nobody has any."""
     lines = are if rule is Rule.LEADER_EPOCH else ()
     return tuple(epochs_on_disk(node, *lines) for node in nodes)
+
+
+def notes_at_election(plan: Plan) -> bool:
+    """Tell whether a leader writes its epoch down when it is elected, not with its first record.
+
+    2.8.2 and 3.9.1 do, 0.11.0.3 and 1.1.1 do not.
+    """
+    return plan.version_numbers >= (2,)
 
 
 def follows(node: str, leader: str) -> Condition:
