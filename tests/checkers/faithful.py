@@ -43,6 +43,8 @@ class Partition:
     leader: int = 1
     epoch: int = 0
     high_watermark: int = 0
+    marks: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0, 3: 0})
+    """Each broker's own high watermark: as of the last time that it followed, or led."""
 
     @property
     def place(self) -> Row:
@@ -51,8 +53,11 @@ class Partition:
 
 
 class FaithfulRun:
-    def __init__(self, seed: int, *, steps: int = 60, plan: Plan | None = None) -> None:
+    def __init__(
+        self, seed: int, *, steps: int = 60, plan: Plan | None = None, looks: int = 0
+    ) -> None:
         self.random = Random(f"{seed}/faithful")
+        self.step_isrs: dict[str, frozenset[str]] = {}
         self.plan = plan or Plan(
             topics=1,
             partitions=2,
@@ -77,7 +82,10 @@ class FaithfulRun:
                 value_to=pack_value(each.number, 1_000_000),
             )
             self.observe(each)
-        self.steps(steps)
+        for number in range(1, looks + 1):
+            self.steps(steps // (looks + 1))
+            self.look(self.partitions[0], f"step-{number:02}")
+        self.steps(steps // (looks + 1))
         self.end()
 
     def add(self, table: str, **row: object) -> None:
@@ -169,6 +177,7 @@ class FaithfulRun:
     def replicate(self, each: Partition) -> None:
         for broker in each.isr:
             each.logs[broker] = list(each.logs[each.leader])
+            each.marks[broker] = len(each.logs[each.leader])
         each.high_watermark = len(each.logs[each.leader])
         self.observe(each)
 
@@ -249,6 +258,27 @@ class FaithfulRun:
             unclean=False,
         )
 
+    def look(self, each: Partition, name: str) -> None:
+        """Ask each broker, then copy the files of each, while the cluster goes on in between."""
+        for broker, mark in each.marks.items():
+            self.add(
+                "replica_states",
+                **each.place,
+                snapshot=name,
+                node=f"n{broker}",
+                observed_ns=self.tick(),
+                incarnation=1,
+                log_start_offset=0,
+                log_end_offset=len(each.logs[broker]),
+                high_watermark=mark,
+                high_watermark_source="fetch",
+            )
+        for broker in each.logs:
+            self.steps(3)
+            self.snapshot(each, broker, each.logs[broker], name=name)
+        self.steps(3)
+        self.step_isrs[name] = frozenset(f"n{broker}" for broker in each.isr)
+
     # The end
 
     def end(self) -> None:
@@ -278,8 +308,10 @@ class FaithfulRun:
         )
         self.add("arrivals", worker=0, window_ns=0, phase="main", offered=100, missed=1)
 
-    def snapshot(self, each: Partition, broker: int, log: list[tuple[int, int]]) -> None:
-        node = {"snapshot": "final", "node": f"n{broker}"}
+    def snapshot(
+        self, each: Partition, broker: int, log: list[tuple[int, int]], *, name: str = "final"
+    ) -> None:
+        node = {"snapshot": name, "node": f"n{broker}"}
         for offset, (epoch, value) in enumerate(log):
             self.add(
                 "replica_records",
@@ -302,7 +334,7 @@ class FaithfulRun:
             incarnation=1,
             log_start_offset=0,
             log_end_offset=len(log),
-            high_watermark=len(log),
+            high_watermark=len(log) if name == "final" else each.marks[broker],
             high_watermark_source="checkpoint",
         )
 

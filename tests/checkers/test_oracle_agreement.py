@@ -55,7 +55,7 @@ def agree(group: Group) -> None:
     assert strange == definitions.phantoms(rows, number, list(facts.reservations))
     diverged = evidence(log_divergence.CHECKER, group, "snapshot", "nodes", "first_offset")
     assert {(snapshot, *nodes, offset) for snapshot, nodes, offset in diverged} == (
-        definitions.log_divergences(rows, recovered=facts.recovered)
+        definitions.log_divergences(rows, recovered=facts.recovered, steps=facts.step_isrs)
     )
     leaders = evidence(two_leaders.CHECKER, group, "source", "epoch", "leaders")
     assert {(source, epoch, tuple(who)) for source, epoch, who in leaders} == (
@@ -73,6 +73,27 @@ def test_a_faithful_log_is_accepted(seed: int) -> None:
         assert [each for each in run_checkers(group) if each.anomalies or each.error] == []
     ops = run_group(run.facts(), run.tables())
     assert malformed.OPS_CHECKER.check(ops).anomalies == ()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS)
+def test_looking_at_live_replicas_raises_no_false_alarm(seed: int) -> None:
+    """Copies of one step are of different moments, and so are the high watermarks beside them."""
+    run = FaithfulRun(seed, looks=3)
+    group = run.group(step_isrs=run.step_isrs)
+    assert len(group.logs) == 1 + 3
+    agree(group)
+    assert [each for each in run_checkers(group) if each.anomalies or each.error] == []
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=SEEDS)
+def test_a_divergence_in_a_step_is_found_as_the_oracle_says(seed: int) -> None:
+    run = enough(seed, looks=3)
+    records = run.rows["replica_records"]
+    row = next(row for row in records if mine(row) and row["snapshot"] == "step-03")
+    row["record_hash"] += 1
+    agree(run.group(step_isrs=run.step_isrs))
 
 
 def lose(run: FaithfulRun) -> None:
@@ -156,10 +177,10 @@ def test_a_planted_anomaly_is_found_and_as_the_oracle_says(name: str, seed: int)
     assert name in {each.name for each in run_checkers(group) if each.anomalies}
 
 
-def enough(seed: int) -> FaithfulRun:
+def enough(seed: int, *, looks: int = 0) -> FaithfulRun:
     """The first run from a seed on whose first partition has a committed record that was read."""
     while True:
-        run = FaithfulRun(seed)
+        run = FaithfulRun(seed, looks=looks)
         sent = {row["op_id"] for row in run.rows["send_invocations"] if mine(row)}
         acked = [
             row for row in run.rows["send_completions"] if row["acked"] and row["op_id"] in sent

@@ -5,6 +5,7 @@ are wrong. Slow and simple: what it says is what the definition says.
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
@@ -13,12 +14,32 @@ Rows = dict[str, list[Row]]
 
 
 def leader_before_stop(rows: Rows) -> str | None:
-    claims = [
-        (row["leader_epoch"], row["observed_ns"], row["leader"])
-        for row in rows["leadership"]
-        if row["source"] == "list-offsets" and row["leader"] is not None and row["leader"] >= 0
-    ]
-    return f"n{max(claims)[2]}" if claims else None
+    """Whoever claimed the highest epoch last; without any claim, whom ZooKeeper named."""
+    for source in ("list-offsets", "zookeeper"):
+        claims = [
+            (row["leader_epoch"], row["observed_ns"], row["leader"])
+            for row in rows["leadership"]
+            if row["source"] == source
+            and row["leader"] is not None
+            and row["leader"] >= 0
+            and row["leader_epoch"] is not None
+            and row["leader_epoch"] >= 0
+        ]
+        if claims:
+            return f"n{max(claims)[2]}"
+    return None
+
+
+def last_isr(rows: Rows) -> set[str]:
+    for source in ("zookeeper", "metadata"):
+        known = [
+            (row["leader_epoch"] or 0, row["observed_ns"], row["isr"])
+            for row in rows["leadership"]
+            if row["source"] == source and row["isr"] is not None
+        ]
+        if known:
+            return {f"n{broker}" for broker in max(known)[2]}
+    return set()
 
 
 def final_log(rows: Rows, node: str | None) -> dict[int, Row] | None:
@@ -112,35 +133,41 @@ def phantoms(rows: Rows, number: int, reservations: list[tuple[int, int]]) -> se
     return strange
 
 
-def log_divergences(rows: Rows, *, recovered: bool) -> set[tuple[str, str, str, int]]:
-    """(snapshot, node, node, first offset)."""
+def log_divergences(
+    rows: Rows, *, recovered: bool, steps: Collection[str] = ()
+) -> set[tuple[str, str, str, int]]:
+    """(snapshot, node, node, first offset); in a step, as far as both copies reach."""
     logs: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for row in rows["replica_records"]:
         logs[row["snapshot"], row["node"]][row["offset"]] = row
-    states = {(row["snapshot"], row["node"]): row for row in rows["replica_states"]}
-    beliefs = [
-        (row["leader_epoch"], row["observed_ns"], row["isr"])
-        for row in rows["leadership"]
-        if row["source"] == "metadata" and row["isr"] is not None
-    ]
-    isr = {f"n{broker}" for broker in max(beliefs)[2]} if beliefs else set()
+    states: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows["replica_states"]:
+        if row["snapshot"] is not None:
+            states[row["snapshot"], row["node"]].append(row)
+    isr = last_isr(rows)
     found = set()
     for (snapshot, one), (other_snapshot, other) in combinations(sorted(states), 2):
         if snapshot != other_snapshot:
             continue
         a, b = states[snapshot, one], states[snapshot, other]
-        bounds = []
-        if a["high_watermark"] is not None and b["high_watermark"] is not None:
-            bounds.append(min(a["high_watermark"], b["high_watermark"]))
+        bound = min(_largest(a, "high_watermark"), _largest(b, "high_watermark"))
         if snapshot == "final" and recovered and {one, other} <= isr:
-            bounds.append(min(a["log_end_offset"], b["log_end_offset"]))
-        start = max(a["log_start_offset"], b["log_start_offset"])
-        for offset in range(start, max(bounds, default=0)):
+            ends = [_largest(a, "log_end_offset"), _largest(b, "log_end_offset")]
+            bound = max(bound, min(ends))
+        if snapshot in steps:
+            ends = [max(logs[snapshot, node], default=-1) + 1 for node in (one, other)]
+            bound = min(bound, *ends)
+        start = max(_largest(a, "log_start_offset"), _largest(b, "log_start_offset"))
+        for offset in range(start, bound):
             left, right = logs[snapshot, one].get(offset), logs[snapshot, other].get(offset)
             if _content(left) != _content(right):
                 found.add((snapshot, one, other, offset))
                 break
     return found
+
+
+def _largest(states: list[Row], name: str) -> int:
+    return max((row[name] for row in states if row[name] is not None), default=-1)
 
 
 def _content(record: Row | None) -> tuple[Any, ...] | None:
@@ -151,13 +178,13 @@ def _content(record: Row | None) -> tuple[Any, ...] | None:
 def two_leaders(rows: Rows, quorum_high_watermark: int) -> set[tuple[str, int, tuple[str, ...]]]:
     """(source, epoch, nodes)."""
     found: set[tuple[str, int, tuple[str, ...]]] = set()
-    for source in ("list-offsets", "metadata-log"):
+    for source in ("list-offsets", "metadata-log", "zookeeper"):
         by_epoch: defaultdict[int, set[int]] = defaultdict(set)
         for row in rows["leadership"]:
             if row["source"] != source:
                 continue
             below = source != "metadata-log" or row["log_offset"] < quorum_high_watermark
-            if row["leader"] >= 0 and below:
+            if row["leader"] >= 0 and row["leader_epoch"] is not None and below:
                 by_epoch[row["leader_epoch"]].add(row["leader"])
         found |= {
             (source, epoch, tuple(f"n{leader}" for leader in sorted(leaders)))
