@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
@@ -77,21 +78,22 @@ class _Stage:
 
 @click.group()
 def scenario() -> None:
-    """Scripted runs: the leader-epoch examples and their relatives, step by step."""
+    """Scripted runs: the leader-epoch examples and their relatives."""
 
 
 @scenario.command(name="list")
 def list_scenarios() -> int:
     """What stories there are, with their choices and the systems that they work on."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("scenario", "what it shows", "choices", "systems"):
-        table.add_column(column, overflow="fold")
+    table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
     for each in SCENARIOS:
         choices = [
-            f"--{'[no-]elr' if name == 'elr' else name + ' ' + '|'.join(choice.values)}"
+            "--elr or --no-elr" if name == "elr" else f"--{name} {' or '.join(choice.values)}"
             for name, choice in each.choices.items()
         ]
-        table.add_row(each.name, each.title, "\n".join(choices), "\n".join(each.systems))
+        lines = (each.title, *choices, f"on {', '.join(each.systems)}")
+        table.add_row(Text(each.name), Text("\n".join(lines)))
     Console(soft_wrap=False).print(table)
     return VALID
 

@@ -141,10 +141,9 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
     plan = plan_from({"scenario": asked}).scenario
     system = values.get("system")
     given = plan.choices if plan is not None else {}
-    return {
-        **story_values(scenario, given, system=system if isinstance(system, str) else None),
-        **values,
-    }
+    behind = story_values(scenario, given, system=system if isinstance(system, str) else None)
+    story = behind["scenario"]
+    return {**behind, **values, "scenario": {**(story if isinstance(story, dict) else {}), **asked}}
 
 
 def doubts(plan: Plan) -> list[str]:
