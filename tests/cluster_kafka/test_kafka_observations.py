@@ -1,18 +1,36 @@
+import threading
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse as QuorumAnswer
+from kio.schema.describe_quorum.v1.response import PartitionData as QuorumPartition
+from kio.schema.describe_quorum.v1.response import ReplicaState
+from kio.schema.describe_quorum.v1.response import TopicData as QuorumTopic
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v13.response import FetchableTopicResponse, LeaderIdAndEpoch
+from kio.schema.fetch.v13.response import FetchResponse as QuorumFetch
+from kio.schema.fetch.v13.response import PartitionData as QuorumFetchPartition
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32, i32Timedelta, i64
 
+from cluster.kafka import rows
 from cluster.kafka.configuration import Endpoint
 from cluster.kafka.failures import sentence
 from cluster.kafka.observer import Observer
-from cluster.kafka.rows import Leadership, Moment, ReplicaEnds, RowMaker
+from cluster.kafka.rows import Leadership, Moment, QuorumState, ReplicaEnds, RowMaker
 from cluster.kafka.thinning import GROWING_NS, Thinning
+from cluster.kafka.watching import Watch, Write
+from cluster.kafka.wire import WireError
 from cluster.protocol import ClusterError, UserError
-from results.record.clock import NS_PER_S, RunClock
+from results.record.clock import NS_PER_S, RunClock, wait_until
+from results.record.stream import read_stream
 from results.record.tables import LIVE
 
 PLACE = ("log-0", 3)
+LIMIT_S = 60
 
 
 def moment(at_s: float, *, incarnation: int = 1, snapshot: str | None = None) -> Moment:
@@ -140,3 +158,134 @@ def test_an_observer_that_ends_by_a_bug_says_so_and_keeps_nobody_waiting(tmp_pat
     assert observer.note(timeout_s=60) == frozenset()
     observer.stop()
     assert observer.failures() == ["the observer of n1 ended before its time"]
+
+
+class _Counting:
+    """Rounds of our own: each writes a row, and may have to wait in its midst."""
+
+    tables: Sequence[str] = ("leadership",)
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.silent = False
+        self.maker = RowMaker("n2", {"log-0": "id-0"})
+
+    def look(self, snapshot: str | None, write: Write) -> None:
+        self.entered.set()
+        assert self.may_go_on.wait(LIMIT_S)
+        if self.silent:
+            raise WireError("nobody is there")
+        said = Leadership(place=PLACE, topic_id="id-0", leader=2, leader_epoch=4)
+        write(
+            "leadership", [self.maker.leadership("zookeeper", said, moment(1, snapshot=snapshot))]
+        )
+
+    def close(self) -> None:
+        self.may_go_on.set()
+
+
+def written(live: Path) -> int:
+    return sum(batch.num_rows for batch in read_stream(next(live.glob("leadership.*"))))
+
+
+def test_a_wish_is_a_round_that_is_written_whole(tmp_path: Path) -> None:
+    watch = Watch("n2", _Counting())
+    watch.start(tmp_path)
+    for number in range(1, 4):
+        wish = watch.want(f"step-{number}")
+        wait_until(lambda wish=wish: wish.done, timeout_s=LIMIT_S, what="the round")  # type: ignore[misc]  # Bound.
+    watch.ask_to_stop()
+    watch.stop()
+    assert watch.failure is None
+    assert written(tmp_path) in (3, 4)  # The first round may have been before the first wish.
+
+
+def test_of_a_wish_that_was_given_up_nothing_is_written(tmp_path: Path) -> None:
+    rounds = _Counting()
+    rounds.may_go_on.clear()
+    watch = Watch("n2", rounds)
+    wish = watch.want("step-1")
+    watch.start(tmp_path)
+    assert rounds.entered.wait(LIMIT_S)
+    watch.withdraw(wish)
+    watch.ask_to_stop()
+    rounds.may_go_on.set()
+    watch.stop()
+    assert written(tmp_path) == 0
+
+
+def test_a_round_that_nobody_answered_fulfils_no_wish(tmp_path: Path) -> None:
+    rounds = _Counting()
+    rounds.silent = True
+    watch = Watch("n2", rounds)
+    wish = watch.want("step-1")
+    watch.start(tmp_path)
+    assert rounds.entered.wait(LIMIT_S)
+    rounds.entered.clear()
+    assert rounds.entered.wait(LIMIT_S)
+    assert not wish.done
+    rounds.silent = False
+    wait_until(lambda: wish.done, timeout_s=LIMIT_S, what="the round that is answered")
+    watch.ask_to_stop()
+    watch.stop()
+
+
+def test_a_leader_epoch_that_was_not_told_is_null() -> None:
+    said = Leadership(place=PLACE, topic_id="id-0", leader=2, leader_epoch=-1, isr=(1, 2))
+    row = RowMaker("n2", {"log-0": "id-0"}).leadership("metadata", said, moment(1))
+    assert row is not None
+    named = dict(zip(LIVE["leadership"].names, row, strict=True))
+    assert named["leader_epoch"] is None
+    assert named["isr"] == [1, 2]
+
+
+def quorum_told(leader: int, voters: Sequence[int], observers: Sequence[int]) -> QuorumAnswer:
+    def ends(ids: Sequence[int]) -> tuple[ReplicaState, ...]:
+        return tuple(
+            ReplicaState(replica_id=BrokerId(each), log_end_offset=i64(100 + each)) for each in ids
+        )
+
+    partition = QuorumPartition(
+        partition_index=i32(0),
+        error_code=ErrorCode.none,
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(5),
+        high_watermark=i64(90),
+        current_voters=ends(voters),
+        observers=ends(observers),
+    )
+    topic = QuorumTopic(topic_name=TopicName("__cluster_metadata"), partitions=(partition,))
+    return QuorumAnswer(error_code=ErrorCode.none, topics=(topic,))
+
+
+@pytest.mark.parametrize(
+    ("node", "role", "end"),
+    [("n101", "leader", 201), ("n102", "follower", 202), ("n1", "observer", 101)],
+)
+def test_the_quorums_leader_tells_everybodys_part(node: str, role: str, end: int) -> None:
+    state = rows.quorum_state(quorum_told(101, [101, 102], [1]), node)
+    assert state is not None
+    assert (state.role, state.log_end_offset, state.leader, state.epoch) == (role, end, 101, 5)
+
+
+@pytest.mark.parametrize(
+    ("leader", "role"), [(101, "leader"), (102, "follower"), (-1, None)], ids=str
+)
+def test_a_controller_says_whom_it_takes_for_the_leader(leader: int, role: str | None) -> None:
+    told = QuorumFetchPartition(
+        partition_index=i32(0),
+        error_code=ErrorCode.invalid_request,
+        high_watermark=i64(-1),
+        current_leader=LeaderIdAndEpoch(leader_id=BrokerId(leader), leader_epoch=i32(7)),
+        aborted_transactions=None,
+        records=None,
+    )
+    answer = QuorumFetch(
+        throttle_time=i32Timedelta.parse(timedelta()),
+        error_code=ErrorCode.none,
+        responses=(FetchableTopicResponse(topic_id=UUID(int=1), partitions=(told,)),),
+    )
+    state = rows.quorum_belief(answer, "n101")
+    assert state == QuorumState(role=role, epoch=7, leader=leader)

@@ -1,0 +1,77 @@
+from collections.abc import Iterable
+
+import pytest
+
+from cluster.kafka.znodes import Znode, Znodes
+from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
+
+
+class Remembered(Znodes):
+    """ZooKeeper's nodes as some versions of Kafka wrote them, without a server."""
+
+    def __init__(self, nodes: dict[str, str]) -> None:
+        super().__init__("nowhere:1")
+        self._nodes = nodes
+
+    def read_all(self, paths: Iterable[str]) -> list[Znode | None]:
+        found = [self._nodes.get(path) for path in paths]
+        return [None if it is None else Znode(data=it.encode(), czxid=7) for it in found]
+
+    def children(self, path: str) -> list[str]:
+        return sorted(key.rpartition("/")[2] for key in self._nodes if key.startswith(path + "/"))
+
+
+OLD = """{"version":1,"partitions":{"0":[2,1],"1":[1,3]}}"""
+NEW = (
+    """{"partitions":{"0":[2,1],"1":[1,3]},"topic_id":"14WCMOKxTCqoOsR7vbkvDA","""
+    """ "adding_replicas":{"1":[3]},"removing_replicas":{},"version":3}"""
+)
+STATE = "/brokers/topics/t/partitions/0/state"
+
+
+@pytest.mark.parametrize("topic", [OLD, NEW], ids=["0.11", "2.8"])
+def test_assignments_of_all_versions_are_read(topic: str) -> None:
+    state = ZooKeeperState(Remembered({"/brokers/topics/t": topic}))
+    assert state.assignments(["t", "gone"]) == {("t", 0): (2, 1), ("t", 1): (1, 3)}
+
+
+def test_the_state_of_a_partition_is_the_truth_about_its_leader() -> None:
+    text = """{"controller_epoch":3,"leader":-1,"version":1,"leader_epoch":9,"isr":[2]}"""
+    state = ZooKeeperState(Remembered({STATE: text}))
+    assert state.partitions([("t", 0), ("t", 1)]) == {
+        ("t", 0): PartitionTruth(leader=-1, leader_epoch=9, isr=(2,), controller_epoch=3)
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+def test_a_node_that_is_being_made_says_nothing(text: str) -> None:
+    state = ZooKeeperState(
+        Remembered({STATE: text, "/controller": text, "/brokers/topics/t": text})
+    )
+    assert state.partitions([("t", 0)]) == {}
+    assert state.controller() is None
+    assert state.assignments(["t"]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """{"version":1,"brokerid":2,"timestamp":"1795273174534"}""",
+        """{"version":2,"brokerid":2,"timestamp":"1795273174534","kraftControllerEpoch":-1}""",
+    ],
+)
+def test_the_controller_and_its_epoch_are_read(text: str) -> None:
+    nodes = {"/controller": text, "/controller_epoch": "12", "/brokers/ids/3": "{}"}
+    state = ZooKeeperState(Remembered(nodes))
+    assert state.controller() == 2
+    assert state.controller_epoch() == 12
+    assert state.registered() == {3}
+    assert state.registration(3) == 7
+    assert state.registration(4) is None
+
+
+def test_before_the_first_controller_there_is_none() -> None:
+    state = ZooKeeperState(Remembered({}))
+    assert state.controller() is None
+    assert state.controller_epoch() is None
+    assert state.registered() == frozenset()
