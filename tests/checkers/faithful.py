@@ -259,25 +259,31 @@ class FaithfulRun:
         )
 
     def look(self, each: Partition, name: str) -> None:
-        """Ask each broker, then copy the files of each, while the cluster goes on in between."""
-        for broker, mark in each.marks.items():
-            self.add(
-                "replica_states",
-                **each.place,
-                snapshot=name,
-                node=f"n{broker}",
-                observed_ns=self.tick(),
-                incarnation=1,
-                log_start_offset=0,
-                log_end_offset=len(each.logs[broker]),
-                high_watermark=mark,
-                high_watermark_source="fetch",
-            )
-        for broker in each.logs:
+        """Ask each broker and copy its files, in any order, while the cluster goes on."""
+        looks = [(look, broker) for broker in each.logs for look in ("ask", "copy")]
+        self.random.shuffle(looks)
+        for look, broker in looks:
             self.steps(3)
-            self.snapshot(each, broker, each.logs[broker], name=name)
+            if look == "copy":
+                self.snapshot(each, broker, each.logs[broker], name=name)
+            else:
+                self.ask(each, broker, name)
         self.steps(3)
         self.step_isrs[name] = frozenset(f"n{broker}" for broker in each.isr)
+
+    def ask(self, each: Partition, broker: int, name: str) -> None:
+        self.add(
+            "replica_states",
+            **each.place,
+            snapshot=name,
+            node=f"n{broker}",
+            observed_ns=self.tick(),
+            incarnation=1,
+            log_start_offset=0,
+            log_end_offset=len(each.logs[broker]),
+            high_watermark=each.marks[broker],
+            high_watermark_source="fetch",
+        )
 
     # The end
 
