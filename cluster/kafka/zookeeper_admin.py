@@ -28,6 +28,8 @@ T = TypeVar("T")
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 RETRY_S = 0.2
+TAKEN_S = 0.02
+"""How often an order is looked for that the controller has taken."""
 
 
 class ZooKeeperAdmin:
@@ -253,7 +255,10 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
         try:
             wait_until(
-                is_taken, timeout_s=ORDER_TIMEOUT_S, what=f"the controller to take {data.decode()}"
+                is_taken,
+                timeout_s=ORDER_TIMEOUT_S,
+                what=f"the controller to take {data.decode()}",
+                interval_s=TAKEN_S,
             )
         except WaitTimeoutError as late:
             self._znodes.delete(path)
