@@ -28,6 +28,7 @@ def template_engine() -> jinja2.Environment:
     engine.filters["size"] = size_words
     engine.filters["sentence"] = as_sentence
     engine.filters["said"] = said
+    engine.filters["plain"] = inert
     return engine
 
 

@@ -1,7 +1,7 @@
 """The offsets of a drawing as columns: one an offset where there are few, else spans of them."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results.page.scenes import Scene
@@ -11,6 +11,8 @@ FEW_OFFSETS = 6
 MAX_COLUMNS = 7
 """More are joined from the left: what a story is about lies at the end of its logs."""
 SINGLE_WIDTH, SPAN_WIDTH = 80.0, 124.0
+SHORT_NAME = 11
+"""A longer name needs the wider column."""
 _SPLIT = 2
 """A stretch of so many offsets is drawn one by one."""
 
@@ -60,17 +62,19 @@ class Axis:
 
 def story_axis(scenes: Iterable[Scene], *, left: float) -> Axis | None:
     """Return an axis for all scenes of a story, or None if they need too many columns for one."""
-    stretches = _stretches(scenes)
-    return _axis(stretches, left=left) if len(stretches) <= MAX_COLUMNS else None
+    known = list(scenes)
+    stretches = _stretches(known)
+    return _axis(stretches, known, left=left) if len(stretches) <= MAX_COLUMNS else None
 
 
 def scene_axis(scenes: Iterable[Scene], *, left: float) -> Axis:
     """Return an axis for a scene and the one before, with the oldest offsets joined."""
-    stretches = _stretches(scenes)
+    known = list(scenes)
+    stretches = _stretches(known)
     surplus = len(stretches) - MAX_COLUMNS
     if surplus > 0:
         stretches = [(stretches[0][0], stretches[surplus][1]), *stretches[surplus + 1 :]]
-    return _axis(stretches, left=left)
+    return _axis(stretches, known, left=left)
 
 
 def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
@@ -94,10 +98,22 @@ def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
     return stretches
 
 
-def _axis(stretches: Iterable[tuple[int, int]], *, left: float) -> Axis:
+def _axis(stretches: Iterable[tuple[int, int]], scenes: Sequence[Scene], *, left: float) -> Axis:
     columns, x = [], left
     for first, last in stretches:
         width = SINGLE_WIDTH if first == last else SPAN_WIDTH
+        if first == last and _longest_name(scenes, first) > SHORT_NAME:
+            width = SPAN_WIDTH
         columns.append(Column(first=first, last=last, x=x, width=width))
         x += width
     return Axis(columns=tuple(columns), left=left)
+
+
+def _longest_name(scenes: Iterable[Scene], offset: int) -> int:
+    names = [
+        len(run.name_at(offset))
+        for scene in scenes
+        for replica in scene.replicas
+        if (run := replica.log.at(offset))
+    ]
+    return max(names, default=0)

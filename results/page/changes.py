@@ -13,7 +13,7 @@ _STATES = {
     DOWN: "{} is down",
     PAUSED: "{} is paused: it runs, and does nothing",
 }
-_NAMED = 3
+_NAMED = 4
 """So many records are named one by one."""
 
 
@@ -52,6 +52,18 @@ def in_words(before: Scene | None, now: Scene) -> list[str]:
     return sentences
 
 
+def log_before(replica: ReplicaAt, before: Scene | None, now: Scene) -> Log:
+    """Return what a replica held at the step before.
+
+    Before the first step a partition's log is empty; the metadata log of a cluster that runs is
+    not, and what was in it is no news.
+    """
+    if before is None:
+        return replica.log if now.step.logs else NO_LOG
+    old = before.replica(replica.node)
+    return old.log if old else NO_LOG
+
+
 def truncated(before: Log | None, now: Log) -> list[str]:
     """Return the names of records that a log had before and has no more."""
     return [
@@ -70,17 +82,31 @@ def listed(words: Iterable[str]) -> str:
 
 def names_between(log: Log, first: int, last: int) -> list[str]:
     """Return the names of the records from one offset to another; of many, the ends."""
-    offsets = range(first, last + 1)
-    if len(offsets) > _NAMED:
-        ends = [log.at(first), log.at(last)]
-        names = [_name(run, offset) for run, offset in zip(ends, (first, last), strict=True)]
-        same = names[0] == names[1]
-        return [f"{names[0]} (offsets {first} to {last})" if same else " … ".join(names)]
-    return [_name(log.at(offset), offset) for offset in offsets]
+    names: list[str] = []
+    for run in log.runs:
+        low, high = max(first, run.first), min(last, run.last)
+        if low <= high:
+            names += _names(run, low, high)
+    return names if len(names) <= _NAMED else [_offsets(first, last)]
 
 
-def _name(run: Run | None, offset: int) -> str:
-    return (run.name_at(offset) or f"offset {offset}") if run else "nothing"
+def _names(run: Run, first: int, last: int) -> list[str]:
+    if not run.name:
+        return [_offsets(first, last)]
+    if run.number is None:
+        several = f" (offsets {first} to {last})" if first < last else ""
+        return [f"{run.name}{several}"]
+    if last - first < _NAMED:
+        return [run.name_at(offset) for offset in range(first, last + 1)]
+    return [f"{run.name_at(first)} … {run.name_at(last)}"]
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+def _name(run: Run, offset: int) -> str:
+    return run.name_at(offset) or f"a record of epoch {run.epoch}"
 
 
 def _condition(old: ReplicaAt, new: ReplicaAt) -> list[str]:
@@ -91,7 +117,7 @@ def _condition(old: ReplicaAt, new: ReplicaAt) -> list[str]:
         sentences.append(f"{new.called} cannot hear {listed(lost)}")
     if back := [each for each in old.deaf_to if each not in new.deaf_to]:
         sentences.append(f"{new.called} hears {listed(back)} again")
-    if new.role and old.role != new.role:
+    if new.role and old.role != new.role and new.state == UP:
         sentences.append(f"{new.called} is now: {new.role}")
     return sentences
 
@@ -101,7 +127,7 @@ def _leadership(before: Scene, now: Scene) -> list[str]:
     was, is_now = before.step, now.step
     epoch = "" if is_now.leader_epoch is None else f", in epoch {is_now.leader_epoch}"
     if was.leader != is_now.leader:
-        sentences.append(f"{_capital(now.broker(is_now.leader))} leads now{epoch}")
+        sentences.append(f"{now.broker(is_now.leader)} leads now{epoch}")
     elif was.leader_epoch != is_now.leader_epoch and is_now.leader is not None and epoch:
         sentences.append(f"{now.broker(is_now.leader)} leads on{epoch}")
     if set(was.isr) != set(is_now.isr):
@@ -114,8 +140,7 @@ def _records(before: Scene | None, now: Scene) -> list[str]:
     new: dict[str, list[str]] = defaultdict(list)
     gone: dict[str, list[str]] = defaultdict(list)
     for replica in now.replicas:
-        old = before.replica(replica.node) if before else None
-        was = old.log if old else NO_LOG
+        was = log_before(replica, before, now)
         for first, last, change in _stretches(was, replica.log):
             if change in {Change.GONE, Change.REPLACED}:
                 gone[listed(names_between(was, first, last))].append(replica.called)
@@ -162,7 +187,3 @@ def _differences(before: Scene | None, now: Scene) -> list[str]:
             ]
             return [f"at offset {first} {listed(held)}"]
     return []
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

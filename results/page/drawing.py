@@ -7,11 +7,11 @@ said by colour alone: epochs are written into the boxes, states beside them.
 from dataclasses import dataclass
 
 from results.page.axis import Axis, Column
-from results.page.changes import Change, change_at
-from results.page.logs import NO_LOG, Log, Run
+from results.page.changes import Change, change_at, log_before
+from results.page.logs import Log, Run
 from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
 
-LEFT = 116.0
+LEFT = 126.0
 _RIGHT = 34.0
 _HEAD = 22.0
 _MARK, _BOX, _STRIP, _END = 20.0, 38.0, 17.0, 19.0
@@ -22,6 +22,9 @@ _INSET = 2.0
 _EPOCH_COLOURS = 6
 _CHARACTER = 6.2
 """Width of a character of a mark's label."""
+_BOLD_CHARACTER = 7.0
+_CUT_WIDTH = 22.0
+"""Room of the word behind the name of what was truncated."""
 _NARROW = 2 * LEFT
 
 _Word = tuple[str, bool, str]
@@ -115,8 +118,7 @@ def drawing_of(scene: Scene, *, before: Scene | None, axis: Axis) -> Drawing:
     y = _HEAD
     width = max(axis.right + _RIGHT, _NARROW)
     for replica in scene.replicas:
-        old = before.replica(replica.node) if before else None
-        row = _row(scene, replica, old=old, axis=axis, y=y, width=width)
+        row = _row(scene, replica, before=before, axis=axis, y=y, width=width)
         rows.append(row)
         y += row.height + _GAP
     return Drawing(
@@ -129,9 +131,10 @@ def drawing_of(scene: Scene, *, before: Scene | None, axis: Axis) -> Drawing:
 
 
 def _row(
-    scene: Scene, replica: ReplicaAt, *, old: ReplicaAt | None, axis: Axis, y: float, width: float
+    scene: Scene, replica: ReplicaAt, *, before: Scene | None, axis: Axis, y: float, width: float
 ) -> Row:
-    was = old.log if old else NO_LOG
+    old = before.replica(replica.node) if before else None
+    was = log_before(replica, before, scene)
     boxes = tuple(_box(scene, replica.log, was, column) for column in axis.columns)
     strip = _STRIP if any(box.was for box in boxes) else 0.0
     badges = _badges(replica, old, y=y + _TITLE)
@@ -161,7 +164,12 @@ def _box(scene: Scene, now: Log, was: Log, column: Column) -> Box:
             return Box(x=x, width=width, css="slot")
         name = _names(old, column)
         return Box(
-            x=x, width=width, css="ghost", name=name, epoch="truncated", title=f"{name}: truncated"
+            x=x,
+            width=width,
+            css="ghost",
+            name=_fitting(name, width),
+            epoch="truncated",
+            title=f"{name}: truncated",
         )
     name, differs = _names(run, column), scene.differing(column.first)
     epoch = _epochs(now, column)
@@ -169,13 +177,24 @@ def _box(scene: Scene, now: Log, was: Log, column: Column) -> Box:
         x=x,
         width=width,
         css=f"{_colour(run)}{' new' if change is not Change.SAME else ''}",
-        name=name,
+        name=_fitting(name, width),
         epoch=epoch,
         title=f"offset {column.label}: {name}, {epoch}",
         tag="" if change is Change.SAME else "new",
         differs=differs,
-        was=_names(old, column) if change is Change.REPLACED and old else "",
+        was=_was(old, column) if change is Change.REPLACED and old else "",
     )
+
+
+def _was(old: Run, column: Column) -> str:
+    name = _names(old, column) or f"epoch {'-' if old.epoch is None else old.epoch}"
+    return _fitting(name, column.width - _CUT_WIDTH)
+
+
+def _fitting(name: str, width: float) -> str:
+    """Return a name, cut off where the box ends."""
+    room = int(width / _BOLD_CHARACTER)
+    return name if len(name) <= room else f"{name[: room - 1]}…"
 
 
 def _names(run: Run, column: Column) -> str:

@@ -13,7 +13,7 @@ from results.page.inert import inert
 from results.record.steps import LogAtStep
 from results.record.values import SEQUENCE_BITS
 
-MAX_NAME = 14
+MAX_NAME = 40
 """A longer name is cut off, with an ellipsis."""
 CONTROL = "control"
 

@@ -11,6 +11,7 @@ from results.record.values import SEQUENCE_BITS
 
 MAX_SEQUENCE = 1_000_000
 """A larger number that looks like a value is a time or an id."""
+_NAME = re.compile(r"(message|n)\d|zk\b")
 _VALUE = re.compile(r"(value )?\b(\d{10})\b")
 
 
@@ -23,9 +24,9 @@ def message_name(value: int | None) -> str | None:
 
 
 def said(text: str) -> str:
-    """Return words as a sentence; a message's name has no capital letter, even as the first."""
+    """Return words as a sentence; the name of a message or node is no word, and stays as it is."""
     whole = as_sentence(text)
-    return whole if not text.startswith("message") else f"{text[0]}{whole[1:]}"
+    return f"{text[0]}{whole[1:]}" if _NAME.match(text) else whole
 
 
 def with_names(text: str) -> str:

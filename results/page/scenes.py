@@ -43,7 +43,7 @@ class ReplicaAt:
         leader: Whether the cluster's metadata have it as the leader; of a controller, whether it
             says so itself.
         in_isr: None where there is no such thing.
-        role: Of a controller: `candidate, epoch 3`.
+        role: Of a controller: `candidate, epoch 3`; of one that does nothing `was leader, epoch 2`.
         log: What it holds.
         high_watermark: Its own; None: not known.
         on_disk: Whether the high watermark is that of the checkpoint file, for want of a broker
@@ -113,8 +113,8 @@ def scenes_of(
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     records = _by_snapshot(tables.record("replica_records", filters=here).to_pylist())
     states = _by_snapshot(tables.record("replica_states", filters=here).to_pylist())
-    seen = {node for _, node in itertools.chain(records, states)}
-    seen |= {log.node for step in steps for log in step.logs}
+    told = {log.node for step in steps for log in step.logs}
+    seen = told or {node for _, node in itertools.chain(records, states)}
     cast = _Cast(nodes=tuple(sorted(seen, key=_number)), roles=roles)
     scenes: list[Scene] = []
     for step in steps:
@@ -186,12 +186,17 @@ def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:
         called=cast.called(node),
         state=at.state,
         deaf_to=tuple(cast.called(each) for each in at.deaf_to),
-        leader=said is not None and said.role.lower() == "leader",
-        role=f"{said.role.lower() or 'role unknown'}, epoch {said.epoch}" if said else "",
+        leader=at.state == UP and said is not None and said.role.lower() == "leader",
+        role=_role(said, at) if said else "",
         log=log_of_spans(spans) if spans else NO_LOG,
         high_watermark=spans.high_watermark if spans else None,
         on_disk=at.state != UP,
     )
+
+
+def _role(said: QuorumAtStep, at: NodeAtStep) -> str:
+    words = ", ".join(filter(None, (said.role.lower(), f"epoch {said.epoch}")))
+    return words if at.state == UP else f"was {words}"
 
 
 def _said(quorum: Iterable[QuorumAtStep], node: str) -> QuorumAtStep | None:

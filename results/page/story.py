@@ -71,6 +71,8 @@ class StepView:
     """Those of the drawing, and of the files."""
     who: str
     """`A leads in epoch 0; in sync: A and B`."""
+    agreed: str
+    """Brokers that were asked, if all of them say what the cluster's metadata do; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +212,17 @@ def _view(run: Told, at: int, *, axis: Axis | None) -> StepView:
         called=called,
         nodes=tuple(each.node for each in scene.replicas),
         who=_who(scene),
+        agreed=_agreed(scene),
     )
+
+
+def _agreed(scene: Scene) -> str:
+    step = scene.step
+    official = (step.leader, step.leader_epoch, step.isr)
+    said = {
+        (each.leader, each.leader_epoch or step.leader_epoch, each.isr) for each in step.beliefs
+    }
+    return listed(scene.called(each.node) for each in step.beliefs) if said == {official} else ""
 
 
 def _who(scene: Scene) -> str:
