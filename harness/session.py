@@ -22,9 +22,10 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
-from cluster.protocol import UserError
+from cluster.protocol import ClusterError, UserError
 from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
+from harness.keep import keep_cluster
 from harness.plans import as_played, refuse_impossible
 from harness.scenarios.telling import compare_with_story, story_of
 from harness.stage import Ending, StageResult, noted
@@ -49,11 +50,13 @@ class Session:
         plan: As asked for; `hosts` may still be `auto`.
         store: The folder of runs.
         console: Where to talk.
+        keep: Whether a cluster goes on after the verdict, on copies of the files.
     """
 
     plan: Plan
     store: Path
     console: Console
+    keep: bool = False
 
     def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
         """Play the run and judge it.
@@ -87,6 +90,8 @@ class Session:
             if compared:
                 self._say(compared)
             self._say(f"the page: {page}")
+            if self.keep:
+                self._keep(plan, paths)
         if result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {result.sentence}")
         return verdict
@@ -132,6 +137,18 @@ class Session:
             return _ended_by_itself(stage.returncode, paths, clock)
         values = json.loads(text)
         return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+
+    def _keep(self, plan: Plan, paths: RunPaths) -> None:
+        self._say("starting the cluster again on copies of the nodes' files")
+        try:
+            keep_cluster(plan, paths)
+        except ClusterError as failed:
+            self._say(str(failed))  # The verdict stands all the same.
+            return
+        self._say(
+            f"the cluster is kept: logquake node {paths.run_id} n1 -- COMMAND; end it with"
+            f" logquake node {paths.run_id} --end"
+        )
 
     def _clean_up(self, paths: RunPaths) -> None:
         for sentence in heal_dead_run(paths):

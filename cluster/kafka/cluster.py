@@ -87,19 +87,20 @@ class KafkaCluster:
         at = self._layout.zookeeper
         return f"{at[0]}:{at[1]}" if at else None
 
-    def start(self, first: Sequence[str] = ()) -> None:
+    def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:
         """Prepare the disks, start all nodes, wait until each is registered and answers.
 
         Args:
             first: Brokers that are started before the others, one after another, each as soon as
                 the one before it is registered: so the first of them becomes the controller in
                 ZooKeeper mode. With combined nodes none can be waited for, as one makes no quorum.
+            inherited: The nodes' folders have the data of an earlier cluster of the plan.
 
         Raises:
             UserError: A node does not start for a reason that is the user's to mend.
             ClusterError: A node ended, or is not ready within `START_TIMEOUT_S`.
         """
-        self._layout.prepare()
+        self._layout.prepare(inherited=inherited)
         try:
             if self._layout.zookeeper is not None:
                 self._start_zookeeper(self._layout.zookeeper)

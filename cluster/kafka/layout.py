@@ -68,21 +68,25 @@ class Layout:
             node: self._endpoint(node, place) for node, place in places.items()
         }
 
-    def prepare(self) -> None:
+    def prepare(self, *, inherited: bool = False) -> None:
         """Write all configurations, and format the disks where KRaft wants them formatted.
+
+        Args:
+            inherited: The data are there: copies of what an earlier cluster of the plan left.
 
         Raises:
             UserError: A path that Kafka would misunderstand, a full disk, a refused setting.
         """
         for node, folder in self._folders.items():
             _refuse_comma(folder)
-            (folder / "logs").mkdir(parents=True)
-            (folder / TEMPORARY).mkdir()
+            (folder / "logs").mkdir(parents=True, exist_ok=inherited)
+            (folder / TEMPORARY).mkdir(exist_ok=inherited)
             (folder / "server.properties").write_text(self._settings(node), encoding="utf-8")
             logging = self._logging(folder)
             logging.file.write_text(logging.text, encoding="utf-8")
         if self.zookeeper is not None:
             prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._distribution.version)
+        if self.zookeeper is not None or inherited:
             return
         # A controller first: its disk may need more than a broker's, which ignores the rest.
         nodes = [*self.controllers, *self.brokers]

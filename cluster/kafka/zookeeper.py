@@ -8,6 +8,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.kafka.configuration import JAVA_ENVIRONMENT
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.log_files import ZOOKEEPER_FILES, logging_to
@@ -30,12 +31,12 @@ def prepare_zookeeper(folder: Path, address: tuple[str, int], version: str) -> N
     """Write the configuration of the server.
 
     Args:
-        folder: Its own, to be made.
+        folder: Its own, to be made; data that lie in it already are served.
         address: Host and port where it shall listen.
         version: Of Kafka.
     """
-    (folder / "data").mkdir(parents=True)
-    (folder / "logs").mkdir()
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    (folder / "logs").mkdir(exist_ok=True)
     text = zookeeper_properties(folder / "data", address)
     (folder / "zoo.cfg").write_text(text, encoding="utf-8")
     logging = logging_to(folder, ZOOKEEPER_FILES, numbers_of(version))
@@ -71,7 +72,8 @@ def zookeeper_command(java: Java, distribution: Distribution, folder: Path) -> C
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         str(folder / "zoo.cfg"),
     )
-    return Command(argv=argv, log=folder / "logs" / "stdout.log", cwd=folder)
+    log = folder / "logs" / "stdout.log"
+    return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
 
 
 def serves(address: tuple[str, int]) -> bool:

@@ -35,6 +35,7 @@ logquake.modules = {
     "init": "running",
     "scenario": "scenarios",
     "repro": "repro",
+    "node": "nodes",
     "check": "judging",
     "report": "reporting",
     "runs": "looking",

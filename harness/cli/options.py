@@ -13,6 +13,10 @@ STORE = click.option(
     help="The folder of runs.",
 )
 
+KEEP = click.option(
+    "--keep", is_flag=True, help="Let a cluster go on after the verdict (see: logquake node)."
+)
+
 SETTING = "KEY=VALUE"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from harness.cli.options import SETTING, STORE, settings
+from harness.cli.options import KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
@@ -104,8 +104,9 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing."
 )
+@KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
-def run(
+def run(  # noqa: PLR0913 - the options of a command
     *,
     plan_file: Path | None,
     broker: tuple[str, ...],
@@ -114,6 +115,7 @@ def run(
     engine: str | None,
     spark_master: str | None,
     dry_run: bool,
+    keep: bool,
     as_json: bool,
     **options: object,
 ) -> int:
@@ -128,7 +130,7 @@ def run(
     if dry_run:
         describe(plan, console)
         return 0
-    verdict = Session(plan, store, console).run(engine=engine, spark_master=spark_master)
+    verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
-from harness.cli.options import SETTING, STORE, settings
+from harness.cli.options import KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
@@ -48,6 +48,7 @@ class _Stage:
     spark_master: str | None
     options: Mapping[str, object]
     broker: Mapping[str, str]
+    keep: bool
 
     def plan(self, name: str, choices: Mapping[str, str], system: str | None) -> Plan:
         """Return the plan of a scenario."""
@@ -56,7 +57,7 @@ class _Stage:
 
     def play(self, plan: Plan) -> Verdict:
         """Play a plan and judge it."""
-        session = Session(plan, self.store, self.console)
+        session = Session(plan, self.store, self.console, keep=self.keep)
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
     def played(self, part: Part) -> Played:
@@ -133,6 +134,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
+@KEEP
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict for machines.")
 def run(  # noqa: PLR0913 - the options of a command
     *,
@@ -149,6 +151,7 @@ def run(  # noqa: PLR0913 - the options of a command
     engine: str | None,
     spark_master: str | None,
     dry_run: bool,
+    keep: bool,
     as_json: bool,
     **choices: str | None,
 ) -> int:
@@ -165,9 +168,12 @@ def run(  # noqa: PLR0913 - the options of a command
         spark_master=spark_master,
         options={"hosts": hosts, "seed": seed},
         broker=settings("--set", broker),
+        keep=keep,
     )
     given = choices_given(choices, elr=elr)
     if play_all:
+        if keep:
+            raise click.UsageError("--keep keeps one cluster, and --all plays many")
         if name or given:
             raise click.UsageError("--all takes neither a scenario nor choices; --only picks some")
         return _play_all(stage, list(parts(only, system=system)), markdown, as_json=as_json)

@@ -86,6 +86,16 @@ class RunPaths:
         return self.root / "snapshots"
 
     @property
+    def kept(self) -> Path:
+        """Of a run that was kept: the files of the cluster that goes on, copies to begin with."""
+        return self.root / "kept"
+
+    @property
+    def keeper(self) -> Path:
+        """Of a run that was kept: how its cluster is reached."""
+        return self.root / "kept.json"
+
+    @property
     def verdict(self) -> Path:
         """The verdict, for machines."""
         return self.root / "verdict.json"

@@ -1,0 +1,42 @@
+"""`logquake node`: a command on a node of a run that was kept."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import STORE
+from harness.entering import run_on
+from harness.exit_codes import VALID
+from harness.keep import end_kept, load_kept
+from results.store import Store
+
+
+@click.command()
+@click.argument("run")
+@click.argument("name", metavar="[NODE]", required=False)
+@click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--end", is_flag=True, help="End the kept cluster; its files stay.")
+@STORE
+def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, store: Path) -> int:
+    """Run a command on a node of a run that was kept, or end its cluster.
+
+    logquake node latest n1 -- cat data/peter-test01-0/leader-epoch-checkpoint
+
+    It runs in the node's network, with the node's folder as working folder, and finds in its
+    environment: NODE, BOOTSTRAP (host:port,...), BROKER (this node's host:port), ZOOKEEPER,
+    KAFKA_JAVA and KAFKA_CLASSPATH. The exit code is the command's. Without NODE: how the nodes
+    are reached.
+    """
+    paths = Store(store).find(run)
+    if end:
+        for sentence in end_kept(paths) or ["there was nothing to end"]:
+            click.echo(sentence)
+        return VALID
+    kept = load_kept(paths)
+    if name is None:
+        for each, machine in kept.machines.items():
+            click.echo(f"{each}  {machine.address or '-'}  {machine.folder}")
+        return VALID
+    if not command:
+        raise click.UsageError("name a command: logquake node RUN NODE -- COMMAND...")
+    return run_on(kept, name, command)

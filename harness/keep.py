@@ -1,0 +1,252 @@
+"""The cluster of a run that goes on after the verdict: `--keep`.
+
+The verdict needs brokers that are stopped and files that nobody writes. So what goes on is another
+cluster of the same plan, on copies of the files that the run's nodes left (`RUN/kept/`): the
+evidence stays as it is. It lives in a process of its own, detached from the terminal, until
+`logquake node RUN --end` or `logquake heal` ends it; whatever dies, it dies with it, as in a run.
+
+`python -m harness.keep RUN_FOLDER`, started by `keep_cluster` through the hosts' prefix. How to
+reach the nodes is in `RUN/kept.json` as soon as all are up.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cluster.hosts.choose import make_hosts
+from cluster.hosts.ledger import boot_id, mark, read_ledger
+from cluster.hosts.namespace import enter_prefix
+from cluster.hosts.signals import is_running, process_id
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.collect import TEMPORARY
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from cluster.kafka.versions import ZOOKEEPER_MACHINE, machines
+from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
+from cluster.protocol import ClusterError, ProcessId, UserError
+from nemesis.ledger import heal_dead_run
+from results.atomic import StoreError, write_atomically
+from results.record.clock import WaitTimeoutError, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, load_plan, plan_from
+from results.store import is_alive
+
+START_LIMIT_S = 150.0
+LEFT_BEHIND = ("logs", TEMPORARY)
+"""Folders of a node that are not copied: a kept cluster writes logs of its own."""
+
+
+class Machine(BaseModel):
+    """One machine of a kept cluster.
+
+    Attributes:
+        pid, start_ticks: Its agent, which has the machine's namespaces.
+        folder: Of the node's files.
+        address: Where its broker listens, `host:port`; empty: it has none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pid: int
+    start_ticks: int
+    folder: str
+    address: str = ""
+
+    @property
+    def process(self) -> ProcessId:
+        """Its agent, as hosts call it."""
+        return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
+
+
+class Kept(BaseModel):
+    """`kept.json`: how a kept cluster is reached.
+
+    Attributes:
+        boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+        hosts: `namespace` or `process`.
+        bootstrap: `host:port,...` of its brokers.
+        zookeeper: `host:port`; empty without it.
+        java: The program.
+        classpath: Of Kafka and its tools, with colons.
+        machines: By name: n1, n2, ..., n101, ..., zk.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    boot: str
+    hosts: str
+    bootstrap: str
+    zookeeper: str
+    java: str
+    classpath: str
+    machines: Mapping[str, Machine]
+
+    @property
+    def alive(self) -> bool:
+        """Whether all of its machines are still there."""
+        here = self.boot == boot_id()
+        return here and all(is_running(each.process) for each in self.machines.values())
+
+
+def keep_cluster(plan: Plan, paths: RunPaths) -> None:
+    """Copy the nodes' files, and start the cluster again from the copies; it outlives this process.
+
+    Args:
+        plan: The run's, as it was played.
+        paths: The run's; it is judged already.
+
+    Raises:
+        ClusterError: It did not start; nothing of it is left running.
+    """
+    copy_files(plan, paths)
+    prefix = enter_prefix() if plan.hosts == "namespace" else []
+    said = paths.kept / "keeper.log"
+    with said.open("ab") as log:
+        keeper = subprocess.Popen(  # noqa: S603 - our own program
+            [*prefix, sys.executable, "-m", "harness.keep", str(paths.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | mark(paths.processes),
+            start_new_session=True,
+        )
+    try:
+        wait_until(
+            lambda: paths.keeper.exists() or keeper.poll() is not None,
+            timeout_s=START_LIMIT_S,
+            what="the kept cluster to start",
+        )
+        why = "" if keeper.poll() is None else _last_line(said)
+    except WaitTimeoutError as late:
+        why = str(late)
+    if why or keeper.poll() is not None:
+        heal_dead_run(paths)
+        raise ClusterError(f"the cluster could not be kept: {why or 'it ended at once'}")
+
+
+def copy_files(plan: Plan, paths: RunPaths) -> None:
+    """Copy what the nodes, and ZooKeeper, left, into the folder of the kept cluster."""
+    kept = RunPaths(paths.kept)
+    folders = {
+        paths.root / ZOOKEEPER_FOLDER: kept.root / ZOOKEEPER_FOLDER,
+        **{paths.node(node): kept.node(node) for node in machines(plan)},
+    }
+    kept.root.mkdir()
+    for source, target in folders.items():
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+
+
+def load_kept(paths: RunPaths) -> Kept:
+    """Read how a run's kept cluster is reached.
+
+    Raises:
+        StoreError: It was not kept, or has ended.
+    """
+    try:
+        kept = Kept.model_validate_json(paths.keeper.read_bytes())
+    except FileNotFoundError as absent:
+        raise StoreError(
+            f"{paths.run_id} was not kept: logquake run --keep leaves a cluster to look at"
+        ) from absent
+    except (OSError, ValidationError) as damaged:
+        raise StoreError(f"{paths.keeper} cannot be read") from damaged
+    if not kept.alive:
+        raise StoreError(f"the kept cluster of {paths.run_id} has ended; its files are in kept/")
+    return kept
+
+
+def end_kept(paths: RunPaths) -> list[str]:
+    """End a run's kept cluster; its files stay. Idempotent.
+
+    Returns:
+        What was done, in sentences; none if there was nothing to end.
+
+    Raises:
+        StoreError: The run itself is still under way.
+    """
+    if is_alive(paths):
+        raise StoreError(f"{paths.run_id} is still under way: stop it with Ctrl-C")
+    done = heal_dead_run(paths)
+    paths.keeper.unlink(missing_ok=True)
+    return done
+
+
+def main() -> None:
+    """Keep the cluster of the run whose folder is the first argument, until SIGTERM."""
+    paths = RunPaths(Path(sys.argv[1]))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ExitStack() as undo:
+            _start(paths, undo)
+            stop.wait()
+    except (ClusterError, UserError, WaitTimeoutError) as failed:
+        sys.exit(str(failed))
+
+
+def _start(paths: RunPaths, undo: ExitStack) -> None:
+    """Start the cluster, and write down how it is reached."""
+    plan = plan_from(load_plan(paths.plan))
+    hosts = make_hosts(plan.hosts, machines(plan), paths.processes)
+    undo.callback(hosts.down)
+    hosts.up()
+    java = find_java()
+    distribution = fetch_kafka(plan.kafka_version, progress=print)
+    cluster = KafkaCluster(
+        plan, hosts, distribution=distribution, java=java, paths=RunPaths(paths.kept)
+    )
+    undo.callback(cluster.close)
+    cluster.start(inherited=True)
+    kept = Kept(
+        boot=boot_id(),
+        hosts=plan.hosts,
+        bootstrap=cluster.bootstrap(),
+        zookeeper=cluster.zookeeper or "",
+        java=str(java.path),
+        classpath=":".join(map(str, (*distribution.classpath, *distribution.tools))),
+        machines=_machines(plan, paths, cluster),
+    )
+    write_atomically(paths.keeper, kept.model_dump_json(indent=1) + "\n")
+
+
+def _machines(plan: Plan, paths: RunPaths, cluster: KafkaCluster) -> dict[str, Machine]:
+    """Return how each machine is entered: by its agent, whose pid is the same outside."""
+    agents = {
+        entry.node: entry.process
+        for entry in read_ledger(paths.processes)
+        if entry.what == "agent" and entry.process is not None
+    }
+    ours = process_id(os.getpid())
+    kept = RunPaths(paths.kept)
+    found = {}
+    for name in machines(plan):
+        own = agents.get(name, ours) if plan.hosts == "namespace" else ours
+        folder = kept.root / ZOOKEEPER_FOLDER if name == ZOOKEEPER_MACHINE else kept.node(name)
+        at = cluster.endpoints.get(name)
+        found[name] = Machine(
+            pid=own.pid,
+            start_ticks=own.start_ticks,
+            folder=str(folder.absolute()),
+            address=f"{at.host}:{at.broker_port}" if at else "",
+        )
+    return found
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+if __name__ == "__main__":
+    main()
