@@ -73,6 +73,7 @@ class Director:
             self._play(scene)
             self.look(scene)
             if scene.failed:
+                self.say(f"  here the story ends: {scene.failed}")
                 raise ScenarioError(
                     f'step {number} of {len(steps)}, "{step.tells}": {scene.failed}'
                 )

@@ -26,7 +26,7 @@ class End:
         lost: Messages that it names as lost, in the order of their offsets.
         lost_count: How many are lost; at most `MAX_EXAMPLES` of them are named.
         read: What the final read returned, in order.
-        failed: Why the story was not told to its end; empty if it was.
+        failed: Whether the story was not told to its end.
     """
 
     valid: Validity
@@ -34,29 +34,28 @@ class End:
     lost: tuple[str, ...] = ()
     lost_count: int = 0
     read: tuple[str, ...] = ()
-    failed: str = ""
+    failed: bool = False
 
 
 def read_end(paths: RunPaths, verdict: Verdict) -> End:
     """Return how a stored run ended."""
     lost = verdict.anomalies.get(LOST)
     named = (each.evidence.get("value") for each in (lost.examples if lost else ()))
-    failed = next((step for step in load_steps(paths.steps) if step.failed), None)
     return End(
         valid=verdict.valid,
         anomalies=frozenset(verdict.anomalies),
         lost=tuple(message_name(value) for value in named if isinstance(value, int)),
         lost_count=lost.count if lost else 0,
         read=tuple(_final_messages(paths)),
-        failed="" if failed is None else f"step {failed.number}: {failed.failed}",
+        failed=any(step.failed for step in load_steps(paths.steps)),
     )
 
 
 def differences(expected: Expected, end: End) -> tuple[str, ...]:
     """Return what came otherwise than expected, a sentence each; none if all is as expected."""
-    found = []
     if end.failed:
-        found.append(f"the story was not told to its end ({end.failed})")
+        return ("the story was not told to its end",)
+    found = []
     if end.valid is not expected.valid:
         found.append(f"{end.valid}, not {expected.valid}")
     found += [f"no {name} was found" for name in sorted(expected.anomalies - end.anomalies)]

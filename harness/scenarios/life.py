@@ -160,7 +160,6 @@ class ScriptedLife:
             director.play(self._scenario.steps(self._plan))
         except ScenarioError as unexpected:
             failed = unexpected
-            self._progress.say(str(unexpected))
         stagehand.finish()
         arena.reach("main-ended")
         return failed

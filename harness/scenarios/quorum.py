@@ -11,6 +11,9 @@ from harness.scenarios.protocol import Condition, Seen, Sight
 CONTROLLERS = ("n101", "n102", "n103")
 FIRST, SECOND, THIRD = CONTROLLERS
 
+QUIET = {"metadata.max.idle.interval.ms": "3000"}
+"""By default a leader without work writes a record of no meaning twice a second."""
+
 TIMEOUTS = {
     # Asks for votes long before the others have waited for a leader.
     FIRST: {

@@ -11,6 +11,7 @@ from harness.scenarios.conditions import logged, registered
 from harness.scenarios.protocol import Expected, Scenario, Step
 from harness.scenarios.quorum import (
     FIRST,
+    QUIET,
     SECOND,
     THIRD,
     TIMEOUTS,
@@ -27,6 +28,14 @@ BROKER = "n1"
 _SYSTEMS = ("kafka:4.3.1:controllers",)
 _LINES = r"Truncated to offset|Becoming the active controller|Renouncing|In the new epoch"
 
+_FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
+_PATIENT = {
+    # Time enough to look at the old leader's log before there is a new one.
+    FIRST: {_FETCH_TIMEOUT: "12000"},
+    SECOND: {_FETCH_TIMEOUT: "8000"},
+    THIRD: {_FETCH_TIMEOUT: "5000"},
+}
+
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
     return {
@@ -36,7 +45,8 @@ def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
         "replication": 1,
         "min_insync": 1,
         "judge": Judge.CONTRACT,
-        "node": TIMEOUTS,
+        "broker": QUIET,
+        "node": {node: own | _PATIENT[node] for node, own in TIMEOUTS.items()},
     }
 
 
@@ -59,7 +69,7 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
             "n101 is cut off from n102 and n103, and is asked for new topics.",
             (
                 Cut("apart", apart),
-                CreateTopics(names=("uncopied-1", "uncopied-2"), at=BROKER, answered=False),
+                CreateTopics(names=("uncopied-1", "uncopied-2"), at=FIRST, answered=False),
                 longer(FIRST, SECOND, by=2),
             ),
             why="It still takes itself for the leader, and writes the topics into its log. Nobody"

@@ -12,6 +12,7 @@ from harness.scenarios.protocol import Condition, Expected, Scenario, Step
 from harness.scenarios.quorum import (
     CONTROLLERS,
     FIRST,
+    QUIET,
     SECOND,
     THIRD,
     TIMEOUTS,
@@ -34,6 +35,7 @@ def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
         "replication": 1,
         "min_insync": 1,
         "judge": Judge.CONTRACT,
+        "broker": QUIET,
         "node": TIMEOUTS,
     }
 
