@@ -2,13 +2,13 @@ import html
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from harness.cli import main
+from harness.cli.reporting import report
 from results.atomic import StoreError
 from results.drawings import write_drawings
 from results.page.story import story_page, told
@@ -66,7 +66,7 @@ def test_without_another_run_the_page_says_how_to_get_it(tmp_path: Path) -> None
     assert "From here on" not in text
 
 
-def test_two_rules_stand_side_by_side_and_part_where_B_truncates(
+def test_two_rules_stand_side_by_side_and_part_where_one_truncates(
     both: Mapping[Rule, RunPaths],
 ) -> None:
     for mine in both.values():
@@ -101,11 +101,6 @@ def test_both_pages_are_written_and_link_to_each_other(both: Mapping[Rule, RunPa
         page = mine.report.read_text(encoding="utf-8")
         assert page.count('<svg class="scene"') == 12
         assert f'href="../{other.root.name}/report.html"' in page
-        assert (
-            page.index("The old rule: a follower truncates</h4>"[:12])
-            < page.index("Leader epochs: a follower asks")
-            or mine is new
-        )
         assert len(page) < 5_000_000
         assert "<script" not in page
 
@@ -227,7 +222,7 @@ def test_text_of_others_is_harmless_on_the_page_and_in_the_drawings(tmp_path: Pa
     assert "\x1b" not in page
     assert "\u202e" not in page
     for file in write_drawings(paths, tmp_path / "svg"):
-        ElementTree.fromstring(file.read_text(encoding="utf-8"))  # noqa: S314 - our own file
+        ET.fromstring(file.read_text(encoding="utf-8"))  # noqa: S314 - our own file
     console = Console(record=True, width=100)
     show_run(paths, console)
     assert "\x1b" not in console.export_text()
@@ -256,12 +251,12 @@ def test_the_steps_read_as_text_in_a_terminal(tmp_path: Path) -> None:
 def test_drawings_are_files_that_stand_alone(both: Mapping[Rule, RunPaths], tmp_path: Path) -> None:
     paths = both[Rule.HIGH_WATERMARK]
     folder = tmp_path / "svg"
-    done = CliRunner().invoke(main, ["report", str(paths.root), "--drawings", str(folder)])
-    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(report, [str(paths.root), "--drawings", str(folder)])
+    assert done.exception is None
     names = sorted(path.name for path in folder.iterdir())
     assert names[2] == "leader-epoch-1-high-watermark-step-03.svg"
     assert len(names) == 6
-    root = ElementTree.parse(folder / names[2]).getroot()  # noqa: S314 - our own file
+    root = ET.parse(folder / names[2]).getroot()  # noqa: S314 - our own file
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "truncated" in words
     assert "log end 2 → 1" in words
