@@ -185,8 +185,8 @@ def _describe(group: Group, pair: Pair, offsets: Ints) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"{when}the logs of {a.node} and {b.node} differ at {len(offsets)} offsets of"
-        f" {group.place} below {bound} ({pair.high}), first at {first}:"
+        sentence=f"{when}the logs of {a.node} and {b.node} differ at {_at(offsets)} of"
+        f" {group.place}, below {bound} ({pair.high}):"
         f" {holds(group, a, first)}; {holds(group, b, first)}",
         evidence={
             "snapshot": pair.snapshot,
@@ -200,6 +200,12 @@ def _describe(group: Group, pair: Pair, offsets: Ints) -> Anomaly:
         },
         offset=first,
     )
+
+
+def _at(offsets: Ints) -> str:
+    if len(offsets) == 1:
+        return f"offset {offsets[0]}"
+    return f"{len(offsets)} offsets, first at {offsets[0]},"
 
 
 def _record(log: ReplicaLog, offset: int) -> str:
