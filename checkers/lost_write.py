@@ -23,7 +23,14 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
-from checkers.witnesses import claims_around, holds, leader_at, nodes_with, truncations_of
+from checkers.witnesses import (
+    claims_around,
+    holds,
+    leader_at,
+    nodes_with,
+    truncations_of,
+    vanished,
+)
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
 
@@ -130,6 +137,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     then = leader_at(group, loss.acked_ns)
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
+    gone = vanished(group, loss.value)
     evidence: Evidence = {
         "value": loss.value,
         "offset": known(loss.offset),
@@ -149,6 +157,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "replicas": replicas,
         "found_on": found_on,
         "truncations": [cut.text(loss.offset) for cut in cuts],
+        "vanished": gone,
     }
     subject = _first_clause(group, loss, then.text if then else None)
     sentence = "; ".join(
@@ -156,6 +165,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
             f"{subject}, {_where(group, loss, found_on, collected=bool(logs))}",
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
             *(cut.text(loss.offset) for cut in cuts[:2]),
+            *gone,
         ]
     )
     return anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)

@@ -1,6 +1,7 @@
 """What the observers and the replicas say about one offset, for the evidence of an anomaly."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -126,6 +127,20 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
     if value < 0:
         return f"{log.node}: a record without a value, {written}"
     return f"{log.node}: {group.facts.name_of(value)} {written}"
+
+
+def vanished(group: Group, value: int) -> list[str]:
+    """Tell for people between which steps of a scenario replicas lost a value that they had."""
+    found = []
+    for node in sorted({node for logs in group.logs.values() for node in logs}):
+        copies = [(step, group.logs.get(step, {}).get(node)) for step in group.facts.step_isrs]
+        had = [(step, bool(np.isin(value, log.values))) for step, log in copies if log is not None]
+        found += [
+            f"{node} had it at the end of {before}, and no longer at the end of {after}"
+            for (before, held), (after, holds_still) in pairwise(had)
+            if held and not holds_still
+        ]
+    return found
 
 
 def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:

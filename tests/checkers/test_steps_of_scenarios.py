@@ -237,6 +237,22 @@ def test_a_lost_message_is_named_and_so_is_who_dropped_it_and_why() -> None:
     ]
 
 
+def test_a_lost_message_vanished_between_two_steps() -> None:
+    copies = rows_of(
+        step("step-01", "n1", (0, A), (0, B), mark=2),
+        step("step-01", "n2", (0, A), (0, B), mark=1),
+        step("step-02", "n1", (0, A), (0, B), mark=2), step("step-02", "n2", (0, A), mark=1),
+    )  # fmt: skip
+    copies["replica_records"] += [*log("n1", (0, A)), *log("n2", (0, A))]
+    copies["replica_states"] += [state("n1", 1, 1), state("n2", 1, 1)]
+    rows = {"sends": [ack(A, 0), ack(B, 1, op=2)], "leadership": [named(2, 1, 2, 1)], **copies}
+    about = steps({"n1", "n2"}, {"n1"}, plan=SCENARIO)
+    (anomaly,) = found(lost_write.CHECKER, group(about, **rows)).anomalies
+    said = "n2 had it at the end of step-01, and no longer at the end of step-02"
+    assert anomaly.evidence["vanished"] == [said]
+    assert anomaly.sentence.endswith(f"; {said}")
+
+
 def test_only_scenarios_have_messages_with_names() -> None:
     (anomaly,) = lost(facts(plan=ZOOKEEPER)).anomalies
     assert anomaly.sentence.startswith(f"value {B}, acknowledged")
