@@ -6,7 +6,11 @@ from cluster.protocol import ClusterError, UserError
 
 _MEANINGS = (
     (
-        r"Address already in use|Socket server failed to bind to (?P<what>[^\n:]+:\d+)",
+        r"Socket server failed to bind to (?P<what>[^\n:]+:\d+)",
+        "its port is in use ({what}); end what listens there, or run again",
+    ),
+    (
+        r"Address already in use",
         "its port is in use ({what}); end what listens there, or run again",
     ),
     (

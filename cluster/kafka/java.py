@@ -1,4 +1,4 @@
-"""Finds a Java that runs Kafka 4 and Spark 4: 17 or later."""
+"""Finds a Java that runs every Kafka and Spark 4: 17 or later."""
 
 import importlib
 import importlib.util
@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.protocol import UserError
 
 OLDEST = 17
-"""Kafka 4.0 (KIP-1013) and Spark 4.0 need it."""
+"""Kafka 4.0 (KIP-1013) and Spark 4.0 need it; older Kafkas run on it too, down to 0.11."""
 SPARKS_MODULE = "jdk.incubator.vector"
 """Spark starts Java with `--add-modules=jdk.incubator.vector`, and an image that lacks it
 refuses."""
