@@ -1,11 +1,15 @@
 """Kafka's files and log lines, read in pure functions: no cluster, no Spark, no clock.
 
-- `batches`: log segments and metadata snapshots (record batches of format 2).
+- `batches`: log segments and metadata snapshots: record batches of format 2, and what is older.
+- `message_sets`, `compression`: messages of magic 0 and 1; what batches and messages are packed by.
 - `checkpoints`: the small text files: offsets, leader epochs, ids, the quorum's vote.
 - `messages`, `metadata`: the controllers' log: topics, partitions, elections.
-- `logs`: lines of a broker's own logs: truncations, leaders and followers.
+- `metadata_names`: what each record of that log is, for drawings.
+- `logs`, `quorum_log`: lines of a broker's or controller's own logs, of every version since 0.11:
+  truncations, leaders and followers; states and votes of the quorum.
 - `rows`: what these return, as Arrow batches of the record's tables.
-- `replica`: a whole node's folder by way of all of them; `read_node` is what the pipeline calls.
+- `replica`, `node_files`: a whole node's folder by way of all of them; `read_node` is what the
+  pipeline calls, `read_step` for copies that a step of a scenario made.
 - `damage`: how they tell that a file is not what Kafka writes.
 
 Anybody above may import it, `checkers/spark` included; it imports only `results.record`.

@@ -32,7 +32,7 @@ _SHOWN = re.compile(
     r"|ompleted transition to|Transitioning to |Vote request|Election (?:was|timed)"
     r"|Did not receive fetch request from the majority|Insufficient remaining votes"
 )
-_HIDDEN = re.compile(r"checkpointed recovery boundaries|Cached leader info|fails to send request")
+_HIDDEN = re.compile(r"checkpointed recovery boundaries|ached leader info|fails to send request")
 
 _FETCHER = r"\[ReplicaFetcher(?:Thread-\d+-| replicaId=\d+, leaderId=)(?P<leader>\d+).*?\]:?"
 _REASONS = (
