@@ -79,7 +79,7 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
 
 
 def _write(paths: RunPaths, *, page: Path) -> None:
-    plots = _plots(RunTables(paths))
+    plots = _plots(paths, RunTables(paths))
     if page == paths.report:
         for name, svg in plots.items():
             write_atomically(paths.root / "plots" / f"{name}.svg", standalone(svg))
@@ -101,7 +101,7 @@ def render_report(
     milestones = load_milestones(paths.milestones)
     faults = fault_lines(tables)
     head = headline(verdict, alive=is_alive(paths))
-    drawn = _plots(tables) if plots is None else plots
+    drawn = _plots(paths, tables) if plots is None else plots
     story = story_page(paths, page=page or paths.report)
     context = {
         "paths": paths,
@@ -153,7 +153,9 @@ def _plan_name(paths: RunPaths) -> str:
     return shlex.quote(inert(f"{paths.root.parent.parent.name}/{paths.run_id}/plan.toml"))
 
 
-def _plots(tables: RunTables) -> dict[str, str]:
+def _plots(paths: RunPaths, tables: RunTables) -> dict[str, str]:
+    if paths.steps.exists():
+        return {}  # A handful of messages has no rate.
     faults = fault_lines(tables)
     drawn = {"rates": rates_plot(tables, faults=faults)}
     for f in (F.SEND, F.POLL, F.TXN):

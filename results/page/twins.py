@@ -9,6 +9,7 @@ from results.page.changes import listed, names_between, truncated
 from results.page.logs import Log
 from results.page.scenes import Scene
 from results.record.paths import RunPaths
+from results.record.steps import load_steps
 from results.record.terms import Rule
 from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
@@ -160,8 +161,9 @@ def _plan(paths: RunPaths) -> dict[str, Any]:
 
 
 def _tells(paths: RunPaths) -> bool:
-    """Tell whether a run's story is there, and told to its end or broken off."""
+    """Tell whether a run has ended, and its story was told to the end."""
     try:
-        return paths.steps.exists() and not is_alive(paths)
-    except StoreError:
+        steps = [] if is_alive(paths) else load_steps(paths.steps)
+    except (OSError, StoreError):
         return False
+    return bool(steps) and not steps[-1].failed

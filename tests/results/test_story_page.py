@@ -14,7 +14,7 @@ from results.drawings import write_drawings
 from results.page.story import story_page, told
 from results.page.twins import twin_of
 from results.record.paths import RunPaths
-from results.record.steps import append_step
+from results.record.steps import append_step, load_steps
 from results.record.story import Story, dump_story
 from results.record.terms import Rule
 from results.report import render_report, write_report
@@ -138,6 +138,18 @@ def test_a_run_that_differs_otherwise_is_no_twin(
     assert old in text
     plan.write_text(text.replace(old, new), encoding="utf-8")
     assert twin_of(both[Rule.HIGH_WATERMARK]) is None
+
+
+def test_a_story_that_broke_off_is_not_shown_beside_another(
+    both: Mapping[Rule, RunPaths],
+) -> None:
+    steps = both[Rule.LEADER_EPOCH].steps
+    told_steps = load_steps(steps)
+    steps.unlink()
+    for step in (*told_steps[:-1], told_steps[-1].model_copy(update={"failed": "no answer"})):
+        append_step(steps, step)
+    assert twin_of(both[Rule.HIGH_WATERMARK]) is None
+    assert twin_of(both[Rule.LEADER_EPOCH]) == both[Rule.HIGH_WATERMARK]
 
 
 def test_a_run_under_way_is_not_shown_beside_another(both: Mapping[Rule, RunPaths]) -> None:
