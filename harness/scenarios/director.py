@@ -90,7 +90,7 @@ class Director:
 
     def _act(self, action: Action, scene: Scene) -> None:
         if self.stop.is_set():
-            raise ScenarioError("the story was ended by Ctrl-C")
+            raise ScenarioError("it was ended by Ctrl-C")
         deed = self.do(action)
         scene.did.append(deed.did)
         scene.answers += deed.answers
@@ -118,6 +118,8 @@ class Director:
         except WaitTimeoutError as over:
             late = over
         scene.waited.append(_waited(condition, seen, stopwatch_s() - begun_s))
+        if late is not None and self.stop.is_set():
+            raise ScenarioError(f"it was ended by Ctrl-C while waiting for {condition.what}")
         if late is not None:
             raise ScenarioError(f"{late}; seen instead: {seen.saw}") from late
 

@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_story_at_the_next_move() -> None:
     stage.stop.set()
     with pytest.raises(ScenarioError, match="ended by Ctrl-C"):
         stage.director().play((Step("A dies.", (Kill("n1"),)),))
-    with pytest.raises(ScenarioError, match="was stopped while waiting for n2 leads"):
+    with pytest.raises(ScenarioError, match="ended by Ctrl-C while waiting for n2 leads"):
         stage.director().play((Step("B leads.", (leads("n2"),)),))
 
 
