@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from rich.console import Console
 from cluster.protocol import ClusterError, UserError
 from harness.interrupt import Interrupts, die_with_parent
 from harness.life import Life
+from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
 from results.record.clock import RunClock, WaitTimeoutError
 from results.record.milestones import Milestone, append_milestone
@@ -75,7 +76,10 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
             life = ScriptedLife if plan.scenario else Life
             life(plan, paths, clock, console=console, interrupts=interrupts, undo=undo).live()
     except Exception as failed:  # noqa: BLE001 - the interpreter of the run
-        return noted(paths, clock, _result_of(failed, paths))
+        result = _result_of(failed, paths)
+        if isinstance(failed, ScenarioError) and interrupts.finish.is_set():
+            result = replace(result, ending=Ending.INTERRUPTED)
+        return noted(paths, clock, result)
     if interrupts.finish.is_set():
         early = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
         return noted(paths, clock, early)

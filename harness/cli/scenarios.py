@@ -18,6 +18,7 @@ from harness.dry_run import describe
 from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
 from harness.plans import completed_plan
+from harness.repro import was_interrupted
 from harness.scenarios.choices import doubts, scenario_named, story_values
 from harness.scenarios.every import COLUMNS, Part, Played, as_markdown, as_table, parts
 from harness.scenarios.registry import SCENARIOS
@@ -64,17 +65,24 @@ class _Stage:
         """Play one of many; whatever keeps it from a verdict is told in the table."""
         self.console.rule(part.name, align="left")
         begun_s = stopwatch_s()
-        verdict = ""
+        verdict, interrupted = "", False
         differs: tuple[str, ...] = ("it was not judged",)
         try:
             judged = self.play(self.plan(part.scenario.name, part.choices, part.system))
-            story = load_story(RunPaths(self.store / judged.run_id).story)
+            paths = RunPaths(self.store / judged.run_id)
+            story = load_story(paths.story)
             verdict, differs = judged.valid.value, story.differs if story else differs
+            interrupted = was_interrupted(paths)
         except (EngineError, InternalError, PlanError, StoreError, UserError) as failed:
             differs = (str(failed),)
             self.console.print(str(failed), markup=False, highlight=False)
-        took_s = stopwatch_s() - begun_s
-        return Played(part=part, verdict=verdict, differs=differs, took_s=took_s)
+        return Played(
+            part=part,
+            verdict=verdict,
+            differs=differs,
+            took_s=stopwatch_s() - begun_s,
+            interrupted=interrupted,
+        )
 
 
 @click.group()
@@ -176,7 +184,13 @@ def run(  # noqa: PLR0913 - the options of a command
             raise click.UsageError("--keep keeps one cluster, and --all plays many")
         if name or given:
             raise click.UsageError("--all takes neither a scenario nor choices; --only picks some")
-        return _play_all(stage, list(parts(only, system=system)), markdown, as_json=as_json)
+        wanted = list(parts(only, system=system))
+        if not wanted:
+            raise click.UsageError("no scenario matches (see: logquake scenario list)")
+        if dry_run:
+            click.echo("\n".join(part.name for part in wanted))
+            return VALID
+        return _play_all(stage, wanted, markdown, as_json=as_json)
     if name is None:
         raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
     plan = stage.plan(name, given, system)
@@ -194,13 +208,13 @@ def run(  # noqa: PLR0913 - the options of a command
 def _play_all(
     stage: _Stage, wanted: Sequence[Part], markdown: Path | None, *, as_json: bool
 ) -> int:
-    if not wanted:
-        raise click.UsageError("no scenario matches (see: logquake scenario list)")
-    played = []
+    played: list[Played] = []
     for part in wanted:
         played.append(stage.played(part))
         if markdown is not None:  # After each: what was played is not lost with what was not.
             write_atomically(markdown, as_markdown(played))
+        if played[-1].interrupted:
+            break
     stage.console.print(as_table(played))
     if as_json:
         rows = [dict(zip(COLUMNS, each.cells, strict=True)) for each in played]

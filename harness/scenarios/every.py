@@ -43,12 +43,14 @@ class Played:
         verdict: `valid`, `unknown`, `invalid`; empty: there is none.
         differs: What came otherwise than expected, in sentences.
         took_s: From its start to its verdict.
+        interrupted: Whether Ctrl-C ended it.
     """
 
     part: Part
     verdict: str
     differs: tuple[str, ...]
     took_s: float
+    interrupted: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -190,3 +190,8 @@ def test_the_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> No
     assert exit_code(["scenario", "list"]) == 0
     shown = capsys.readouterr().out
     assert all(each.name in shown for each in SCENARIOS)
+
+
+def test_all_of_them_are_listed_before_they_are_played(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["scenario", "run", "--all", "--only", "quorum-*", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines() == [part.name for part in parts("quorum-*")]
