@@ -37,8 +37,8 @@ _FATE_OF_C = {
     " truncates anything. B does not answer, so C keeps what it has.",
 }
 _FATE_OF_A = {
-    Rule.HIGH_WATERMARK: "A's log was the last with the messages. It ends behind its leader's, which"
-    " is empty, and so A truncates it.",
+    Rule.HIGH_WATERMARK: "A's log was the last with the messages. Its leader's is empty, and so A"
+    " truncates its own.",
     Rule.LEADER_EPOCH: "Epoch 0 ends at C at offset 100, as at A. Nothing is truncated.",
 }
 

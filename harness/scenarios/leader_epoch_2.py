@@ -106,7 +106,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 *epochs(rule, B, are=((0, 0), (3, 1))),
                 AskEpochEnd(node=B, epoch=1),
             ),
-            why="B was asked here what A will ask it: where does epoch 1, A's last one, end?",
+            why="B was asked here what A will have to know: where A's last epoch, 1, ends at B.",
         ),
         Step(
             _RETURN_OF_A[rule],
