@@ -127,7 +127,8 @@ def _leadership(before: Scene, now: Scene) -> list[str]:
     was, is_now = before.step, now.step
     epoch = "" if is_now.leader_epoch is None else f", in epoch {is_now.leader_epoch}"
     if was.leader != is_now.leader:
-        sentences.append(f"{now.broker(is_now.leader)} leads now{epoch}")
+        led = f" leads now{epoch}" if is_now.leader is not None else " leads"
+        sentences.append(f"{now.broker(is_now.leader)}{led}")
     elif was.leader_epoch != is_now.leader_epoch and is_now.leader is not None and epoch:
         sentences.append(f"{now.broker(is_now.leader)} leads on{epoch}")
     if set(was.isr) != set(is_now.isr):

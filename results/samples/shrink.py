@@ -1,7 +1,8 @@
 """Makes a small sample out of a stored run: `python -m results.samples.shrink RUN NAME`.
 
-What `check` reads stays: plan, milestones, topics, the tables of the record, statistics. Live
-streams and segment files go, for the tables hold what was in them. What would tell of the machine
+What `check` reads stays: plan, milestones, topics, the tables of the record, statistics; and of a
+scripted run its steps, with the checkpoint files at each. Live streams and segment files go, for
+the tables hold what was in them. What would tell of the machine
 goes too: its name, its folders.
 """
 
@@ -23,7 +24,10 @@ from results.atomic import StoreError
 from results.record.paths import RunPaths
 from results.store import Store
 
-_TEXTS = ("plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl", "record/ingest.json")
+_TEXTS = (
+    "plan.toml", "milestones.jsonl", "topics.json", "ledger.jsonl", "record/ingest.json",
+    "steps.jsonl", "scenario.json",
+)  # fmt: skip
 _SMALL_FILE_BYTES = 64_000
 _NODE_FILES = re.compile(r".*-checkpoint|quorum-state|server\.properties")
 _INTERNAL = "__consumer_offsets-"
@@ -75,7 +79,8 @@ def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
     _copy_environment(paths, sample, scrubber)
     for folder in ("record", "statistics"):
         _copy_tables(paths.root / folder, sample.root / folder, scrubber, run_id=sample.run_id)
-    _copy_nodes(paths, sample, scrubber)
+    _copy_nodes(paths.nodes, sample.nodes, scrubber)
+    _copy_nodes(paths.snapshots, sample.snapshots, scrubber)
     return sample
 
 
@@ -166,11 +171,11 @@ def _parquet(table: pa.Table, **encoding: Any) -> bytes:  # noqa: ANN401 - pyarr
     return sink.getvalue().to_pybytes()
 
 
-def _copy_nodes(paths: RunPaths, sample: RunPaths, scrubber: _Scrubber) -> None:
-    for path in sorted(paths.nodes.rglob("*")) if paths.nodes.exists() else ():
+def _copy_nodes(folder: Path, target: Path, scrubber: _Scrubber) -> None:
+    for path in sorted(folder.rglob("*")) if folder.exists() else ():
         wanted = _NODE_FILES.fullmatch(path.name) and not path.parent.name.startswith(_INTERNAL)
         if wanted and path.is_file() and path.stat().st_size <= _SMALL_FILE_BYTES:
-            _copy_text(path, sample.nodes / path.relative_to(paths.nodes), scrubber)
+            _copy_text(path, target / path.relative_to(folder), scrubber)
 
 
 if __name__ == "__main__":
