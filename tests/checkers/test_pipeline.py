@@ -22,6 +22,8 @@ from results.record.terms import Judge, Validity
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.test_oracle_agreement import corrupt, lose
 
+ZOOKEEPERS_NODE = Path(__file__).parents[1] / "cluster_files" / "data" / "zookeeper" / "n1"
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -172,11 +174,15 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     corrupt(runs[2])
     roots = [run.write(tmp_path / "t" / f"run-{at}") for at, run in enumerate(runs)]
     roots.append(tmp_path / "t" / "empty")
+    copied = RunPaths(roots[0]).snapshots / "step-01" / "n1" / "data"
+    shutil.copytree(ZOOKEEPERS_NODE / "data", copied)
     local = judge_runs(roots, judge=Judge.STRICT, engine="local")
     figures = [(root / "statistics" / "rates.parquet").read_bytes() for root in roots]
     spark = judge_runs(roots, judge=Judge.STRICT, engine="spark", reingest=True)
     assert [replace(each, engine="local") for each in spark] == local
     assert [each.valid.value for each in local] == ["valid", "invalid", "invalid", "unknown"]
+    told = pq.read_table(RunPaths(roots[0]).table("replica_records"))
+    assert told["snapshot"].to_pylist().count("step-01") == 23 + 3
     assert [(root / "statistics" / "rates.parquet").read_bytes() for root in roots] == figures
 
 

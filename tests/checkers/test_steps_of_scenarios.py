@@ -11,8 +11,12 @@ from checkers.protocol import Findings
 from checkers.runner import run_checkers
 from checkers.spark.nodes import read_node
 from checkers.statistics import partition_statistics
+from checkers.stored import load_facts, missing_streams
+from results.record.paths import RunPaths
+from results.record.plan import dump_plan
+from results.record.steps import Step, append_step, step_name
 from results.record.tables import TABLES
-from tests.checkers.faithful import Row
+from tests.checkers.faithful import FaithfulRun, Row
 from tests.checkers.hand import (
     A,
     B,
@@ -27,6 +31,7 @@ from tests.checkers.hand import (
     isr,
     leads,
     log,
+    made_plan,
     read,
     state,
     whole_run,
@@ -320,6 +325,22 @@ def test_a_step_is_read_from_its_own_folder(tmp_path: Path) -> None:
     assert {each.unit for each in problems} == {"step-01/n1"}
     assert problems[0].sentence.startswith("step-01: n1: data/")
     assert step_units("a/run", tmp_path / "nowhere") == []
+
+
+def test_a_scenarios_folder_has_its_steps_and_its_own_writer(tmp_path: Path) -> None:
+    paths = RunPaths(FaithfulRun(1).write(tmp_path / "t" / "told"))
+    for number, isr_of in enumerate(((1, 2, 3), (2,)), start=1):
+        told = Step(
+            number=number, name=step_name(number), tells="It goes on.", begun_ns=0, ended_ns=1,
+            isr=isr_of,
+        )  # fmt: skip
+        append_step(paths.steps, told)
+    assert load_facts(paths.root).step_isrs == {"step-01": {"n1", "n2", "n3"}, "step-02": {"n2"}}
+    assert missing_streams(paths) == []
+    paths.plan.write_text(dump_plan(made_plan(**SCENARIO)))
+    missed = {each.sentence for each in missing_streams(paths)}
+    assert "the stream op_invocations.script.arrows is missing" in missed
+    assert {each.unit for each in missing_streams(paths)} == {"script"}
 
 
 def test_the_metadata_log_still_tells_of_unclean_elections_without_zookeeper() -> None:
