@@ -153,7 +153,7 @@ def _expected(plan: Plan) -> Expected:
         )
     return Expected(
         valid=Validity.INVALID,
-        anomalies=frozenset({"lost-write"}),
+        anomalies=frozenset({"lost-write", "inconsistent-offsets"}),
         lost=names[:-1],
         read=names[-1:],
         moral="100 messages were acknowledged, on three machines, and no setting allowed their"

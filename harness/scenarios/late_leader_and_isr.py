@@ -38,9 +38,11 @@ BEFORE, AFTER = 1, 2
 """Leader epochs."""
 NEW_LEADER, OLD_LEADER = "new-leader", "old-leader"
 _LINES = (
-    r"(sending|Received|Completed|Handling) LeaderAndIsr request|[Bb]ecome-(leader|follower)"
-    r"|Starting the become|starts at leader epoch"
+    r"Sending become-(leader|follower) LeaderAndIsr|starting the become-(leader|follower)"
+    r"|(Leader|Follower) \S+ starts at leader epoch"
 )
+_VAIN = r"fails to send request.*LeaderAndIsr"
+"""The controller has waited for an answer, and tries again."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -124,6 +126,7 @@ def _new_leader_late() -> tuple[Step, ...]:
             (Produce(answered=False, within_s=5), log_end(OLD, 2), log_end(NEW, 2)),
             why="The old leader has stepped back, the new one does not know that it leads: the"
             " partition is unavailable until n2 has heard. Nothing worse happens.",
+            lines=_VAIN,
         ),
         Step(
             "n2 hears the controller again: it leads in epoch 2.",
@@ -179,6 +182,7 @@ def _old_leader_late() -> tuple[Step, ...]:
             " controller's to grant, and it knows of epoch 2. It does grant n2's wish: n1, which"
             " does not fetch, is out of the ISR. message3 is in n1's log; nobody can read it, and"
             " nobody was told that it is safe.",
+            lines=rf"{_VAIN}|Shrinking ISR",
         ),
         Step(
             "message4 is written to n2, which commits it.",

@@ -1,8 +1,8 @@
 """Of three replicas two are lost, one after the other: the last one serves, and nothing is lost.
 
-A message is committed once every replica *in sync* has it, however few those are; so any of them
+A message is committed once every replica in sync has it, however few those are; so any of them
 can become the leader, and N replicas bear the loss of N-1 brokers. The price: what the last one
-takes, with `min.insync.replicas` = 1, is on one disk only. https://kafka.apache.org/documentation/#replication
+takes, with min.insync.replicas=1, is on one disk only. https://kafka.apache.org/documentation/#replication
 """
 
 from harness.scenarios.actions import Kill, Produce, Read, Start

@@ -1,7 +1,7 @@
 """How a message is committed: the log end and the high watermark of each replica, fetch by fetch.
 
 Followers fetch from their leader, and a fetch at offset n says: I have everything below n. So the
-leader learns with the *next* fetch that a follower has a record; its high watermark is the lowest
+leader learns with the next fetch that a follower has a record; its high watermark is the lowest
 log end of those in sync; and followers learn of it with the response after that.
 https://kafka.apache.org/documentation/#replication
 
@@ -59,6 +59,10 @@ def _at(node: str, *, end: int, mark: int) -> tuple[Condition, Condition]:
 
 
 def _steps(plan: Plan) -> tuple[Step, ...]:
+    return (*_committed(), *_falls_behind(plan))
+
+
+def _committed() -> tuple[Step, ...]:
     return (
         Step(
             "message1 is written at offset 0. n2 and n3 fetch it, and then fetch at offset 1.",
@@ -83,8 +87,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             ),
             why="n1 has appended message2 at offset 1, and answered the fetches that waited: n2 and"
             " n3 have it too, and with it the mark of that moment, 1. But n1 does not know that"
-            " they have it. message2 is on three disks, and is not committed: nobody can read it,"
-            " and its producer has no answer.",
+            " they have it. message2 is on three machines, and is not committed: nobody can read"
+            " it, and its producer has no answer.",
         ),
         Step(
             "The next requests of n2 and n3 arrive: fetches at offset 2.",
@@ -103,6 +107,11 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             tuple(it for node in (LEADER, *FOLLOWERS) for it in _at(node, end=2, mark=2)),
             why="An empty response, too, has the leader's high watermark: now all marks say 2.",
         ),
+    )
+
+
+def _falls_behind(plan: Plan) -> tuple[Step, ...]:
+    return (
         Step(
             "n1 and n3 are cut off from each other, and message3 is sent with acks=all.",
             (
