@@ -195,19 +195,20 @@ class KafkaCluster:
         return self._processes.answers(node)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return the brokers that ended though nobody stopped or killed them, by node."""
+        """Return what ended though nobody stopped or killed it, ZooKeeper (`zk`) included."""
         return self._processes.exited()
 
     def last_words(self, node: str) -> str:
-        """Return the end of what a node's broker wrote: its log, then its standard output."""
+        """Return the end of what a server wrote: its log, then its standard output."""
         return self._layout.last_words(node)
 
     def view(self) -> ClusterView | None:
         """Ask all nodes that run and are not paused; None if nobody answers (in under 2 s).
 
-        `registered` is what the node nearest to the quorum's leader believes: a broker that was
-        killed, paused or cut off stays in it until its session ends (3 s), and one that comes back
-        sooner was never out of it. Whether a restarted broker is back, `is_back` tells.
+        In ZooKeeper mode ZooKeeper alone is asked. Otherwise `registered` is what the node nearest
+        to the quorum's leader believes. Either way a broker that was killed, paused or cut off
+        stays in it until its session ends (3 s), and one that comes back sooner was never out of
+        it. Whether a restarted broker is back, `is_back` tells.
         """
         return self._admin.view()
 
