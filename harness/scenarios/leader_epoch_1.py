@@ -21,6 +21,7 @@ from harness.scenarios.conditions import (
 )
 from harness.scenarios.forms import Form, rule_of, told_in_forms
 from harness.scenarios.leader_epochs import (
+    LONG_WAIT_MS,
     TRUNCATIONS,
     article_values,
     epochs,
@@ -164,7 +165,10 @@ def _expected(plan: Plan) -> Expected:
 
 ARTICLE = Form(
     systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1:zookeeper"),
-    plan=lambda rule, system: {**article_values(rule, system), "judge": Judge.STRICT},
+    plan=lambda rule, system: {
+        **article_values(rule, system, fetch_wait_ms=LONG_WAIT_MS),
+        "judge": Judge.STRICT,
+    },
     assignment=(A, B),
     first=(CONTROLLER,),
     steps=_steps,

@@ -30,6 +30,8 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 DEAF = "B hears no broker"
+BOTH_WAYS_MS = 6_000
+"""The story waits for marks to be equal, and then does something before they can be so again."""
 
 _FATE_OF_B = {
     Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks:"
@@ -48,15 +50,8 @@ _FATE_OF_A = {
 
 def values(rule: Rule, system: str) -> dict[str, object]:
     """Return the plan's values."""
-    plan = clean_values(rule, system)
-    # The story waits for marks to be equal once, and then for them to be apart.
-    window = {"replica.fetch.wait.max.ms": "6000"}
-    settings = plan["broker"]
-    return {
-        **plan,
-        "judge": Judge.CONTRACT,
-        "broker": {**(settings if isinstance(settings, dict) else {}), **window},
-    }
+    plan = clean_values(rule, system, fetch_wait_ms=BOTH_WAYS_MS)
+    return {**plan, "judge": Judge.CONTRACT}
 
 
 def until_b_leads(rule: Rule) -> tuple[Step, ...]:

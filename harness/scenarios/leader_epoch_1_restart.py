@@ -16,6 +16,7 @@ from harness.scenarios.conditions import (
 from harness.scenarios.forms import Form, rule_of
 from harness.scenarios.leader_epochs import (
     HUNG_SESSION_MS,
+    LONG_WAIT_MS,
     TRUNCATIONS,
     clean_values,
     epochs,
@@ -46,7 +47,8 @@ _FATE_OF_A = {
 def values(rule: Rule, system: str) -> dict[str, object]:
     """Return the plan's values: B's session outlives its pause."""
     hung = {"zookeeper.session.timeout.ms": str(HUNG_SESSION_MS)}
-    return {**clean_values(rule, system), "judge": Judge.CONTRACT, "node": {B: hung}}
+    plan = clean_values(rule, system, fetch_wait_ms=LONG_WAIT_MS)
+    return {**plan, "judge": Judge.CONTRACT, "node": {B: hung}}
 
 
 def until_c_leads(rule: Rule) -> tuple[Step, ...]:

@@ -9,39 +9,49 @@ from results.record.terms import Rule
 SESSION_MS = 6_000
 """Kafka's default up to 2.4. Stories wait for the end of sessions; a busy machine must not end them
 by itself."""
+LONG_WAIT_MS = 20_000
+"""A window that no machine is too busy for."""
 HUNG_SESSION_MS = 20_000
 """Of a broker that is paused, and must be thought to be alive meanwhile."""
 TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|Out of range"
 """Lines in which brokers say what they truncate, and why; or why not."""
 
 
-def article_values(rule: Rule, system: str) -> dict[str, object]:
-    """Return the plan of an article's story: two replicas, and any of them may lead."""
+def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
+    """Return the plan of an article's story: two replicas, and any of them may lead.
+
+    Args:
+        rule: By which followers truncate.
+        system: Kafka's version.
+        fetch_wait_ms: How long a fetch waits for news at the leader: so long a follower's high
+            watermark may lag behind.
+    """
     return {
         "system": system,
         "nodes": 3,
         "replication": 2,
         "min_insync": 1,
-        "broker": {**settings(rule), "unclean.leader.election.enable": "true"},
+        "broker": {**settings(rule, fetch_wait_ms), "unclean.leader.election.enable": "true"},
     }
 
 
-def clean_values(rule: Rule, system: str) -> dict[str, object]:
-    """Return the plan of a story in which no setting excuses a loss."""
+def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
+    """Return the plan of a story in which no setting excuses a loss; see `article_values`."""
     return {
         "system": system,
         "nodes": 4,
         "replication": 3,
         "min_insync": 2,
         "acks": "all",
-        "broker": {**settings(rule), "unclean.leader.election.enable": "false"},
+        "broker": {**settings(rule, fetch_wait_ms), "unclean.leader.election.enable": "false"},
     }
 
 
-def settings(rule: Rule) -> dict[str, str]:
+def settings(rule: Rule, fetch_wait_ms: int) -> dict[str, str]:
     """Return the brokers' settings for a rule."""
     return {
         **SLOW_FETCH,
+        "replica.fetch.wait.max.ms": str(fetch_wait_ms),
         **(OLD_FORMAT if rule is Rule.HIGH_WATERMARK else {}),
         "zookeeper.session.timeout.ms": str(SESSION_MS),
     }
