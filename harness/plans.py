@@ -16,7 +16,8 @@ COMMENTED_PLAN = """\
 # Options of the command line win over this file; the whole plan is stored with the run.
 
 name = "log"                 # The run's folder in the store.
-system = "kafka:4.3.1"       # Any version of Apache Kafka 4 on Maven Central.
+system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
+                             # metadata may follow: kafka:3.9.1:zookeeper, combined, controllers.
 hosts = "auto"               # namespace (each broker a machine), process, or the best here.
 nodes = 3
 replication = 3

@@ -29,7 +29,12 @@ class _Option:
 
 
 _OPTIONS = (
-    _Option(flag="--system", key="system", kind=str, help="kafka:VERSION."),
+    _Option(
+        flag="--system",
+        key="system",
+        kind=str,
+        help="kafka:VERSION[:MODE]; MODE: zookeeper, combined, controllers.",
+    ),
     _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),
     _Option(flag="--replication", key="replication", kind=int, help="Replicas a partition."),
     _Option(flag="--topics", key="topics", kind=int, help="Topics."),

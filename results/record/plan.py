@@ -157,6 +157,8 @@ class Plan(Part):
             raise ValueError(f"nemesis: {unknown[0]!r} is none of {', '.join(NEMESIS_KINDS)}")
         if refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version):
             raise ValueError(f"system: {refusal}")
+        if self.workload == "script" and self.scenario is None:
+            raise ValueError("workload: a script is a scenario's: name one, in [scenario]")
         if self.replication > self.nodes:
             raise ValueError(
                 f"replication: {self.replication} replicas do not fit on {self.nodes} nodes"
