@@ -26,7 +26,7 @@ from harness.scenarios.leader_epochs import (
     article_values,
     epochs,
     follows,
-    notes_at_election,
+    on_election,
 )
 from harness.scenarios.protocol import Expected, Step
 from results.record.plan import Plan
@@ -65,7 +65,6 @@ _RETURN_OF_A = {
 def _steps(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     kept = 1 if rule is Rule.HIGH_WATERMARK else 2
-    noted = notes_at_election(plan)
     return (
         Step(
             "message1 and message2 are written to A (n1) with acks=all, and B (n2) fetches both.",
@@ -87,7 +86,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Kill(B),
                 unregistered(B),
                 isr_is(A),
-                *epochs(rule, A, are=((0, 0), *(((1, 2),) if noted else ()))),
+                *epochs(rule, A, are=((0, 0), *on_election(plan, 1, 2))),
             ),
             why="Nothing is lost yet: message1 and message2 lie in both logs.",
         ),
@@ -114,7 +113,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 unregistered(A),
                 leads(B),
                 isr_is(B),
-                *epochs(rule, B, are=((0, 0), *(((2, 2),) if noted else ()))),
+                *epochs(rule, B, are=((0, 0), *on_election(plan, 2, 2))),
             ),
             why="B was not in sync, so this election is unclean: the topic allows it.",
         ),

@@ -21,6 +21,7 @@ from harness.scenarios.leader_epochs import (
     clean_values,
     epochs,
     follows,
+    on_election,
 )
 from harness.scenarios.protocol import Expected, Step
 from results.record.plan import Plan
@@ -105,7 +106,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Start(B),
                 isr_is(B, C),
                 log_end_on_disk(B, kept),
-                *epochs(rule, B, C, are=((0, 0),)),
+                *epochs(rule, B, are=((0, 0),)),
+                *epochs(rule, C, are=((0, 0), *on_election(plan, 2, MANY))),
             ),
             lines=TRUNCATIONS,
         ),
@@ -121,7 +123,7 @@ def _return_of_a(rule: Rule, kept: int) -> Step:
             isr_is(A, B, C),
             leads(C),
             *(log_end_on_disk(node, kept) for node in (A, B, C)),
-            *epochs(rule, A, B, C, are=((0, 0),)),
+            *epochs(rule, A, B, are=((0, 0),)),
         ),
         why=_FATE_OF_A[rule],
         lines=TRUNCATIONS,

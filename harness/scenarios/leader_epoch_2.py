@@ -22,7 +22,7 @@ from harness.scenarios.conditions import (
     unregistered,
 )
 from harness.scenarios.forms import Form, rule_of, told_in_forms
-from harness.scenarios.leader_epochs import TRUNCATIONS, article_values, epochs, notes_at_election
+from harness.scenarios.leader_epochs import TRUNCATIONS, article_values, epochs, on_election
 from harness.scenarios.protocol import Expected, Step
 from results.record.plan import Plan
 from results.record.terms import Judge, Rule, Validity
@@ -94,7 +94,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 leads(B),
                 isr_is(B),
                 log_end_on_disk(B, 1),
-                *epochs(rule, B, are=((0, 0), *(((3, 1),) if notes_at_election(plan) else ()))),
+                *epochs(rule, B, are=((0, 0), *on_election(plan, 3, 1))),
             ),
             why="An unclean election, which the topic allows. message2 is lost here, by either"
             " rule.",

@@ -63,12 +63,12 @@ def epochs(rule: Rule, *nodes: str, are: tuple[tuple[int, int], ...]) -> tuple[C
     return tuple(epochs_on_disk(node, *lines) for node in nodes)
 
 
-def notes_at_election(plan: Plan) -> bool:
-    """Tell whether a leader writes its epoch down when it is elected, not with its first record.
+def on_election(plan: Plan, epoch: int, start: int) -> tuple[tuple[int, int], ...]:
+    """Return what a new leader writes into its file when it is elected, before any record.
 
-    2.8.2 and 3.9.1 do, 0.11.0.3 and 1.1.1 do not.
+    2.8.2 and 3.9.1 write the new epoch then, 0.11.0.3 and 1.1.1 with the first record.
     """
-    return plan.version_numbers >= (2,)
+    return ((epoch, start),) if plan.version_numbers >= (2,) else ()
 
 
 def follows(node: str, leader: str) -> Condition:

@@ -1,0 +1,107 @@
+"""The divergence on real brokers, by both rules, and one form that nothing excuses.
+
+What the logs and the checkpoint files hold at each step is compared with what is told; the loss
+(`leader-epoch-1`) is played in `test_scenarios_on_kafka`.
+"""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from results.record.paths import RunPaths
+from workloads.scripted import message_name
+
+LOGQUAKE = str(Path(sys.executable).parent / "logquake")
+RUN_LIMIT_S = 240
+pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(RUN_LIMIT_S + 20)]
+
+Held = Mapping[tuple[str, str], list[str]]
+"""The names of the messages by (step, node), in the order of their offsets."""
+
+
+def played(*words: str, store: Path) -> tuple[int, str, RunPaths]:
+    done = subprocess.run(
+        [LOGQUAKE, "scenario", "run", *words, "--store", str(store), "--engine", "local"],
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr, RunPaths((store / "latest").resolve())
+
+
+def held(paths: RunPaths) -> Held:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    rows = pq.read_table(paths.table("replica_records")).sort_by("offset").to_pylist()
+    for row in rows:
+        found[row["snapshot"], row["node"]].append(message_name(row["value"]))
+    return found
+
+
+def anomalies(paths: RunPaths) -> dict[str, list[dict[str, object]]]:
+    verdict = json.loads(paths.verdict.read_text(encoding="utf-8"))
+    return {name: each["examples"] for name, each in verdict["anomalies"].items()}
+
+
+def checkpoint(paths: RunPaths, step: int, node: str, name: str) -> list[str]:
+    """Return the lines of a small file at the end of a step, without version and count."""
+    data = paths.snapshots / f"step-{step:02}" / node / "data"
+    return (data / name).read_text(encoding="utf-8").split("\n")[2:-1]
+
+
+def messages(*numbers: int) -> list[str]:
+    return [f"message{number}" for number in numbers]
+
+
+def test_by_the_high_watermark_rule_one_offset_keeps_two_messages(tmp_path: Path) -> None:
+    code, said, paths = played("leader-epoch-2", "--rule", "high-watermark", store=tmp_path)
+    assert code == 1, said
+    assert "as expected: invalid with log-divergence and lost-write, message2 is lost" in said
+    logs = held(paths)
+    assert (logs["step-03", "n1"], logs["step-03", "n2"]) == (messages(1, 2), messages(1))
+    assert (logs["step-07", "n1"], logs["step-07", "n2"]) == (messages(1, 2), messages(1, 3))
+    for step in ("step-08", "final"):
+        assert (logs[step, "n1"], logs[step, "n2"]) == (messages(1, 2, 4), messages(1, 3, 4))
+    for node in ("n1", "n2"):
+        marks = checkpoint(paths, 8, node, "replication-offset-checkpoint")
+        assert "peter-test01 0 3" in marks
+    first = anomalies(paths)["log-divergence"][0]
+    assert first["offset"] == 1
+    assert "in the ISR" in str(first["sentence"])
+
+
+def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) -> None:
+    code, said, paths = played("leader-epoch-2", "--rule", "leader-epoch", store=tmp_path)
+    assert code == 0, said
+    assert "as expected: valid with lost-write, message2 is lost" in said
+    logs = held(paths)
+    assert (logs["step-06", "n1"], logs["step-06", "n2"]) == (messages(1, 2), messages(1, 3))
+    epochs = "peter-test01-0/leader-epoch-checkpoint"
+    assert checkpoint(paths, 6, "n1", epochs) == ["0 0", "1 1"]
+    assert checkpoint(paths, 6, "n2", epochs) == ["0 0", "3 1"]
+    for node in ("n1", "n2"):
+        assert logs["step-08", node] == messages(1, 3, 4)
+        assert checkpoint(paths, 8, node, epochs) == ["0 0", "3 1"]
+    assert "n1 truncated offset 1" in str(anomalies(paths)["lost-write"][0]["sentence"])
+
+
+def test_without_any_excuse_100_offsets_differ_among_replicas_in_sync(tmp_path: Path) -> None:
+    clean = ("--rule", "high-watermark", "--form", "clean", "--way", "restart")
+    code, said, paths = played("leader-epoch-2", *clean, store=tmp_path)
+    assert code == 1, said
+    assert "as expected: invalid with log-divergence and lost-write" in said
+    logs = held(paths)
+    ours, others = messages(*range(1, 101)), messages(*range(101, 251))
+    assert logs["step-02", "n3"] == ours
+    assert logs["step-03", "n3"] == []
+    assert logs["final", "n1"] == ours + others[100:]
+    assert logs["final", "n2"] == logs["final", "n3"] == others
+    first = anomalies(paths)["log-divergence"][0]
+    assert first["offset"] == 0
+    assert "differ at 100 offsets" in str(first["sentence"])
