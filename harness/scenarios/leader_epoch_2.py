@@ -41,9 +41,9 @@ _WHY_OF_A = {
     Rule.HIGH_WATERMARK: "A believes that everything below its own high watermark is committed, and"
     " so the same everywhere. It fetches from offset 2 on, where there is nothing yet. At offset 1"
     " A has message2, and B has message3.",
-    Rule.LEADER_EPOCH: "A tells that its log ends in epoch 1. B never had anything of epoch 1: the"
-    " last epoch before it that B knows is 0, and that one ends at offset 1, where message3 begins."
-    " So what A has at offset 1 is not in B's log, and goes.",
+    Rule.LEADER_EPOCH: "What A has at offset 1 is from before message3's epoch, 3. At B, nothing of"
+    " that time is behind offset 0: epoch 0 ends at 1, where message3 begins. So message2 is not in"
+    " B's log, and goes.",
 }
 _MESSAGE4 = {
     Rule.HIGH_WATERMARK: "From here on both replicas grow equally, and both high watermarks say 3;"
@@ -78,7 +78,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 log_end_on_disk(A, 2),
                 high_watermark_on_disk(A, 2),
                 log_end_on_disk(B, 1),
-                *epochs(rule, A, are=((0, 0), (1, 1))),
+                *epochs(rule, A, are=((0, 0), *on_election(plan, 1, 1))),
             ),
             why="min.insync.replicas=1: the only replica in sync is enough.",
         ),
@@ -108,7 +108,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 *epochs(rule, B, are=((0, 0), (3, 1))),
                 AskEpochEnd(node=B, epoch=1),
             ),
-            why="B was asked here what A will have to know: where A's last epoch, 1, ends at B.",
+            why="B was asked here what A will have to know: where the epoch of its message2 ends at B.",
         ),
         Step(
             _RETURN_OF_A[rule],
