@@ -108,7 +108,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 *epochs(rule, B, are=((0, 0), (3, 1))),
                 AskEpochEnd(node=B, epoch=1),
             ),
-            why="B was asked here what A will have to know: where the epoch of its message2 ends at B.",
+            why="B was asked here what A will have to know: where message2's epoch ends at B.",
         ),
         Step(
             _RETURN_OF_A[rule],
