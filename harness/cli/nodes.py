@@ -18,7 +18,7 @@ from results.store import Store
 @click.option("--end", is_flag=True, help="End the kept cluster; its files stay.")
 @STORE
 def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, store: Path) -> int:
-    """Run a command on a node of a run that was kept, or end its cluster.
+    """Run a command on a node of a kept run, or end its cluster.
 
     logquake node latest n1 -- cat data/peter-test01-0/leader-epoch-checkpoint
 

@@ -105,7 +105,7 @@ def repro(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     **choices: str | None,
 ) -> int:
-    """Play a run or a scenario N times; say how often it came out the same way.
+    """Play a run, or a scenario, again and again, and count.
 
     Of a run that is the same verdict with the same kinds of anomalies; of a scenario the end that
     it expects. The exit code is 0 if all N came out the same way, otherwise 2.

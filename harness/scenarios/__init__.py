@@ -6,8 +6,8 @@ action is done, each condition is waited for; then every replica is looked at. T
 its test, a line in `registry.py`.
 
 `choices.py` makes a plan of a scenario, `life.py` is the life of such a run: `director.py` plays
-the steps, `deeds.py` carries actions out, `sight.py` and `tails.py` are what conditions look at, and
-`witness.py` takes a snapshot at each step's end (`snapshot.py` copies files, `quorum_look.py` looks
-at controllers). Its record is a run's like any other; `expectations.py` tells whether it ended as
-the scenario expects, and `every.py` plays all of them.
+the steps, `deeds.py` carries actions out, `sight.py` and `tails.py` are what conditions look at,
+and `witness.py` takes a snapshot at each step's end (`snapshot.py` copies files, `quorum_look.py`
+looks at controllers). Its record is a run's like any other; `expectations.py` tells whether it
+ended as the scenario expects, and `every.py` plays all of them.
 """
