@@ -175,9 +175,7 @@ def end_kept(paths: RunPaths) -> list[str]:
     """
     if is_alive(paths):
         raise StoreError(f"{paths.run_id} is still under way: stop it with Ctrl-C")
-    done = heal_dead_run(paths)
-    paths.keeper.unlink(missing_ok=True)
-    return done
+    return heal_dead_run(paths)
 
 
 def main() -> None:

@@ -172,15 +172,25 @@ def test_brokers_that_clients_cannot_reach_make_a_run_unknown(tmp_path: Path) ->
     assert "0 ok sends in the main phase" in reasons(verdict)
 
 
-def test_an_ordinary_user_gets_partitions_too(user_store: Path) -> None:
+def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("every other run of this user shows it already")
-    done = subprocess.run(
-        [*ORDINARY_USER, "env", f"HOME={user_store}", f"XDG_CACHE_HOME={user_store}",
-         f"PYTHONPATH={lent_packages(user_store)}", python_for_all(), "-c", MAIN,
-         "run", "--time-limit", "30", "--seed", "3", "--json", "--store", str(user_store)],
-        capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False, cwd=user_store,
-    )  # fmt: skip
+    command = [
+        *ORDINARY_USER, "env", f"HOME={user_store}", f"XDG_CACHE_HOME={user_store}",
+        f"PYTHONPATH={lent_packages(user_store)}", python_for_all(), "-c", MAIN,
+    ]  # fmt: skip
+
+    def of_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*command, name, "--store", str(user_store), *words],
+            capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False, cwd=user_store,
+        )  # fmt: skip
+
+    done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep")
+    try:
+        entered = of_user("node", "latest", "n2", "--", "ip", "-4", "-o", "address")
+    finally:
+        of_user("heal")
     verdict = verdict_of(done)
     assert done.returncode == 0, done.stderr[-3000:]
     stats = verdict["stats"]
@@ -188,6 +198,7 @@ def test_an_ordinary_user_gets_partitions_too(user_store: Path) -> None:
     families = {kind for kind, counts in stats["faults"].items() if counts["confirmed"]}
     assert families & {"isolate", "halves", "one-way-in", "one-way-out"}
     assert {"kill", "pause"} <= families
+    assert "10.81.0.2" in entered.stdout, entered.stderr + done.stderr[-3000:]
 
 
 def lent_packages(folder: Path) -> Path:
