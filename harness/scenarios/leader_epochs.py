@@ -2,7 +2,7 @@
 
 from harness.scenarios.conditions import epochs_on_disk, logged
 from harness.scenarios.protocol import Condition
-from harness.scenarios.settings import OLD_FORMAT, SLOW_FETCH
+from harness.scenarios.settings import OLD_FORMAT, STEADY_LEADERS
 from results.record.plan import Plan
 from results.record.terms import Rule
 
@@ -13,7 +13,7 @@ LONG_WAIT_MS = 20_000
 """A window that no machine is too busy for."""
 HUNG_SESSION_MS = 20_000
 """Of a broker that is paused, and must be thought to be alive meanwhile."""
-TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|Out of range"
+TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
 """Lines in which brokers say what they truncate, and why; or why not."""
 
 
@@ -50,8 +50,13 @@ def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, ob
 def settings(rule: Rule, fetch_wait_ms: int) -> dict[str, str]:
     """Return the brokers' settings for a rule."""
     return {
-        **SLOW_FETCH,
+        **STEADY_LEADERS,
+        # A follower learns of its leader's high watermark with the response of its next fetch,
+        # which waits so long for new records at the leader. (2.4.0 to 2.5.0 would answer at once.)
         "replica.fetch.wait.max.ms": str(fetch_wait_ms),
+        # Must be longer than the wait, or followers would leave the ISR, or hang up.
+        "replica.lag.time.max.ms": "60000",
+        "replica.socket.timeout.ms": "60000",
         **(OLD_FORMAT if rule is Rule.HIGH_WATERMARK else {}),
         "zookeeper.session.timeout.ms": str(SESSION_MS),
     }
