@@ -34,6 +34,7 @@ from results.record.clock import (
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.terms import Mode
 from results.record.topics import CreatedTopic, dump_topics
 from workloads.final_reads import read_to_end
 
@@ -82,7 +83,10 @@ class Arena:
         """Make the hosts; return a cluster that the caller starts."""
         self.reach("started")
         plan = self.plan
-        self.progress.phase(f"starting {plan.nodes} nodes of {plan.system} ({plan.hosts})")
+        whom = f"{plan.nodes} {'brokers' if plan.nodes > 1 else 'broker'}"
+        if plan.mode is Mode.CONTROLLERS:
+            whom += f" and {plan.controllers} controllers"
+        self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
         distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
         self.hosts = make_hosts(plan.hosts, machines(plan), self.paths.processes)
         self.undo.callback(self.hosts.down)

@@ -148,7 +148,7 @@ def _came_of(outcomes: Iterable[SendOutcome]) -> str:
     known = [str(offset) for offset in offsets if offset is not None]
     if len(known) < len(offsets):
         return "acknowledged"
-    return f"acknowledged at offset{'s'[: len(known) - 1]} {listed(known)}"
+    return f"acknowledged at {'offsets' if len(known) > 1 else 'offset'} {listed(known)}"
 
 
 def _ask_leader(action: AskLeader, props: Props) -> Deed:

@@ -16,7 +16,7 @@ from results.record.steps import LogAtStep, QuorumAtStep, Span
 
 _IDLE = "NoOpRecord"
 """The leader writes one whenever nothing else was written for half a second (KIP-835)."""
-_WORD = re.compile(r"[A-Z][a-z]*")
+_WORD = re.compile(r"[A-Z]+[a-z]*")
 
 
 class QuorumLook:
