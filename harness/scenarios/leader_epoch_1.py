@@ -94,6 +94,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             _RETURN_OF_B[rule],
             (
                 AskEpochEnd(node=A, epoch=0),
+                # A pause would do as well, but only until A's session ends; this has no deadline.
                 Cut("A is not heard", ((A, B),)),
                 Start(B, until_back=False),
                 registered(B),

@@ -77,12 +77,14 @@ def until_c_leads(rule: Rule) -> tuple[Step, ...]:
         Step(
             "A is restarted for maintenance: it hands its leadership to B and ends.",
             (
-                Stop(A),
+                # B's session must not end before it is seen to lead.
+                Stop(A, wait=False),
                 leads(B),
                 isr_is(B, C),
                 follows(C, B),
                 log_end_on_disk(C, kept),
                 high_watermark_on_disk(C, 0),
+                ended(A),
             ),
             why=_FATE_OF_C[rule],
             lines=TRUNCATIONS,
