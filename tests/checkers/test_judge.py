@@ -64,6 +64,24 @@ def test_without_the_runs_own_plan_nothing_can_be_invalid() -> None:
     assert any("plan could not be read" in reason for reason in lost.unknown_because)
 
 
+def test_a_story_that_broke_off_is_unknown_whatever_was_found_and_however_it_broke_off() -> None:
+    story: dict[str, object] = {
+        **PLAN, "scenario": {"name": "a-story", "topic": "log-0"}, "workload": "script",
+    }  # fmt: skip
+    whole = facts(plan=story)
+    assert verdict(found("lost-write"), about=whole).valid is Validity.INVALID
+    for kind in ("cluster", "interrupted"):
+        detail = {"kind": kind, "sentence": "step 4 of 6"}
+        end = Milestone(name="failed", at_ns=9, detail=detail)
+        broken_off = replace(whole, milestones=(*whole.milestones, end))
+        lost = verdict(found("lost-write"), about=broken_off)
+        assert lost.valid is Validity.UNKNOWN, kind
+        assert lost.anomalies["lost-write"].trusted == 0
+        assert "the run failed: step 4 of 6" in lost.unknown_because
+        assert any("the story was not told to its end" in why for why in lost.unknown_because)
+        assert verdict(about=broken_off).valid is Validity.UNKNOWN, kind
+
+
 def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() -> None:
     weak = found("lost-write", excuses=("acks-0-1",))
     allowed = verdict(weak)
