@@ -388,7 +388,7 @@ class KafkaCluster:
             wait_until(
                 lambda: self._led(replicas),
                 timeout_s=TOPICS_TIMEOUT_S,
-                what="a leader and a full ISR of each new partition",
+                what="a leader that serves and a full ISR of each new partition",
             )
         except WaitTimeoutError as late:
             raise ClusterError(f"{late}; see the controller.log of the nodes") from late
@@ -398,7 +398,10 @@ class KafkaCluster:
         if view is None:
             return False
         states = {place: view.partitions.get(place) for place in replicas}
-        return all(
+        named = all(
             state and state.leader and len(state.isr) == replicas[place]
             for place, state in states.items()
         )
+        # ZooKeeper names leaders before they have heard of it: each has to serve as one.
+        ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
+        return ends.keys() >= replicas.keys()
