@@ -3,8 +3,10 @@
 Three kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
 
 - truncations, in `server.log`: the replica fetcher gives the reason, the log itself (`UnifiedLog`,
-  `Log` before 3.0) the deed. A truncation to the log's end changes nothing; Kafka says so ("has no
-  effect"), and it is none here. What a log ended at before its truncation no line tells.
+  `Log` before 3.0) the deed. Up to 2.8 one reason has no line, the leader's answer where an epoch
+  ends: so that is what a follower's truncation without a reason comes from. A truncation to the
+  log's end changes nothing; Kafka says so ("has no effect"), and it is none here. What a log ended
+  at before its truncation no line tells.
 - `Leader ... starts at leader epoch ...`, `Follower ...`, in `state-change.log` since 2.4. Before,
   and where a follower's line does not name its leader, the LeaderAndIsr request does, which the
   broker logs when it arrives (level TRACE) and when it has done what it says.
@@ -25,6 +27,7 @@ from cluster.files.quorum_log import quorum_truncation
 _LINE = re.compile(r"^\[(?P<wall_clock>[^\]]+)\] [A-Z]+ (?P<text>.*)$")
 _EVENTS = re.compile(
     r"runcat|Corruption found|starts at leader epoch|eset |become-|eceived LeaderAndIsr"
+    r"|Added fetcher"
 )
 _SHOWN = re.compile(
     r"runcat|Corruption found|starts at [lL]eader [eE]poch|LeaderAndIsr request|[lL]eader epoch"
@@ -54,6 +57,11 @@ _BEYOND = re.compile(
     _FETCHER + r".*?partition (?P<name>\S+) (?:reset its fetch offset )?from \d+"
     r" to current leader(?: \d+)?'s latest offset (?P<offset>\d+)"
 )
+_FETCHES = re.compile(
+    r"\[(?P<old>[^,\[\]\s]+), initOffset \d+ to broker BrokerEndPoint\((?P<old_leader>\d+),"
+    r"|(?P<name>[^\s,(]+) -> \w*\([^()]*BrokerEndPoint\(id=(?P<leader>\d+),"
+)
+"""In `Added fetcher ...`: whom a partition follows from here on, before 2.0 and since."""
 _NO_EFFECT = re.compile(r"(?:partition=|Truncating )(?P<name>[^,\s]+).*? to (?P<offset>\d+) has no")
 _EPOCH_END = re.compile(
     r"EpochEndOffset[({].*leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)"
@@ -175,6 +183,7 @@ class _Truncations:
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, str], str] = {}
+        self._leaders: dict[str, str] = {}
         self._waiting: LoggedTruncation | None = None
 
     def told(self, text: str, wall_clock: str) -> Iterator[LoggedTruncation]:
@@ -185,13 +194,24 @@ class _Truncations:
             self._waiting = replace(waiting, reason=reason)
         yield from self.left()
         self._reasons |= _reason(text)
+        if "Added fetcher" in text:
+            for told in _FETCHES.finditer(text):
+                self._leaders[told["old"] or told["name"]] = told["old_leader"] or told["leader"]
         if nothing := _NO_EFFECT.search(text):
             self._reasons.pop((nothing["name"], nothing["offset"]), None)
-        event = _truncation(text, wall_clock, self._reasons)
+        event = self._truncation(text, wall_clock)
         if event is not None and event.topic == METADATA_TOPIC:
             self._waiting = event
         elif event is not None:
             yield event
+
+    def _truncation(self, text: str, wall_clock: str) -> LoggedTruncation | None:
+        event = _truncation(text, wall_clock, self._reasons)
+        leader = event and self._leaders.get(f"{event.topic}-{event.partition}")
+        if event is None or event.reason or leader is None:
+            return event
+        why = f"follower of broker {leader}: an epoch ends at offset {event.from_offset} there"
+        return replace(event, reason=why)
 
     def left(self) -> Iterator[LoggedTruncation]:
         """Yield the truncation that no line behind it explained."""

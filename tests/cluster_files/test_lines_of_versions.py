@@ -49,6 +49,21 @@ def test_a_truncation_to_where_an_epoch_ends() -> None:
     )
 
 
+def test_up_to_2_8_only_the_leaders_answer_explains_what_nothing_else_does() -> None:
+    (cut,) = truncations("2.8.2-epochs")
+    assert cut.reason == "follower of broker 2: an epoch ends at offset 1 there"
+    added = (
+        "[2026-11-21 14:57:33,1] INFO [ReplicaFetcherManager on broker 3] Added fetcher for"
+        " partitions List([u-0, initOffset 4 to broker BrokerEndPoint(2,127.0.0.1,29092)] ,"
+        " [t-0, initOffset 0 to broker BrokerEndPoint(1,127.0.0.1,29091)] ) (kafka.server.X)"
+    )
+    deed = "[2026-11-21 14:57:33,2] INFO Truncating log t-0 to offset 4. (kafka.log.Log)"
+    (cut,) = (each for each in log_events([added, deed]) if isinstance(each, LoggedTruncation))
+    assert cut.reason == "follower of broker 1: an epoch ends at offset 4 there"
+    (cut,) = (each for each in log_events([deed]) if isinstance(each, LoggedTruncation))
+    assert cut.reason == ""
+
+
 @pytest.mark.parametrize("version", ZOOKEEPER)
 def test_each_change_of_leadership_is_told_once(version: str) -> None:
     told = [each for each in log_events(lines_of(version)) if isinstance(each, LoggedLeadership)]
