@@ -84,3 +84,16 @@ def follows(node: str, leader: str) -> Condition:
         rf"ReplicaFetcher.*(leaderId={broker}\b|Thread-0-{broker}\b)",
         what=f"{node} tries to fetch from {leader}",
     )
+
+
+def begins_epoch(node: str, epoch: int) -> Condition:
+    """Wait until a broker has taken over a new epoch, in which it leads.
+
+    Others may know it earlier than the leader itself, and what it is sent meanwhile would still be
+    written in the old one.
+    """
+    return logged(
+        node,
+        rf"starts at leader epoch {epoch}\b|starts at Leader Epoch {epoch}\b",
+        what=f"{node} leads in epoch {epoch}, and knows it",
+    )
