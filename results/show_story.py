@@ -52,6 +52,7 @@ def _line(replica: ReplicaAt) -> Text:
     words = [
         replica.state if replica.state != UP else "",
         replica.role or ("leader" if replica.leader else ""),
+        replica.belief,
         "" if replica.in_isr is None else "in the ISR" if replica.in_isr else "not in the ISR",
         *(f"cannot hear {each}" for each in replica.deaf_to),
     ]

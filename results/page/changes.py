@@ -140,15 +140,18 @@ def _leadership(before: Scene, now: Scene) -> list[str]:
 def _records(before: Scene | None, now: Scene) -> list[str]:
     new: dict[str, list[str]] = defaultdict(list)
     gone: dict[str, list[str]] = defaultdict(list)
+    lost: dict[str, list[str]] = defaultdict(list)
     for replica in now.replicas:
         was = log_before(replica, before, now)
         for first, last, change in _stretches(was, replica.log):
             if change in {Change.GONE, Change.REPLACED}:
-                gone[listed(names_between(was, first, last))].append(replica.called)
+                where = lost if replica.state == DOWN else gone
+                where[listed(names_between(was, first, last))].append(replica.called)
             if change in {Change.NEW, Change.REPLACED}:
                 new[listed(names_between(replica.log, first, last))].append(replica.called)
     return [
         *(f"{listed(who)} truncated {what}" for what, who in gone.items()),
+        *(f"the disk of {listed(who)} has lost {what}" for what, who in lost.items()),
         *(f"{what}: new on {listed(who)}" for what, who in new.items()),
     ]
 

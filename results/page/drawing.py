@@ -135,7 +135,7 @@ def _row(
 ) -> Row:
     old = before.replica(replica.node) if before else None
     was = log_before(replica, before, scene)
-    boxes = tuple(_box(scene, replica.log, was, column) for column in axis.columns)
+    boxes = tuple(_box(scene, replica, was, column) for column in axis.columns)
     strip = _STRIP if any(box.was for box in boxes) else 0.0
     badges = _badges(replica, old, y=y + _TITLE)
     height = max(_MARK + _BOX + strip + _END, _TITLE + len(badges) * _LINE + 4)
@@ -155,7 +155,8 @@ def _row(
     )
 
 
-def _box(scene: Scene, now: Log, was: Log, column: Column) -> Box:
+def _box(scene: Scene, replica: ReplicaAt, was: Log, column: Column) -> Box:
+    now = replica.log
     run, old = now.at(column.first), was.at(column.first)
     change = change_at(was, now, column.first)
     x, width = column.x + _INSET, column.width - 2 * _INSET
@@ -163,13 +164,15 @@ def _box(scene: Scene, now: Log, was: Log, column: Column) -> Box:
         if change is not Change.GONE or old is None:
             return Box(x=x, width=width, css="slot")
         name = _names(old, column)
+        # Who is down does not truncate: its disk lost what was not flushed.
+        lost = "lost" if replica.state == DOWN else "truncated"
         return Box(
             x=x,
             width=width,
             css="ghost",
             name=_fitting(name, width),
-            epoch="truncated",
-            title=f"{name}: truncated",
+            epoch=lost,
+            title=f"{name}: {lost}",
         )
     name, differs = _names(run, column), scene.differing(column.first)
     epoch = _epochs(now, column)
@@ -249,9 +252,14 @@ def _role_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
 
 def _leader_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
     changed = old is not None and old.leader != replica.leader
-    if not replica.leader:
-        return [("leads no more", True, "")] if changed else []
-    return [("leader now" if changed else "leader", changed, "")]
+    words: list[_Word] = []
+    if replica.leader:
+        words.append(("leader now" if changed else "leader", changed, ""))
+    elif changed:
+        words.append(("leads no more", True, ""))
+    if replica.belief:
+        words.append((replica.belief, old is not None and old.belief != replica.belief, "bad"))
+    return words
 
 
 def _isr_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:

@@ -43,6 +43,8 @@ class ReplicaAt:
         leader: Whether the cluster's metadata have it as the leader; of a controller, whether it
             says so itself.
         in_isr: None where there is no such thing.
+        belief: What it thinks of leading, where that is not what the cluster's metadata say:
+            `thinks that it leads`, `has not heard it`; else empty.
         role: Of a controller: `candidate, epoch 3`; of one that does nothing `was leader, epoch 2`.
         log: What it holds.
         high_watermark: Its own; None: not known.
@@ -56,6 +58,7 @@ class ReplicaAt:
     deaf_to: tuple[str, ...] = ()
     leader: bool = False
     in_isr: bool | None = None
+    belief: str = ""
     role: str = ""
     log: Log = NO_LOG
     high_watermark: int | None = None
@@ -171,10 +174,21 @@ def _replica(
         deaf_to=tuple(cast.called(each) for each in at.deaf_to),
         leader=step.leader == _number(node),
         in_isr=_number(node) in step.isr,
+        belief=_belief(step, node) if at.state == UP else "",
         log=log,
         high_watermark=before.high_watermark if mark is None and before and not states else mark,
         on_disk=state is not live or state is None,
     )
+
+
+def _belief(step: Step, node: str) -> str:
+    own = next((each for each in step.beliefs if each.node == node), None)
+    if own is None:
+        return ""
+    thinks, leads = own.leader == _number(node), step.leader == _number(node)
+    if thinks == leads:
+        return ""
+    return "thinks that it leads" if thinks else "has not heard it"
 
 
 def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:

@@ -19,6 +19,7 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from results.record.steps import Step, load_steps
 from results.record.story import Story, load_story
+from results.record.terms import Rule
 from results.samples import is_sample
 from results.tables import RunTables
 
@@ -112,6 +113,8 @@ class StoryPage:
     lost_by_all: tuple[str, ...]
     unclean: bool
     commands: tuple[str, ...]
+    what: str
+    """`rules`, or `runs`: what the columns are."""
     troubles: tuple[str, ...]
 
 
@@ -170,6 +173,7 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
         lost_by_all=tuple(lost_under_all(endings)) if other else (),
         unclean=_unclean(paths),
         commands=() if other else tuple(mine.story.other_commands.values()),
+        what="rules" if mine.choice in set(Rule) else "runs",
         troubles=mine.troubles,
     )
 
