@@ -186,8 +186,8 @@ def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store:
             capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False, cwd=user_store,
         )  # fmt: skip
 
-    done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep")
     try:
+        done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep")
         entered = of_user("node", "latest", "n2", "--", "ip", "-4", "-o", "address")
     finally:
         of_user("heal")
