@@ -48,8 +48,8 @@ _WHY_OF_A = {
     " so the same everywhere. It fetches from offset 2 on, where there is nothing yet. At offset 1"
     " A has message2, and B has message3.",
     Rule.LEADER_EPOCH: "A's log ends in epoch 1. B never had anything of epoch 1: the last epoch"
-    " before it that B knows is 0, and that one ends at offset 1, where message3 begins. So message2"
-    " is not in B's log, and goes.",
+    " before it that B knows is 0, and that one ends at offset 1, where message3 begins. So A's"
+    " message2 is not in B's log, and goes.",
 }
 _MESSAGE4 = {
     Rule.HIGH_WATERMARK: "From here on both replicas grow equally, and both high watermarks say 3;"
