@@ -29,7 +29,10 @@ _TEXTS = (
     "steps.jsonl", "scenario.json",
 )  # fmt: skip
 _SMALL_FILE_BYTES = 64_000
-_NODE_FILES = re.compile(r".*-checkpoint|quorum-state|server\.properties")
+_NODE_FILES = re.compile(
+    r"(leader-epoch|replication-offset|recovery-point-offset|log-start-offset)-checkpoint"
+    r"|quorum-state|server\.properties"
+)
 _INTERNAL = "__consumer_offsets-"
 _BY_PLACE = ("topic", "partition", "offset", "value", "node")
 _BY_PROCESS = ("process", "op_id", "mop", "pos")

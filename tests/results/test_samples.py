@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,14 +7,17 @@ import pytest
 
 from results.atomic import StoreError
 from results.page.replicas import replica_window
+from results.page.story import drawings_of, story_page
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
+from results.record.terms import Rule
 from results.report import render_report
 from results.samples import copy_sample, find_sample, sample_paths
 from results.samples.shrink import main, shrink_run
 from results.store import Store
 from results.tables import RunTables, read_table
 from results.verdict_json import read_verdict
+from tests.results.stories import run_folder, write_story
 
 MakeRun = Callable[..., RunPaths]
 MEGABYTE = 1_000_000
@@ -58,6 +62,19 @@ def test_a_shrunken_run_keeps_every_row_and_none_of_the_machine(
     assert verdict is not None
     assert verdict.run_id == "samples/loss"
     assert replica_window(RunTables(sample), verdict.anomalies["lost-write"].examples[0])
+
+
+def test_a_shrunken_story_is_told_as_before(tmp_path: Path) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH)
+    segment = paths.snapshots / "step-01" / "n1" / "data" / "peter-test01-0" / "0.log"
+    segment.write_bytes(b"x" * MEGABYTE)
+    sample = shrink_run(paths, tmp_path / "samples" / "story")
+    assert not [name for name in files_of(sample.root) if name.endswith(".log")]
+    told = [story_page(each, page=each.report) for each in (paths, sample)]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert told[0].steps == told[1].steps
+    assert told[0].fates == told[1].fates
 
 
 def test_shrinking_is_a_command_with_clear_refusals(
@@ -105,3 +122,46 @@ def test_each_sample_of_the_package_can_be_shown(folder: Path) -> None:
     if folder.name.startswith("loss"):
         assert verdict.anomalies["lost-write"].count > 0
         assert "clients were told" in page
+
+
+STORIES = [path for path in sample_paths() if path.name.startswith("leader-epoch")]
+
+
+def test_each_story_is_there_by_either_rule() -> None:
+    assert [path.name for path in STORIES] == [
+        f"leader-epoch-{number}-{rule}"
+        for number in (1, 2)
+        for rule in ("high-watermark", "leader-epoch")
+    ]
+
+
+@pytest.mark.parametrize("folder", STORIES, ids=lambda path: path.name)
+def test_each_story_of_the_package_is_told_beside_the_other(folder: Path) -> None:
+    paths = RunPaths(folder)
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 300_000
+    page = story_page(paths, page=Path("page.html"))
+    assert page is not None
+    assert page.story.as_expected
+    assert page.parting is not None
+    assert page.parting.number == (3 if "-1-" in folder.name else 7)
+    assert [column.mine for column in page.columns] == [
+        folder.name.endswith("high-watermark"),
+        folder.name.endswith("leader-epoch"),
+    ]
+    lost = {row.name for row in page.fates if row.cells[0][1]}
+    assert lost == {"message2"}
+    assert page.lost_by_all == (() if "-1-" in folder.name else ("message2",))
+    assert all(view.files for pair in page.steps for view in pair if view)
+    assert not page.troubles
+
+
+def test_the_pictures_of_the_docs_are_those_of_the_stories() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    text = (docs / "leader-epochs.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\]\((leader-epochs/[^)]*\.svg)\)", text))
+    drawn = {
+        f"leader-epochs/{name}.svg" for path in STORIES for name in drawings_of(RunPaths(path))
+    }
+    assert shown
+    assert shown <= drawn
+    assert {f"leader-epochs/{path.name}" for path in (docs / "leader-epochs").iterdir()} == drawn
