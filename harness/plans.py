@@ -48,7 +48,7 @@ time_limit_s = 60
 
 # ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all, leader,
 # follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.
-# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause.
+# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss.
 # [[faults]]
 # at_s = 10
 # kind = "isolate"
