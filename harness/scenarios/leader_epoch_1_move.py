@@ -40,6 +40,12 @@ _FATE_OF_B = {
     Rule.LEADER_EPOCH: "A and B become C's followers. A hears from C that its last epoch ends at 3;"
     " B hears nothing, and truncates nothing.",
 }
+_RETURN_OF_C = {
+    Rule.HIGH_WATERMARK: "C has message3 as well, behind the end of its leader's log: it truncates"
+    " to 2. The last copy is gone.",
+    Rule.LEADER_EPOCH: "C's last epoch ends at B at offset 3, where C's log ends. It truncates"
+    " nothing.",
+}
 _FATE_OF_A = {
     Rule.HIGH_WATERMARK: "A, which had message3, wants to fetch at offset 3 from a leader whose log"
     " ends at 2: it truncates its own log to 2.",
@@ -75,12 +81,12 @@ def until_b_leads(rule: Rule) -> tuple[Step, ...]:
                 Produce(),
                 Cut(DEAF, ((A, B), (C, B))),
                 *(log_end_on_disk(node, 3) for node in (A, B, C)),
-                high_watermark_on_disk(A, 3),
+                *(high_watermark_on_disk(node, 3) for node in (A, C)),
                 high_watermark_on_disk(B, 2),
                 *epochs(rule, A, B, C, are=((1, 0),)),
             ),
-            why="B has message3, and does not know that it is committed: its own high watermark is"
-            " 2. It still hears the controller, and everybody hears B.",
+            why="A and C hear that message3 is committed. B has it too, but does not know: its own"
+            " high watermark is 2. It still hears the controller, and everybody hears B.",
         ),
         Step(
             "The preferred leader, C, is elected.",
@@ -131,6 +137,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             "C returns and follows B.",
             (Start(C), isr_is(A, B, C), leads(B), log_end_on_disk(C, kept)),
+            why=_RETURN_OF_C[rule],
             lines=TRUNCATIONS,
         ),
         Step(

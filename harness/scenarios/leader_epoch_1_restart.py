@@ -38,6 +38,11 @@ _FATE_OF_C = {
     Rule.LEADER_EPOCH: "C becomes B's follower, and has to hear from B where epoch 0 ends before it"
     " truncates anything. B does not answer, so C keeps what it has.",
 }
+_RETURN_OF_B = {
+    Rule.HIGH_WATERMARK: "B has all 100 messages as well. Its own high watermark is 0: it truncates"
+    " them.",
+    Rule.LEADER_EPOCH: "Epoch 0 ends at C at offset 100, as at B. Nothing is truncated.",
+}
 _FATE_OF_A = {
     Rule.HIGH_WATERMARK: "A's log was the last with the messages. Its leader's is empty, and so A"
     " truncates its own.",
@@ -111,6 +116,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 *epochs(rule, B, are=((0, 0),)),
                 *epochs(rule, C, are=((0, 0), *on_election(plan, 2, MANY))),
             ),
+            why=_RETURN_OF_B[rule],
             lines=TRUNCATIONS,
         ),
         _halt_of_a(kept) if _halts(plan) else _return_of_a(rule, kept),

@@ -26,6 +26,11 @@ _RETURN_OF_A = {
     Rule.LEADER_EPOCH: "A's last epoch ends at B at offset 3, where A's log ends. It fetches"
     " message4; its next fetch tells B so, and message4 is committed.",
 }
+_RETURN_OF_C = {
+    Rule.HIGH_WATERMARK: "C's high watermark is 3 as well: it keeps message3, as A does.",
+    Rule.LEADER_EPOCH: "C's last epoch ends at B at offset 3, where C's log ends. It truncates"
+    " nothing, and fetches message4.",
+}
 
 
 def _steps(plan: Plan) -> tuple[Step, ...]:
@@ -52,6 +57,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         Step(
             "C returns and follows B.",
             (Start(C), isr_is(A, B, C), leads(B), log_end_on_disk(C, kept + 1)),
+            why=_RETURN_OF_C[rule],
             lines=TRUNCATIONS,
         ),
         Step(
@@ -73,8 +79,8 @@ def _expected(plan: Plan) -> Expected:
             anomalies=frozenset({"log-divergence", "lost-write"}),
             lost=("message3",),
             read=("message1", "message2", "message4", "message5"),
-            moral="At offset 2 A has message3 and B has message4, both acknowledged with acks=all,"
-            " both in sync. No election was unclean, no setting excuses it.",
+            moral="At offset 2 A and C have message3, and B has message4, both acknowledged with"
+            " acks=all, all in sync. No election was unclean, no setting excuses it.",
         )
     return Expected(
         valid=Validity.VALID,
