@@ -10,7 +10,7 @@ FEW_OFFSETS = 6
 """So many offsets have a column each, whatever lies there."""
 MAX_COLUMNS = 7
 """More are joined from the left: what a story is about lies at the end of its logs."""
-SINGLE_WIDTH, SPAN_WIDTH = 88.0, 126.0
+SINGLE_WIDTH, SPAN_WIDTH = 88.0, 124.0
 SHORT_NAME = 11
 """A longer name needs the wider column."""
 _SPLIT = 2

@@ -143,6 +143,10 @@ def _heal(text: str | None) -> str:
         return text or ""
     if "not_healed" in effect:
         return f"not confirmed: {effect['not_healed']}"
+    return _healed(effect)
+
+
+def _healed(effect: _Json) -> str:
     match effect.get("kind"):
         case "join":
             return _joined(effect)

@@ -58,8 +58,8 @@ class ReplicaWindow:
     """(epoch and its leader, colour) for the legend."""
 
 
-_Record = tuple[str, int]
-"""A record's text and leader epoch."""
+_Record = tuple[str, int | None]
+"""A record's text and leader epoch; None: its format knows none."""
 
 
 def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
@@ -70,7 +70,9 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     logs = _logs(tables, example, offsets)
     if not logs:
         return None
-    epochs = sorted({epoch for log in logs.values() for _, epoch in log.values()})
+    epochs = sorted(
+        {epoch for log in logs.values() for _, epoch in log.values() if epoch is not None}
+    )
     led_by = _leaders(tables, example)
     colours = _colours(epochs, led_by)
     told = _told(tables, example, offsets)
@@ -141,7 +143,9 @@ def _logs(
         ours = row["topic_id"] == example.topic_id or not example.topic_id
         if str(row["snapshot"]) == chosen and ours:
             text = "control" if row["control"] else str(row["value"])
-            logs.setdefault(row["node"], {})[row["offset"]] = (text, row["leader_epoch"])
+            epoch = row["leader_epoch"]
+            known = epoch if epoch is not None and epoch >= 0 else None
+            logs.setdefault(row["node"], {})[row["offset"]] = (text, known)
     return logs if rows else {}
 
 

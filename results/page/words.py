@@ -33,8 +33,8 @@ ANOMALIES = {
         "A broker confirmed the message, the log holds it, and no reader ever got it.",
     ),
     "log-divergence": Words(
-        "offset differs between replicas",
-        "offsets differ between replicas",
+        "difference between replicas was found",
+        "differences between replicas were found",
         "Two replicas hold different records at one offset that both regard as committed.",
     ),
     "two-leaders-in-epoch": Words(

@@ -1,7 +1,8 @@
 """Stored runs that come with the package: two losses, a valid run, both leader-epoch stories.
 
 On the command line they are `sample:loss-acks-1`, `sample:loss-unclean`, `sample:valid`, and
-`sample:leader-epoch-1-high-watermark` and its like, each story by either rule. The package may lie where nobody may write, so what is made from a sample goes elsewhere.
+`sample:leader-epoch-1-high-watermark` and its like, each story by either rule. The package may lie
+where nobody may write, so what is made from a sample goes elsewhere.
 """
 
 import shutil
