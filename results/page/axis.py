@@ -8,10 +8,10 @@ from results.page.scenes import Scene
 
 FEW_OFFSETS = 6
 """So many offsets have a column each, whatever lies there."""
-MAX_COLUMNS = 7
+MAX_COLUMNS = 6
 """More are joined from the left: what a story is about lies at the end of its logs."""
-SINGLE_WIDTH, SPAN_WIDTH = 88.0, 124.0
-SHORT_NAME = 11
+SINGLE_WIDTH, SPAN_WIDTH = 88.0, 142.0
+SHORT_NAME = 10
 """A longer name needs the wider column."""
 _SPLIT = 2
 """A stretch of so many offsets is drawn one by one."""

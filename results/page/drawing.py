@@ -22,7 +22,7 @@ _INSET = 2.0
 _EPOCH_COLOURS = 6
 _CHARACTER = 6.2
 """Width of a character of a mark's label."""
-_BOLD_CHARACTER = 7.0
+_BOLD_CHARACTER = 8.0
 _CUT_WIDTH = 22.0
 """Room of the word behind the name of what was truncated."""
 _NARROW = 2 * LEFT

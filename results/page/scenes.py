@@ -44,7 +44,7 @@ class ReplicaAt:
             says so itself.
         in_isr: None where there is no such thing.
         belief: What it thinks of leading, where that is not what the cluster's metadata say:
-            `thinks that it leads`, `has not heard it`; else empty.
+            `thinks it leads`, `has not heard it`; else empty.
         role: Of a controller: `candidate, epoch 3`; of one that does nothing `was leader, epoch 2`.
         log: What it holds.
         high_watermark: Its own; None: not known.
@@ -188,7 +188,7 @@ def _belief(step: Step, node: str) -> str:
     thinks, leads = own.leader == _number(node), step.leader == _number(node)
     if thinks == leads:
         return ""
-    return "thinks that it leads" if thinks else "has not heard it"
+    return "thinks it leads" if thinks else "has not heard it"
 
 
 def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:

@@ -222,9 +222,11 @@ def _view(run: Told, at: int, *, axis: Axis | None) -> StepView:
 
 def _agreed(scene: Scene) -> str:
     step = scene.step
-    official = (step.leader, step.leader_epoch, step.isr)
+    official = (step.leader, step.leader_epoch)
+    # What a broker says of the ISR comes with the controller's next word, and is late by rights.
     said = {
-        (each.leader, each.leader_epoch or step.leader_epoch, each.isr) for each in step.beliefs
+        (each.leader, step.leader_epoch if each.leader_epoch is None else each.leader_epoch)
+        for each in step.beliefs
     }
     return listed(scene.called(each.node) for each in step.beliefs) if said == {official} else ""
 

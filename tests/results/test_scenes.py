@@ -173,7 +173,7 @@ def test_a_metadata_log_of_hundreds_is_never_wider_than_the_page(tmp_path: Path)
         "follower, epoch 59",
         "cannot hear n101",
     ]
-    assert drawing.rows[0].boxes[0].epoch == "epochs 0 … 54"
+    assert drawing.rows[0].boxes[0].epoch == "epochs 0 … 55"
 
 
 def test_who_is_down_keeps_its_log_when_nobody_looked(tmp_path: Path) -> None:
