@@ -64,8 +64,16 @@ _RETURN_OF_A = {
 
 
 def _steps(plan: Plan) -> tuple[Step, ...]:
+    return (*_until_b_returns(plan), *_until_a_returns(plan))
+
+
+def _kept(rule: Rule) -> int:
+    """Return where B's log ends when it has returned."""
+    return 1 if rule is Rule.HIGH_WATERMARK else 2
+
+
+def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
-    kept = 1 if rule is Rule.HIGH_WATERMARK else 2
     return (
         Step(
             "message1 and message2 are written to A (n1) with acks=all, and B (n2) fetches both.",
@@ -101,13 +109,20 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Start(B, until_back=False),
                 registered(B),
                 follows(B, A),
-                log_end_on_disk(B, kept),
+                log_end_on_disk(B, _kept(rule)),
                 high_watermark_on_disk(B, 1),
                 *epochs(rule, B, are=((0, 0),)),
             ),
             why=_WHY_OF_B[rule],
             lines=TRUNCATIONS,
         ),
+    )
+
+
+def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
+    rule = rule_of(plan)
+    kept = _kept(rule)
+    return (
         Step(
             "A dies. B, the only one left, becomes the leader.",
             (

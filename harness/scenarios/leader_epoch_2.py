@@ -61,6 +61,10 @@ _MESSAGE4 = {
 
 
 def _steps(plan: Plan) -> tuple[Step, ...]:
+    return (*_until_both_are_dead(plan), *_until_both_are_back(plan))
+
+
+def _until_both_are_dead(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     return (
         Step(
@@ -93,6 +97,12 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             (Kill(A), Kill(B), unregistered(A), nobody_leads()),
             why="A's checkpoint says that its high watermark is 2, B has nothing but message1.",
         ),
+    )
+
+
+def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
+    rule = rule_of(plan)
+    return (
         Step(
             "B returns first, and leads, though it is not in sync.",
             (
