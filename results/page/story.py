@@ -188,7 +188,8 @@ def drawings_of(paths: RunPaths) -> dict[str, Drawing]:
         return {}
     other_paths = twin_of(paths)
     other = told(other_paths) if other_paths else None
-    stem = "-".join(filter(None, (mine.story.name, mine.choice)))
+    key, value = compared_choice(paths) or ("", "")
+    stem = "-".join(filter(None, (mine.story.name, key if key != "rule" else "", value)))
     views = [row[0] for row in _steps([mine, other] if other else [mine])]
     return {f"{stem}-{view.step.name}": view.drawing for view in views if view and view.drawing}
 

@@ -240,6 +240,23 @@ def test_text_of_others_is_harmless_on_the_page_and_in_the_drawings(tmp_path: Pa
     assert "\x1b" not in console.export_text()
 
 
+def test_what_was_asked_believed_and_waited_for_is_told(tmp_path: Path) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH, example_1(Rule.LEADER_EPOCH)[:1])
+    text = text_of(render_report(paths))
+    assert "Asked by itself, each broker that answers (B) says the same leader and epoch." in text
+    assert "A where does epoch 0 end? ✗ refused FENCED_LEADER_EPOCH" in text
+    assert "waited until the ISR is n1 (6.2 s; seen: ISR n1)" in text
+    assert "B, server.log: Truncating to offset 1" in text
+
+    late = step_of(2, example_1(Rule.LEADER_EPOCH)[0])
+    wrong = late.beliefs[0].model_copy(update={"leader": 2, "isr": ()})
+    append_step(paths.steps, late.model_copy(update={"beliefs": (wrong,)}))
+    text = text_of(render_report(paths))
+    assert "What each broker says when it is asked by itself" in text
+    assert "B B 0 \u2013" in text
+    assert "thinks it leads" in text
+
+
 def test_a_damaged_story_costs_its_words_only(tmp_path: Path) -> None:
     paths = write_story(run_folder(tmp_path), Rule.HIGH_WATERMARK)
     paths.story.write_text("{", encoding="utf-8")
