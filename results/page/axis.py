@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from results.page.changes import change_at, log_before
 from results.page.scenes import Scene
 
 FEW_OFFSETS = 6
 """So many offsets have a column each, whatever lies there."""
 MAX_COLUMNS = 6
-"""More are joined from the left: what a story is about lies at the end of its logs."""
+"""Of more, neighbours that look alike are joined, the oldest first."""
 SINGLE_WIDTH, SPAN_WIDTH = 88.0, 142.0
 SHORT_NAME = 10
 """A longer name needs the wider column."""
@@ -67,14 +68,35 @@ def story_axis(scenes: Iterable[Scene], *, left: float) -> Axis | None:
     return _axis(stretches, known, left=left) if len(stretches) <= MAX_COLUMNS else None
 
 
-def scene_axis(scenes: Iterable[Scene], *, left: float) -> Axis:
-    """Return an axis for a scene and the one before, with the oldest offsets joined."""
-    known = list(scenes)
+def scene_axis(scene: Scene, *, before: Scene | None, left: float) -> Axis:
+    """Return an axis for a scene and the one before, with what looks alike joined.
+
+    Args:
+        scene: To be drawn.
+        before: The step before, whose logs may have reached further.
+        left: Where the first column begins.
+    """
+    known = [each for each in (before, scene) if each]
     stretches = _stretches(known)
-    surplus = len(stretches) - MAX_COLUMNS
-    if surplus > 0:
-        stretches = [(stretches[0][0], stretches[surplus][1]), *stretches[surplus + 1 :]]
+    while len(stretches) > MAX_COLUMNS:
+        looks = [_look(scene, before, first) for first, _ in stretches]
+        unlike = [
+            sum(one != other for one, other in zip(*pair, strict=True))
+            for pair in itertools.pairwise(looks)
+        ]
+        at = unlike.index(min(unlike))
+        stretches[at : at + 2] = [(stretches[at][0], stretches[at + 1][1])]
     return _axis(stretches, known, left=left)
+
+
+def _look(scene: Scene, before: Scene | None, offset: int) -> list[object]:
+    """Return what a drawing shows at an offset, but for the records' names."""
+    look: list[object] = [scene.differing(offset)]
+    for replica in scene.replicas:
+        run = replica.log.at(offset)
+        was = log_before(replica, before, scene)
+        look.append((run and run.epoch, run is None, change_at(was, replica.log, offset)))
+    return look
 
 
 def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:

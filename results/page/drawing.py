@@ -163,7 +163,7 @@ def _box(scene: Scene, replica: ReplicaAt, was: Log, column: Column) -> Box:
     if run is None:
         if change is not Change.GONE or old is None:
             return Box(x=x, width=width, css="slot")
-        name = _names(old, column)
+        name = _names(was, column)
         # Who is down does not truncate: its disk lost what was not flushed.
         lost = "lost" if replica.state == DOWN else "truncated"
         return Box(
@@ -174,7 +174,7 @@ def _box(scene: Scene, replica: ReplicaAt, was: Log, column: Column) -> Box:
             epoch=lost,
             title=f"{name}: {lost}",
         )
-    name, differs = _names(run, column), scene.differing(column.first)
+    name, differs = _names(now, column), scene.differing(column.first)
     epoch = _epochs(now, column)
     return Box(
         x=x,
@@ -185,12 +185,12 @@ def _box(scene: Scene, replica: ReplicaAt, was: Log, column: Column) -> Box:
         title=f"offset {column.label}: {name}, {epoch}",
         tag="" if change is Change.SAME else "new",
         differs=differs,
-        was=_was(old, column) if change is Change.REPLACED and old else "",
+        was=_was(was, old, column) if change is Change.REPLACED and old else "",
     )
 
 
-def _was(old: Run, column: Column) -> str:
-    name = _names(old, column) or f"epoch {'-' if old.epoch is None else old.epoch}"
+def _was(log: Log, old: Run, column: Column) -> str:
+    name = _names(log, column) or f"epoch {'-' if old.epoch is None else old.epoch}"
     return _fitting(name, column.width - _CUT_WIDTH)
 
 
@@ -200,7 +200,13 @@ def _fitting(name: str, width: float) -> str:
     return name if len(name) <= room else f"{name[: room - 1]}…"
 
 
-def _names(run: Run, column: Column) -> str:
+def _names(log: Log, column: Column) -> str:
+    """Return the name of a column's record, or the first and the last; of several kinds, one."""
+    runs = [run for run in log.runs if run.first <= column.last and run.last >= column.first]
+    if len(runs) > 1:
+        named = next((run for run in runs if run.name), runs[0])
+        return f"{named.name_at(max(named.first, column.first))} …" if named.name else ""
+    (run,) = runs
     first, last = run.name_at(column.first), run.name_at(min(column.last, run.last))
     if column.first == column.last or first == last:
         return first

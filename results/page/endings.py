@@ -50,6 +50,9 @@ def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> En
     """Return how a run ended."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
+    read = _read(tables, place)
+    if not _looked(scenes):
+        return Ending(acknowledged=frozenset(), unanswered=frozenset(), holders={}, read=read)
     for row in tables.record("sends", filters=here).to_pylist():
         if message_name(row["value"]):
             sequence = row["value"] - _FIRST_PARTITION
@@ -58,7 +61,7 @@ def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> En
         acknowledged=frozenset(each for each, acked in sent.items() if acked),
         unanswered=frozenset(each for each, acked in sent.items() if not acked),
         holders=_holders(scenes[-1], sent) if scenes else {},
-        read=_read(tables, place),
+        read=read,
     )
 
 
@@ -83,6 +86,12 @@ def lost_under_all(endings: Sequence[Ending]) -> list[str]:
     acknowledged = frozenset.intersection(*(each.acknowledged for each in endings))
     lost = [each for each in sorted(acknowledged) if all(_cell(end, each)[1] for end in endings)]
     return [f"message{each}" for each in lost]
+
+
+def _looked(scenes: Sequence[Scene]) -> bool:
+    """Tell whether anybody saw messages in the partition's logs: a story of the quorum has none."""
+    runs = [run for scene in scenes for each in scene.replicas for run in each.log.runs]
+    return any(run.number is not None for run in runs)
 
 
 def _holders(scene: Scene, sequences: Iterable[int]) -> dict[int, str]:
@@ -116,13 +125,13 @@ def _cell(ending: Ending, sequence: int) -> tuple[str, bool]:
     if sequence not in ending.acknowledged | ending.unanswered:
         return "not sent", False
     held = ending.holders.get(sequence)
-    acknowledged = sequence in ending.acknowledged
-    read = ending.read is None or f"message{sequence}" in ending.read
+    gone = not held if ending.read is None else f"message{sequence}" not in ending.read
     where = f"held by {held}" if held else "held by nobody"
-    answer = "acknowledged" if acknowledged else "not acknowledged"
-    if acknowledged and not (held and read):
+    if sequence not in ending.acknowledged:
+        return f"not acknowledged; {where}", False
+    if gone:
         return f"acknowledged, and lost: {where}{', no reader gets it' if held else ''}", True
-    return f"{answer}; {where}", False
+    return f"acknowledged; {where if held else 'readers get it'}", False
 
 
 def _kind(cell: tuple[str, bool]) -> tuple[str, bool]:

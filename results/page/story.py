@@ -113,6 +113,8 @@ class StoryPage:
     lost_by_all: tuple[str, ...]
     unclean: bool
     commands: tuple[str, ...]
+    of_quorum: bool
+    """Whether the drawings are of controllers' metadata logs."""
     what: str
     """`rules`, or `runs`: what the columns are."""
     troubles: tuple[str, ...]
@@ -173,6 +175,7 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
         lost_by_all=tuple(lost_under_all(endings)) if other else (),
         unclean=_unclean(paths),
         commands=() if other else tuple(mine.story.other_commands.values()),
+        of_quorum=any(scene.step.logs for scene in mine.scenes),
         what="rules" if mine.choice in set(Rule) else "runs",
         troubles=mine.troubles,
     )
@@ -205,7 +208,7 @@ def _steps(runs: Sequence[Told]) -> tuple[tuple[StepView | None, ...], ...]:
 
 def _view(run: Told, at: int, *, axis: Axis | None) -> StepView:
     scene, before = run.scenes[at], run.scenes[at - 1] if at else None
-    own = axis or scene_axis([each for each in (before, scene) if each], left=LEFT)
+    own = axis or scene_axis(scene, before=before, left=LEFT)
     called = {each.node: scene.called(each.node) for each in scene.step.nodes}
     called |= {each.node: each.called for each in scene.replicas}
     return StepView(

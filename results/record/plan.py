@@ -215,7 +215,11 @@ class Plan(Part):
     @property
     def unclean_elections(self) -> bool:
         """Whether the brokers were told to elect leaders from outside of the ISR."""
-        return self.broker.get("unclean.leader.election.enable", "false").lower() == "true"
+        name = "unclean.leader.election.enable"
+        return any(
+            settings.get(name, "false").lower() == "true"
+            for settings in (self.broker, *self.node.values())
+        )
 
 
 def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:

@@ -122,7 +122,7 @@ def write_story(paths: RunPaths, rule: Rule, steps: Sequence[At] | None = None) 
     for number, at in enumerate(told, start=1):
         append_step(paths.steps, step_of(number, at))
         _copy_files(paths, f"step-{number:02}", at)
-    _tables(paths, told, lost=2 if rule is Rule.HIGH_WATERMARK else None)
+    _tables(paths, told)
     write_verdict(paths, _verdict(paths.run_id, rule))
     return paths
 
@@ -193,7 +193,7 @@ def _copy_files(paths: RunPaths, snapshot: str, at: At) -> None:
             (partition / "leader-epoch-checkpoint").write_text(text, encoding="utf-8")
 
 
-def _tables(paths: RunPaths, told: Sequence[At], *, lost: int | None) -> None:
+def _tables(paths: RunPaths, told: Sequence[At]) -> None:
     records: list[dict[str, Any]] = []
     states: list[dict[str, Any]] = []
     for number, at in enumerate(told, start=1):
@@ -220,7 +220,8 @@ def _tables(paths: RunPaths, told: Sequence[At], *, lost: int | None) -> None:
         }
         for sequence in (1, 2, 3)
     ]  # fmt: skip
-    read = [sequence for sequence in (1, 2, 3) if sequence != lost]
+    last = told[-1].replicas[f"n{told[-1].leader}"]
+    read = [sequence for _, sequence in last.log]
     polls = [
         {**PLACE, "op_id": 9, "offset": at, "value": pack_value(1, each), "phase": "final"}
         for at, each in enumerate(read)

@@ -5,7 +5,7 @@ import pytest
 from results.page.axis import MAX_COLUMNS, scene_axis, story_axis
 from results.page.changes import Change, change_at, in_words
 from results.page.drawing import LEFT, Drawing, drawing_of
-from results.page.logs import NO_LOG, Log, log_of_rows
+from results.page.logs import NO_LOG, Log, log_of_rows, log_of_spans
 from results.page.scenes import Place, ReplicaAt, Scene, scenes_of
 from results.page.story import told
 from results.record.steps import LogAtStep, NodeAtStep, QuorumAtStep, Span, Step
@@ -110,7 +110,7 @@ def test_a_batch_of_a_hundred_is_one_box() -> None:
     assert len(whole.runs) == 1
     replica = _replica("n1", whole)
     scene = Scene(step=_step(1), replicas=(replica, _replica("n2", log(*range(1, 41)))))
-    axis = scene_axis([scene], left=LEFT)
+    axis = scene_axis(scene, before=None, left=LEFT)
     assert [column.label for column in axis.columns] == ["0 … 39", "40 … 99"]
     row = drawing_of(scene, before=None, axis=axis).rows[0]
     assert [box.name for box in row.boxes] == ["message1 … 40", "message41 … 100"]
@@ -163,7 +163,7 @@ def test_a_metadata_log_of_hundreds_is_never_wider_than_the_page(tmp_path: Path)
     )
     tables = RunTables(run_folder(tmp_path))
     (scene,) = scenes_of(tables, [step], place=Place(topic=TOPIC), roles={})
-    axis = scene_axis([scene], left=LEFT)
+    axis = scene_axis(scene, before=None, left=LEFT)
     assert len(axis.columns) <= MAX_COLUMNS
     assert axis.columns[-1].last == 419
     drawing = drawing_of(scene, before=None, axis=axis)
@@ -173,7 +173,29 @@ def test_a_metadata_log_of_hundreds_is_never_wider_than_the_page(tmp_path: Path)
         "follower, epoch 59",
         "cannot hear n101",
     ]
-    assert drawing.rows[0].boxes[0].epoch == "epochs 0 … 55"
+    assert drawing.rows[0].boxes[0].epoch == "epochs 0 … 54"
+
+
+def test_where_two_logs_part_is_never_hidden_in_a_joined_column() -> None:
+    names = [f"topic t-{at}" for at in range(9)]
+    older = _told("n101", 1, names[:8])
+    newer = _told("n102", 2, names[8:] + names[:6])
+    scene = Scene(step=_step(1), replicas=(_replica("n101", older), _replica("n102", newer)))
+    axis = scene_axis(scene, before=None, left=LEFT)
+    assert axis.columns[0].label == "0 … 9"
+    assert axis.columns[1].first == 10
+    rows = drawing_of(scene, before=None, axis=axis).rows
+    assert [box.differs for box in rows[0].boxes] == [False, True, True, True, True, False]
+    assert rows[0].boxes[1].name == "topic t-0 …"
+    assert [row.boxes[5].css.split()[0] for row in rows] == ["e1", "slot"]
+
+
+def _told(node: str, epoch: int, names: list[str]) -> Log:
+    common = Span(first=0, last=9, epoch=1)
+    own = [
+        Span(first=10 + at, last=10 + at, epoch=epoch, name=name) for at, name in enumerate(names)
+    ]
+    return log_of_spans(LogAtStep(node=node, spans=(common, *own), end=10 + len(names)))
 
 
 def test_who_is_down_keeps_its_log_when_nobody_looked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from results.drawings import write_drawings
 from results.page.story import story_page, told
 from results.page.twins import twin_of
 from results.record.paths import RunPaths
-from results.record.steps import append_step, load_steps
+from results.record.steps import LogAtStep, Span, append_step, load_steps
 from results.record.story import Story, dump_story
 from results.record.terms import Rule
 from results.report import render_report, write_report
@@ -255,6 +255,38 @@ def test_what_was_asked_believed_and_waited_for_is_told(tmp_path: Path) -> None:
     assert "What each broker says when it is asked by itself" in text
     assert "B B 0 \u2013" in text
     assert "thinks it leads" in text
+
+
+def test_of_a_quorums_story_no_message_is_called_lost(tmp_path: Path) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH)
+    steps = load_steps(paths.steps)
+    paths.steps.unlink()
+    log = LogAtStep(node="n101", spans=(Span(first=0, last=9, epoch=1),), end=10)
+    for step in steps:
+        append_step(paths.steps, step.model_copy(update={"logs": (log,)}))
+    page = story_page(paths, page=paths.report)
+    assert page is not None
+    assert page.fates == ()
+    assert (
+        "lost" not in text_of(render_report(paths)).partition("The story")[2].partition("What")[0]
+    )
+    assert "How to read quorum-state" in render_report(paths)
+
+
+def test_what_readers_get_is_not_lost_though_nobody_looked_at_the_last_step(
+    tmp_path: Path,
+) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH)
+    last = step_of(7, example_1(Rule.LEADER_EPOCH)[5])
+    paths.steps.write_bytes(
+        paths.steps.read_bytes().splitlines(keepends=True)[0]  # The first step, and a blind one.
+    )
+    append_step(paths.steps, last)
+    page = story_page(paths, page=paths.report)
+    assert page is not None
+    assert [row.cells for row in page.fates if row.name == "message3"] == [
+        (("acknowledged; readers get it", False),)
+    ]
 
 
 def test_a_damaged_story_costs_its_words_only(tmp_path: Path) -> None:
