@@ -13,7 +13,7 @@ Three kinds of lines count, as log4j writes them (`[time] LEVEL text (class)`):
 - what `quorum_log` reads of the controllers' quorum.
 
 Lines carry the broker's wall clock, which may be faked: good for showing, never for order. The
-wordings are those of real brokers of 0.11.0.3, 1.1.1, 2.8.2, 3.9.1 and 4.3.1.
+wordings are those of real brokers of 0.11.0.3, 1.1.1, 2.3.1, 2.6.3, 2.8.2, 3.9.1 and 4.3.1.
 """
 
 import re
@@ -61,7 +61,12 @@ _FETCHES = re.compile(
     r"\[(?P<old>[^,\[\]\s]+), initOffset \d+ to broker BrokerEndPoint\((?P<old_leader>\d+),"
     r"|(?P<name>[^\s,(]+) -> \w*\([^()]*BrokerEndPoint\(id=(?P<leader>\d+),"
 )
-"""In `Added fetcher ...`: whom a partition follows from here on, before 2.0 and since."""
+"""In `Added fetcher ...`: whom a partition follows from here on, as 2.0 and 2.8 say it."""
+_FETCHER_ADDED = re.compile(
+    r"Added fetcher to broker (?:BrokerEndPoint\(id=)?(?P<leader>\d+).*? for partitions "
+)
+_ITS_PARTITIONS = re.compile(r"(?P<name>[^\s,(]+) -> \(offset=")
+"""The same as 2.1 to 2.6 say it: the broker stands once, before all of its partitions."""
 _NO_EFFECT = re.compile(r"(?:partition=|Truncating )(?P<name>[^,\s]+).*? to (?P<offset>\d+) has no")
 _EPOCH_END = re.compile(
     r"EpochEndOffset[({].*leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)"
@@ -195,8 +200,7 @@ class _Truncations:
         yield from self.left()
         self._reasons |= _reason(text)
         if "Added fetcher" in text:
-            for told in _FETCHES.finditer(text):
-                self._leaders[told["old"] or told["name"]] = told["old_leader"] or told["leader"]
+            self._leaders |= _followed(text)
         if nothing := _NO_EFFECT.search(text):
             self._reasons.pop((nothing["name"], nothing["offset"]), None)
         event = self._truncation(text, wall_clock)
@@ -257,6 +261,17 @@ class _Leaderships:
             return None
         isr = asked.isr if done["role"] == "leader" else None
         return replace(asked, wall_clock=wall_clock, isr=isr)
+
+
+def _followed(text: str) -> dict[str, str]:
+    """Return whom partitions follow from here on: a broker's id by partition's name."""
+    followed = {
+        told["old"] or told["name"]: told["old_leader"] or told["leader"]
+        for told in _FETCHES.finditer(text)
+    }
+    if added := _FETCHER_ADDED.search(text):
+        followed |= {told["name"]: added["leader"] for told in _ITS_PARTITIONS.finditer(text)}
+    return followed
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:

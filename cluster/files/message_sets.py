@@ -109,6 +109,9 @@ def _messages(view: memoryview) -> Iterator[Message]:
         end = position + PREFIX.size + length
         if length < LEAST_BYTES[0] - PREFIX.size or end > len(view):
             raise ValueError(f"a message of {length} bytes inside of a wrapper")
+        magic = view[position + _SUMMED_FROM]
+        if end - position < LEAST_BYTES.get(magic, len(view) + 1):
+            raise ValueError(f"a message of magic {magic} and {length} bytes inside of a wrapper")
         message = sound_message(view[position:end])
         if message is None:
             raise ValueError(f"the message at byte {position} of a wrapper does not match its CRC")

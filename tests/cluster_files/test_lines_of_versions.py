@@ -19,6 +19,7 @@ from cluster.files.quorum_log import quorum_transitions
 LINES = Path(__file__).parent / "data" / "lines"
 ZOOKEEPER = ("0.11.0.3", "1.1.1", "2.8.2", "3.9.1")
 BY_HIGH_WATERMARK = ("0.11.0.3", "2.8.2", "3.9.1")
+FOLLOWED = "Map(u-1 -> (offset=0, leaderEpoch=0), t-0 -> (offset=4, leaderEpoch=3))"
 
 
 def lines_of(name: str) -> list[str]:
@@ -100,6 +101,26 @@ def test_a_follower_whose_leader_no_line_names_has_none() -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        f"to broker BrokerEndPoint(id=2, host=127.0.0.1:19060) for partitions {FOLLOWED}",
+        f"to broker 2 for partitions {FOLLOWED}",
+        "for partitions List([t-0, initOffset 4 to broker BrokerEndPoint(2,127.0.0.1,22588)] )",
+    ],
+    ids=["2.1 to 2.3", "2.6", "2.0"],
+)
+def test_a_truncation_without_a_reason_comes_from_the_broker_that_is_followed(added: str) -> None:
+    begin = "[2026-11-21 16:25:17,618] INFO"
+    lines = [
+        f"{begin} [ReplicaFetcherManager on broker 1] Added fetcher {added} (kafka.server.X)",
+        f"{begin} [Log partition=t-0, dir=/data] Truncating to offset 3 (kafka.log.Log)",
+    ]
+    (cut,) = log_events(lines)
+    assert isinstance(cut, LoggedTruncation)
+    assert cut.reason == "follower of broker 2: an epoch ends at offset 3 there"
 
 
 def test_a_reason_without_effect_explains_no_later_truncation() -> None:

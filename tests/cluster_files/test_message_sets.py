@@ -216,3 +216,16 @@ def test_a_wrapper_of_nonsense_raises_one_kind_of_error(
     except DamagedFileError as damage:
         outcome = str(damage)
     assert outcome == [] or "offset 5" in outcome
+
+
+@pytest.mark.parametrize("magic", [1, 2, 77])
+def test_a_message_that_is_too_short_for_its_magic_is_damage_inside_of_a_wrapper_too(
+    magic: int,
+) -> None:
+    summed = struct.pack(">bb", magic, 0) + sized(None) + sized(None)
+    rest = struct.pack(">I", crc32(summed)) + summed
+    inner = struct.pack(">qi", 0, len(rest)) + rest
+    outer = Plain(value=bytes(cramjam.gzip.compress(inner)))
+    (batch,) = read_segment(message(outer, offset=5, magic=1, attributes=1)).batches
+    with pytest.raises(DamagedFileError, match=f"offset 5 .*magic {magic}"):
+        list(records(batch))
