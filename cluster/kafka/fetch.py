@@ -23,9 +23,9 @@ from jgo.maven import MavenContext, PythonResolver
 
 from cluster.kafka.cache import cache_folder, locked, refused
 from cluster.kafka.versions import (
-    REPLACED,
     jars_beside,
     jars_of_tools,
+    jars_replaced,
     numbers_of,
     server_artifact,
 )
@@ -204,7 +204,8 @@ class _Fetch:
     def _resolve(self) -> list[_Wanted]:
         server = f"{server_artifact(self._numbers)}:{self._version}"
         roots, needed = self._context.resolver.resolve([self._context.create_dependency(server)])
-        kept = [jar for jar in needed if f"{jar.groupId}:{jar.artifactId}" not in REPLACED]
+        replaced = jars_replaced(self._numbers)
+        kept = [jar for jar in needed if f"{jar.groupId}:{jar.artifactId}" not in replaced]
         beside = jars_beside(self._numbers, {jar.artifactId: jar.version for jar in needed})
         own = [*roots, *kept, *map(self._context.create_dependency, beside)]
         tools = map(self._context.create_dependency, jars_of_tools(self._numbers))

@@ -228,6 +228,21 @@ def test_an_old_version_brings_what_its_list_forgets_and_not_the_logging_that_is
     assert names == {f"kafka_2.11-{old}.jar"} | {f"{each[1]}-{each[2]}.jar" for each in beside}
 
 
+def test_a_zookeeper_that_a_new_java_cannot_run_is_replaced(repository: Repository) -> None:
+    old, named = "2.3.1", ("org.apache.zookeeper", "zookeeper", "3.4.14")
+    beside = {
+        ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+        ("ch.qos.reload4j", "reload4j", "1.2.19"),
+        ("org.apache.zookeeper", "zookeeper", "3.4.12"),
+    }
+    for one in {named} | beside:
+        repository.put(*one)
+    repository.put("org.apache.kafka", "kafka_2.12", old, needs=dependencies({named}))
+    repository.list_versions("kafka_2.12", [old])
+    names = {jar.name for jar in fetch(repository, old)}
+    assert names == {f"kafka_2.12-{old}.jar"} | {f"{each[1]}-{each[2]}.jar" for each in beside}
+
+
 def test_tools_are_no_part_of_the_server(repository: Repository) -> None:
     distribution = fetch_kafka(VERSION, progress=print, repository=repository.url)
     assert [jar.name for jar in distribution.tools] == [f"kafka-tools-{VERSION}.jar"]

@@ -8,6 +8,7 @@ from cluster.kafka.storage import dump_argv
 from cluster.kafka.versions import (
     jars_beside,
     jars_of_tools,
+    jars_replaced,
     machines,
     numbers_of,
     server_artifact,
@@ -43,6 +44,18 @@ def test_a_server_is_looked_for_by_its_scala(version: str, scala: str) -> None:
 def test_before_4_reload4j_does_the_logging() -> None:
     beside = jars_beside((2, 8, 2), {"slf4j-api": "1.7.30"})
     assert [jar.split(":")[1] for jar in beside] == ["slf4j-reload4j", "reload4j"]
+
+
+@pytest.mark.parametrize(
+    ("version", "stands_in"), [("1.1.1", 0), ("2.0.1", 1), ("2.3.1", 1), ("2.4.0", 0)]
+)
+def test_one_zookeeper_leaves_and_one_comes_where_java_has_outrun_it(
+    version: str, stands_in: int
+) -> None:
+    numbers, zookeeper = numbers_of(version), "org.apache.zookeeper:zookeeper"
+    assert (zookeeper in jars_replaced(numbers)) == bool(stands_in)
+    beside = jars_beside(numbers, {"slf4j-api": "1.7.30"})
+    assert sum(jar.startswith(zookeeper) for jar in beside) == stands_in
 
 
 def test_log4j2_is_led_to_in_the_version_that_is_named() -> None:
