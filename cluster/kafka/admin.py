@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.response import MetadataResponse
@@ -84,41 +85,14 @@ class Admin:
             return False
         return node in self._registered(answer)
 
-    def create_topics(
-        self,
-        names: Sequence[str],
-        *,
-        partitions: int,
-        replication: int,
-        configs: Mapping[str, str],
-    ) -> list[CreatedTopic]:
-        """Create topics; see `KafkaCluster.create_topics`."""
-        request = questions.new_topics(
-            names,
-            partitions=partitions,
-            replication=replication,
-            configs=configs,
-            timeout_s=orders.ORDER_TIMEOUT_S,
-        )
-        return orders.create_topics(self._lines, request, nodes=self._lines.nodes)
-
-    def create_topic(
-        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
-    ) -> CreatedTopic:
-        """Create a topic with its replicas placed by hand: nodes by partition, the preferred first.
+    def create(self, request: CreateTopicsRequest) -> list[CreatedTopic]:
+        """Create topics.
 
         Raises:
-            UserError: Kafka refuses it.
+            UserError: Kafka refuses them.
             ClusterError: Nobody answers.
         """
-        request = questions.new_topic(
-            name,
-            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
-            configs=configs,
-            timeout_s=orders.ORDER_TIMEOUT_S,
-        )
-        (created,) = orders.create_topics(self._lines, request, nodes=self._lines.nodes)
-        return created
+        return orders.create_topics(self._lines, request, nodes=self._lines.nodes)
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment elected; done when this returns.

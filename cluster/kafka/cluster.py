@@ -15,10 +15,10 @@ from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
+from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
-from cluster.kafka.znodes import Znodes
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.protocol import ClusterError, ClusterView, Hosts, ProcessId
@@ -34,8 +34,6 @@ GRANT_TIMEOUT_S = 5.0
 ZOOKEEPER_STOP_S = 10.0
 SESSION_GRACE_S = 15.0
 """By how much ZooKeeper may be late to end a session on a busy machine."""
-BROKER_IDS = "/brokers/ids"
-"""Where brokers register in ZooKeeper, each as long as its session lasts."""
 
 
 class KafkaCluster:
@@ -71,12 +69,10 @@ class KafkaCluster:
         brokers = {node: self.endpoints[node] for node in self.nodes}
         controllers = {node: self.endpoints[node] for node in self.controllers}
         self._quorum = Lines(controllers, self.answers)
-        self._znodes: Znodes | None = None
         self._admin: Admin | ZooKeeperAdmin
         if self.zookeeper is None:
             self._admin = Admin(brokers, self.answers, controllers=self.controllers)
         else:
-            self._znodes = Znodes(self.zookeeper)
             self._admin = ZooKeeperAdmin(
                 brokers, self.answers, zookeeper=self.zookeeper, incarnation=self.incarnation
             )
@@ -124,8 +120,8 @@ class KafkaCluster:
         Raises:
             ClusterError: It runs already, or its old registration stays.
         """
-        if self._znodes is not None and self.incarnation(node) and not self._processes.runs(node):
-            self._wait_forgotten(node, self._znodes)
+        if isinstance(self._admin, ZooKeeperAdmin) and not self._processes.runs(node):
+            self._wait_forgotten(node, self._admin)
         return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
@@ -167,8 +163,6 @@ class KafkaCluster:
         """Close our connections; processes stay as they are. Idempotent; `stop` does it too."""
         self._admin.close()
         self._quorum.close()
-        if self._znodes is not None:
-            self._znodes.close()
 
     def kill_node(self, node: str) -> None:
         """SIGKILL the node's broker."""
@@ -252,9 +246,14 @@ class KafkaCluster:
             UserError: Kafka refuses them.
             ClusterError: Nobody answers, or they are not ready in time.
         """
-        created = self._admin.create_topics(
-            names, partitions=partitions, replication=replication, configs=configs or {}
+        request = questions.new_topics(
+            names,
+            partitions=partitions,
+            replication=replication,
+            configs=configs or {},
+            timeout_s=ORDER_TIMEOUT_S,
         )
+        created = self._admin.create(request)
         self._wait_led({(name, part): replication for name in names for part in range(partitions)})
         return created
 
@@ -272,7 +271,13 @@ class KafkaCluster:
             UserError: Kafka refuses it.
             ClusterError: Nobody answers, or it is not ready in time.
         """
-        created = self._admin.create_topic(name, assignment=assignment, configs=configs)
+        request = questions.new_topic(
+            name,
+            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
+            configs=configs,
+            timeout_s=ORDER_TIMEOUT_S,
+        )
+        (created,) = self._admin.create(request)
         self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
         return created
 
@@ -349,11 +354,11 @@ class KafkaCluster:
             return False
         return True
 
-    def _wait_forgotten(self, node: str, znodes: Znodes) -> None:
+    def _wait_forgotten(self, node: str, admin: ZooKeeperAdmin) -> None:
         limit_s = session_timeout_s(self._plan, node) + SESSION_GRACE_S
         try:
             wait_until(
-                lambda: str(node_id(node)) not in znodes.children(BROKER_IDS),
+                lambda: admin.is_registered(node) is False,
                 timeout_s=limit_s,
                 what=f"ZooKeeper to forget the earlier registration of {called(node)}",
             )

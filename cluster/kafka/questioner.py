@@ -5,11 +5,10 @@ from collections.abc import Callable
 from kio.static.protocol import RequestPayload
 
 from cluster.kafka.dialects import Dialogue
+from cluster.kafka.lines import ANSWER_TIMEOUT_S
 from cluster.kafka.rows import Moment
 from cluster.kafka.wire import A, WireError
 from results.record.clock import RunClock
-
-ANSWER_TIMEOUT_S = 0.8
 
 
 class Questioner:

@@ -118,7 +118,12 @@ class Znodes:
         except (KazooException, KazooTimeoutError) as failure:
             # With the client goes what it would still send: an order that nobody waits for.
             self._give_up(client)
-            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer") from failure
+            raise self._silence() from failure
+
+    def _silence(self) -> ZooKeeperError:
+        return ZooKeeperError(
+            f"ZooKeeper at {self._hosts} does not answer; see zookeeper/logs in the run's folder"
+        )
 
     def _connected(self) -> KazooClient:
         with self._lock:
@@ -138,7 +143,7 @@ class Znodes:
             client.start(timeout=CONNECT_TIMEOUT_S)
         except (KazooException, KazooTimeoutError) as failure:
             _end(client)
-            raise ZooKeeperError(f"ZooKeeper at {self._hosts} does not answer") from failure
+            raise self._silence() from failure
         return client
 
 

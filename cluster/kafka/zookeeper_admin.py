@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
@@ -99,40 +100,18 @@ class ZooKeeperAdmin:
         seen[incarnation] = registration
         return True
 
-    def create_topics(
-        self,
-        names: Sequence[str],
-        *,
-        partitions: int,
-        replication: int,
-        configs: Mapping[str, str],
-    ) -> list[CreatedTopic]:
-        """Create topics; see `KafkaCluster.create_topics`."""
-        request = questions.new_topics(
-            names,
-            partitions=partitions,
-            replication=replication,
-            configs=configs,
-            timeout_s=ORDER_TIMEOUT_S,
-        )
+    def is_registered(self, node: str) -> bool | None:
+        """Tell whether a broker has a session; None if ZooKeeper does not answer."""
+        try:
+            return node_id(node) in self._state.registered()
+        except ZooKeeperError:
+            return None
+
+    def create(self, request: CreateTopicsRequest) -> list[CreatedTopic]:
+        """Create topics; see `Admin.create`."""
         return self._at_controller(
             lambda nodes: orders.create_topics(self._lines, request, nodes=nodes)
         )
-
-    def create_topic(
-        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
-    ) -> CreatedTopic:
-        """Create a topic with its replicas placed by hand; see `Admin.create_topic`."""
-        request = questions.new_topic(
-            name,
-            assignment={part: list(map(node_id, nodes)) for part, nodes in assignment.items()},
-            configs=configs,
-            timeout_s=ORDER_TIMEOUT_S,
-        )
-        (created,) = self._at_controller(
-            lambda nodes: orders.create_topics(self._lines, request, nodes=nodes)
-        )
-        return created
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment elected; done when this returns.

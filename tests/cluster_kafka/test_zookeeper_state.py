@@ -2,8 +2,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from cluster.hosts.process import free_ports
 from cluster.kafka.znodes import Znode, Znodes
+from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
+from cluster.protocol import ClusterError
 
 
 class Remembered(Znodes):
@@ -75,3 +78,18 @@ def test_before_the_first_controller_there_is_none() -> None:
     assert state.controller() is None
     assert state.controller_epoch() is None
     assert state.registered() == frozenset()
+
+
+def test_a_zookeeper_that_is_gone_is_no_word_on_who_is_registered() -> None:
+    """Whoever waits for the end of a registration must neither go on, nor give up, by silence."""
+    (port,) = free_ports(1)
+    admin = ZooKeeperAdmin(
+        {}, lambda _node: True, zookeeper=f"127.0.0.1:{port}", incarnation=lambda _node: 1
+    )
+    try:
+        assert admin.is_registered("n1") is None
+        assert admin.view() is None
+        with pytest.raises(ClusterError, match=rf"{port} does not answer; see zookeeper/logs"):
+            admin.controller_epoch()
+    finally:
+        admin.close()
