@@ -11,6 +11,27 @@ from results.record.values import SEQUENCE_BITS
 
 FINAL, CRASH = "final", "crash"
 """Names of snapshots: after a stop, and after the death of the harness."""
+NOTED = "noted"
+"""The last look at the brokers before their stop: what they said, and no files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCut:
+    """What a confirmed power loss left of a partition on some nodes.
+
+    Attributes:
+        nodes: Those that lost power.
+        end_after: At most so much of the log was left on each: its end, exclusive.
+        end_before: On one of them the log had reached that far.
+        confirmed_ns: When it was confirmed that they were gone.
+    """
+
+    nodes: frozenset[str]
+    topic: str
+    partition: int
+    end_after: int
+    end_before: int
+    confirmed_ns: int
 
 
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
@@ -32,6 +53,8 @@ class RunFacts:
             `step-01/n2`.
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
+        power_cuts: What confirmed power losses took.
+        story_broken: Whether a step of a scenario could not be played to its end.
     """
 
     run_id: str
@@ -46,6 +69,8 @@ class RunFacts:
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    power_cuts: tuple[PowerCut, ...] = ()
+    story_broken: bool = False
 
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""
@@ -55,6 +80,17 @@ class RunFacts:
     def snapshot(self) -> str:
         """The name of the snapshot that the nodes' files are."""
         return FINAL if self.milestone("stopped") else CRASH
+
+    @property
+    def whole_story(self) -> bool:
+        """Whether a scenario was played to its end, and the run too; true of an ordinary run.
+
+        A run that died has no milestone `failed`, but did not reach the end of its main phase.
+        """
+        if self.plan.scenario is None:
+            return True
+        ended = self.milestone("main-ended") is not None and self.milestone("failed") is None
+        return ended and not self.story_broken
 
     @property
     def recovered(self) -> bool:

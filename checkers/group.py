@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
-from checkers.facts import FINAL, RunFacts
+from checkers.facts import FINAL, NOTED, RunFacts
 from checkers.ordering import ordered
 from results.record.tables import TABLES
 from results.record.terms import Mode, Phase
@@ -187,12 +187,16 @@ class Group:
         return mask
 
     def _noted_end(self, node: str, snapshot: str) -> int:
-        """Return the last end of a replica's log that was observed after all sends had ended."""
+        """Return the last end of a replica's log that was observed after all sends had ended.
+
+        Brokers repeat nothing that did not change, but at the last look each says it once more.
+        """
         ended = self.facts.milestone("final-reads")
         if snapshot != FINAL or ended is None:
             return 0
         states = self.table("replica_states")
-        seen = ~present(states, "snapshot") & equal(states, "node", node)
+        said = ~present(states, "snapshot") | equal(states, "snapshot", NOTED)
+        seen = said & equal(states, "node", node)
         seen &= ints(states, "observed_ns") >= ended.at_ns
         noted = ints(select(states, seen & present(states, "log_end_offset")), "log_end_offset")
         return int(noted[-1]) if len(noted) else 0
@@ -200,7 +204,7 @@ class Group:
     def _stated_places(self) -> list[tuple[str, str]]:
         states = self.table("replica_states")
         pairs = zip(texts(states, "snapshot"), texts(states, "node"), strict=True)
-        return [pair for pair in pairs if pair[0]]
+        return [pair for pair in pairs if pair[0] and pair[0] != NOTED]
 
     def _log(self, records: pa.Table, snapshot: str, node: str) -> ReplicaLog:
         states = self.table("replica_states")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
+from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
@@ -51,7 +52,7 @@ def _check(group: Group) -> Findings:
         len(offsets),
         items,
         lambda item: _describe(group, item[0], item[1]),
-        lambda item: _labels(group, by_acks=item[2]),
+        lambda item: _labels(group, item[0], by_acks=item[2]),
     )
 
 
@@ -72,11 +73,19 @@ def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> Mask:
     return (gone | group.truncated(offsets)) & ~np.isin(offsets, read_twice)
 
 
-def _labels(group: Group, *, by_acks: bool) -> Labels:
+def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:
     excuses = [Excuse.ACKS.value] if by_acks else []
     if group.unclean_election_seen:
         excuses.append(Excuse.UNCLEAN.value)
+    if group.facts.power_cuts and lost_to_power(group, offset, _first_acked_ns(group, offset)):
+        excuses.append(Excuse.POWER.value)
     return tuple(excuses), ()
+
+
+def _first_acked_ns(group: Group, offset: int) -> int:
+    sends = group.table("sends")
+    here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
+    return int(min(ints(select(sends, here), "complete_ns"), default=-1))
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

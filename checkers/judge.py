@@ -33,6 +33,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
         "log-divergence", "duplicate",
     }),
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
+    Excuse.POWER: frozenset({"lost-write", "inconsistent-offsets"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""
 
@@ -49,7 +50,7 @@ _PREMISE_SENTENCES = {
     Premise.READABLE_LOGS.value: "a replica's files could not be read to their end",
     Premise.KNOWN_PLAN.value: "the run's plan could not be read, so nobody knows what was promised",
     Premise.WHOLE_STORY.value: (
-        "the story was not told to its end, and its judge is for that story alone"
+        "the story's run did not come to its end, and its judge is for the whole of it"
     ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
@@ -96,7 +97,7 @@ def weigh(
         for premise, fails in (
             (Premise.WELL_FORMED, malformed),
             (Premise.KNOWN_PLAN, not facts.plan_known),
-            (Premise.WHOLE_STORY, facts.plan.scenario is not None and _failed(facts)),
+            (Premise.WHOLE_STORY, not facts.whole_story),
         )
         if fails
     )
@@ -293,10 +294,6 @@ def _shortfalls(facts: RunFacts) -> list[str]:
         if reached is not None and "failed" in reached.detail:
             sentences.append(f"{what}: {reached.detail['failed']}")
     return sentences
-
-
-def _failed(facts: RunFacts) -> bool:
-    return any(stone.name == "failed" for stone in facts.milestones)
 
 
 def _crashes(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:

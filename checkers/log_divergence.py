@@ -14,19 +14,24 @@ equal records; a follower's tail above its high watermark, which it will truncat
 known on either side (then not checked); a log that could not be read to its noted end. After an
 unclean election a replica may differ until it is back in the ISR: allowed, not longer.
 
-A scenario's steps copy the files of live brokers, one node after the other, and ask brokers and
-metadata at other moments still. That is no reason for a false alarm. What lies below a replica's
-own high watermark is committed and never changes again, so copies of different moments agree there;
-a copy that ends below a high watermark is merely short, and is compared up to its end; the high
-watermark of a broker that is dead or paused is that of its checkpoint file, which lags behind. Only
-an unclean election changes what was committed. Its excuse ends with the return to the ISR, but a
+A scenario's steps ask the brokers first, then copy the files of live brokers, one node after the
+other, checkpoint files first, and ask for the ISR last. That is no reason for a false alarm. What
+lies below a replica's own high watermark is committed and never changes again, so copies that are
+younger than the high watermarks agree there, whatever their moments; a copy that ends below a high
+watermark is merely short, and is compared up to its end; the high watermark of a broker that is
+dead or paused is that of its checkpoint file, which lags behind. Only an unclean election changes
+what was committed. Its excuse ends with the return to the ISR, but a
 copy may be older than the return, and the ISR was asked for after it: so the excuse falls where the
 same offsets differed in the step before, and both replicas were in the ISR at the end of both.
+
+One divergence may be seen in many snapshots. It counts once for two replicas and a place: looks
+that share an offset are one anomaly, told by the look that weighs most, and allowed only if every
+look of it is.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 
@@ -64,6 +69,35 @@ class Pair:
         """Snapshot and nodes."""
         return self.snapshot, self.one.node, self.other.node
 
+    @property
+    def of_step(self) -> bool:
+        """Whether a scenario's step made the copies."""
+        return self.snapshot not in {FINAL, CRASH}
+
+    @property
+    def when(self) -> tuple[bool, str]:
+        """Orders snapshots: what the run left behind comes after all steps."""
+        return not self.of_step, self.snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Look:
+    """What was seen of a divergence in one snapshot.
+
+    Attributes:
+        offsets: At which the pair differs, ascending.
+        labels: Excuses and broken premises of what this look shows.
+    """
+
+    pair: Pair
+    offsets: Ints
+    labels: Labels
+
+    @property
+    def weight(self) -> tuple[bool, bool, tuple[bool, str]]:
+        """Orders looks: without an excuse, in the ISR at the end, early."""
+        return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
+
 
 def final_isr(group: Group) -> frozenset[str]:
     """Return the nodes of the last known ISR: of the highest epoch, seen last.
@@ -80,10 +114,15 @@ def final_isr(group: Group) -> frozenset[str]:
 
 
 def _high_watermark(group: Group, snapshot: str, node: str) -> int:
+    """Return what a replica claims; a step's may be told twice, by the broker and by its file.
+
+    The file is up to 5 s old, and after a truncation or a power loss it claims too much.
+    """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
-    stated = ints(select(states, mine & present(states, "high_watermark")), "high_watermark")
-    return int(stated.max(initial=-1))  # A step's may be told twice: by the broker, and its file.
+    stated = select(states, mine & present(states, "high_watermark"))
+    said = select(stated, equal(stated, "high_watermark_source", "fetch"))
+    return int(ints(said if said.num_rows else stated, "high_watermark").max(initial=-1))
 
 
 def _pairs(group: Group) -> Iterator[Pair]:
@@ -94,12 +133,13 @@ def _pairs(group: Group) -> Iterator[Pair]:
             a, b = logs[one], logs[other]
             in_isr = snapshot == FINAL and {one, other} <= isr
             low, high = max(a.start, b.start), min(marks[one], marks[other])
-            if snapshot in group.facts.step_isrs:
+            pair = Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, in_isr=in_isr)
+            if pair.of_step:
                 high = min(high, a.read_end, b.read_end)
             elif in_isr:
                 high = max(high, min(a.end, b.end))
             if high > low:
-                yield Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, in_isr=in_isr)
+                yield replace(pair, high=high)
 
 
 def _between(log: ReplicaLog, low: int, high: int) -> slice:
@@ -125,13 +165,40 @@ def _check(group: Group) -> Findings:
     compared = [(pair, differing(pair, compacted=group.facts.compacted)) for pair in pairs]
     diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
     lasting = _lasting(group, diverged)
+    looks = [
+        Look(
+            pair=pair,
+            offsets=offsets,
+            labels=_labels(group, pair, offsets, lasting=pair.key in lasting),
+        )
+        for pair, offsets in diverged
+    ]
     return findings(
         sum(pair.high - pair.low for pair in pairs),
-        sorted(diverged, key=_place),
-        lambda item: _describe(group, *item),
-        lambda item: _labels(group, *item, lasting=item[0].key in lasting),
+        sorted((sorted(each, key=lambda look: look.weight) for each in _joined(looks)), key=_place),
+        lambda looks: _describe(group, looks),
+        lambda looks: looks[0].labels,
         gaps=_gaps(group),
     )
+
+
+def _joined(looks: list[Look]) -> list[list[Look]]:
+    """Join the looks at one divergence: of the same replicas, at offsets that they share.
+
+    What could be read and what could not stay apart, so that neither takes the other's trust.
+    """
+    joined: list[list[Look]] = []
+    for look in sorted(looks, key=_when):
+        same = [each for each in joined if any(_shares(look, other) for other in each)]
+        joined = [each for each in joined if each not in same]
+        joined.append([*chain.from_iterable(same), look])
+    return joined
+
+
+def _shares(look: Look, other: Look) -> bool:
+    (_, *nodes), (_, *others) = look.pair.key, other.pair.key
+    together = nodes == others and look.labels[1] == other.labels[1]
+    return together and bool(np.isin(look.offsets, other.offsets).any())
 
 
 def _lasting(group: Group, diverged: list[tuple[Pair, Ints]]) -> frozenset[tuple[str, str, str]]:
@@ -158,19 +225,18 @@ def _gaps(group: Group) -> tuple[str, ...]:
 
 
 def _unit(pair: Pair, log: ReplicaLog) -> str:
-    return log.node if pair.snapshot in {FINAL, CRASH} else f"{pair.snapshot}/{log.node}"
+    return f"{pair.snapshot}/{log.node}" if pair.of_step else log.node
 
 
-def _place(item: tuple[Pair, Ints]) -> tuple[int, str, str, str]:
-    pair, offsets = item
-    return int(offsets[0]), pair.snapshot, pair.one.node, pair.other.node
+def _place(looks: list[Look]) -> tuple[int, tuple[bool, str], str, str]:
+    pair = looks[0].pair
+    return int(looks[0].offsets[0]), pair.when, pair.one.node, pair.other.node
 
 
 def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels:
     excused = group.unclean_election_seen and not pair.in_isr and not lasting
-    step = pair.snapshot in group.facts.step_isrs
     readable = all(
-        (log.whole or step) and _unit(pair, log) not in group.facts.unreadable_nodes
+        (log.whole or pair.of_step) and _unit(pair, log) not in group.facts.unreadable_nodes
         for log in (pair.one, pair.other)
     )
     one_sided = any(log.at(int(at)) is None for log in (pair.one, pair.other) for at in offsets)
@@ -178,18 +244,20 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     return (Excuse.UNCLEAN.value,) if excused else (), broken
 
 
-def _describe(group: Group, pair: Pair, offsets: Ints) -> Anomaly:
+def _describe(group: Group, looks: list[Look]) -> Anomaly:
+    pair, offsets = looks[0].pair, looks[0].offsets
     first, a, b = int(offsets[0]), pair.one, pair.other
-    when = f"at the end of {pair.snapshot}, " if pair.snapshot in group.facts.step_isrs else ""
+    when = f"at the end of {pair.snapshot}, " if pair.of_step else ""
     bound = "the end of the shorter log, both in the ISR" if pair.in_isr else "both high watermarks"
     return anomaly_at(
         group,
         NAME,
         sentence=f"{when}the logs of {a.node} and {b.node} differ at {_at(offsets)} of"
         f" {group.place}, below {bound} ({pair.high}):"
-        f" {holds(group, a, first)}; {holds(group, b, first)}",
+        f" {holds(group, a, first)}; {holds(group, b, first)}{_elsewhere(looks[1:])}",
         evidence={
             "snapshot": pair.snapshot,
+            "snapshots": [look.pair.snapshot for look in sorted(looks, key=_when)],
             "nodes": [a.node, b.node],
             "first_offset": first,
             "last_offset": int(offsets[-1]),
@@ -200,6 +268,23 @@ def _describe(group: Group, pair: Pair, offsets: Ints) -> Anomaly:
         },
         offset=first,
     )
+
+
+def _when(look: Look) -> tuple[bool, str]:
+    return look.pair.when
+
+
+def _elsewhere(looks: list[Look]) -> str:
+    """Tell in which other snapshots the same was seen."""
+    told = sorted(looks, key=_when)
+    steps = [look.pair.snapshot for look in told if look.pair.of_step]
+    also = (
+        [f"at the end of {' and '.join(filter(None, (', '.join(steps[:-1]), steps[-1])))}"]
+        if steps
+        else []
+    )
+    also += ["when all had stopped" for look in told if not look.pair.of_step]
+    return f"; they also differ {', and '.join(also)}" if also else ""
 
 
 def _at(offsets: Ints) -> str:
@@ -213,7 +298,7 @@ def _record(log: ReplicaLog, offset: int) -> str:
     if index is None:
         return "nothing"
     epoch, mark, control = log.epochs[index], log.hashes[index], log.controls[index]
-    return f"epoch {epoch}, hash {mark}, control {control}"
+    return f"{f'epoch {epoch}' if epoch >= 0 else 'no epoch'}, hash {mark}, control {control}"
 
 
 def _applies(facts: RunFacts) -> bool:

@@ -38,6 +38,7 @@ class Excuse(StrEnum):
     ACKS = "acks-0-1"
     UNCLEAN = "unclean-election"
     RETRIES = "retries-without-idempotence"
+    POWER = "power-loss"
 
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]

@@ -25,10 +25,11 @@ from checkers.ingest import (
     with_topic_ids,
 )
 from checkers.ordering import ordered
+from checkers.power_loss import power_cuts
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
-from results.record.steps import load_steps
+from results.record.steps import Step, load_steps
 from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES
 from results.record.topics import CreatedTopic, load_topics
@@ -127,6 +128,13 @@ def load_facts(root: Path) -> RunFacts:
     plan, plan_problems = _plan(paths)
     milestones, milestone_problems = _milestones(paths)
     topics, topic_problems = _topics(paths)
+    steps, step_problems = _steps(paths)
+    if (
+        plan.scenario is not None
+        and not steps
+        and any(each.name == "main-ended" for each in milestones)
+    ):
+        step_problems.append("the steps are missing")
     recorded_id, noted, note_problems = _noted(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     mark = pc.max(quorum["high_watermark"]).as_py()
@@ -143,9 +151,12 @@ def load_facts(root: Path) -> RunFacts:
         milestones=tuple(milestones),
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
-        step_isrs=_step_isrs(paths),
+        step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
+        power_cuts=power_cuts(load_table(paths, "faults")),
+        story_broken=bool(step_problems) or any(each.failed for each in steps),
         problems=(
-            *plan_problems, *milestone_problems, *topic_problems, *note_problems, *unread,
+            *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
+            *unread,
             *(problem.sentence for problem in noted),
         ),
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
@@ -153,12 +164,16 @@ def load_facts(root: Path) -> RunFacts:
     )  # fmt: skip
 
 
-def _step_isrs(paths: RunPaths) -> dict[str, frozenset[str]]:
+def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
+    """Return the steps up to the first line that cannot be read; they are told one a line."""
     try:
         steps = load_steps(paths.steps)
-    except OSError:
-        return {}
-    return {step.name: frozenset(f"n{broker}" for broker in step.isr) for step in steps}
+        lines = paths.steps.read_bytes().splitlines() if paths.steps.exists() else []
+    except OSError as broken:
+        return [], [f"the steps cannot be read: {broken}"]
+    if len(steps) < len(lines):
+        return steps, [f"the steps cannot be read to their end: only {len(steps)} of {len(lines)}"]
+    return steps, []
 
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:

@@ -11,7 +11,9 @@ names its epoch. Two records of one epoch at one offset were written by two lead
 
 What would not prove it: Metadata, which is belief and may be old; leader -1, which is none; an old
 leader that still answers, in its *old* epoch, while a new one leads; metadata records above the
-quorum's high watermark, which may yet be dropped; records of formats without an epoch.
+quorum's high watermark, which may yet be dropped; records of formats without an epoch. A node that
+never came back may keep metadata records that the others dropped, below what is the quorum's high
+watermark by now: without a recovery, what metadata logs name is not trusted.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +25,7 @@ from checkers.columns import Ints, equal, ints, present, repeated, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Checker, Findings, Labels, Premise, Scope
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
@@ -119,7 +121,13 @@ def _check(group: Group) -> Findings:
         sum(rows for rows, _ in looked),
         sorted(clashes, key=lambda each: (each.offset, each.epoch, each.source, each.leaders)),
         lambda clash: _describe(group, clash),
+        lambda clash: _labels(group, clash),
     )
+
+
+def _labels(group: Group, clash: Clash) -> Labels:
+    left_behind = clash.source == "metadata-log" and not group.facts.recovered
+    return (), (Premise.RECOVERED.value,) if left_behind else ()
 
 
 def _check_quorum(group: Group) -> Findings:

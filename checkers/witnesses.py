@@ -45,8 +45,10 @@ class Truncation:
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
         who = f"{self.node}, which led last," if self.led_last else self.node
         what = f"{who} truncated offset {offset}{when}"
-        if self.from_offset != offset:
+        if self.from_offset != offset and self.to_offset >= 0:
             what += f" with all from {self.from_offset} on"
+        elif self.from_offset != offset:  # Nobody knows how far the log reached.
+            what = f"{who} truncated all that it had from offset {self.from_offset} on{when}"
         return f"{what} ({self.reason})" if self.reason else what
 
 
@@ -130,10 +132,17 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
 
 
 def vanished(group: Group, value: int) -> list[str]:
-    """Tell for people between which steps of a scenario replicas lost a value that they had."""
+    """Tell for people between which steps of a scenario replicas lost a value that they had.
+
+    A copy that could not be read tells nothing, and neither does a step at which none was made.
+    """
     found = []
     for node in sorted({node for logs in group.logs.values() for node in logs}):
-        copies = [(step, group.logs.get(step, {}).get(node)) for step in group.facts.step_isrs]
+        copies = [
+            (step, group.logs.get(step, {}).get(node))
+            for step in group.facts.step_isrs
+            if f"{step}/{node}" not in group.facts.unreadable_nodes
+        ]
         had = [(step, bool(np.isin(value, log.values))) for step, log in copies if log is not None]
         found += [
             f"{node} had it at the end of {before}, and no longer at the end of {after}"

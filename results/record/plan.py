@@ -5,6 +5,7 @@ whole as `plan.toml` of the run. Two runs of one plan differ only by what the br
 """
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Literal
@@ -82,6 +83,8 @@ OLDEST_KAFKA = (0, 11, 0)
 FIRST_KRAFT = (3, 3, 0)
 """KRaft is meant for production since then (KIP-833)."""
 FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
+MESSAGE_FORMAT = "log.message.format.version"
+FIRST_WITH_PRODUCER_IDS = (0, 11)
 
 
 class Plan(Part):
@@ -117,7 +120,7 @@ class Plan(Part):
     """Operating system processes that the logical ones are spread over."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """None: on with acks=all (as Kafka's own clients), off otherwise."""
+    """None: on with acks=all (as Kafka's own clients) if the message format can, off otherwise."""
     retries: int | None = Field(default=None, ge=0)
     """None: the client's default (without limit, until the delivery timeout)."""
     linger_ms: float = Field(default=5, ge=0)
@@ -169,6 +172,9 @@ class Plan(Part):
             )
         if self.idempotence and self.acks != "all":
             raise ValueError(f'idempotence: needs acks = "all", not {self.acks!r}')
+        if self.idempotence and not self.keeps_producer_ids:
+            written = self.broker[MESSAGE_FORMAT]
+            raise ValueError(f"idempotence: the message format {written} has no producer ids")
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
             raise ValueError(
@@ -192,7 +198,15 @@ class Plan(Part):
     @property
     def idempotent(self) -> bool:
         """Whether producers are idempotent, the default resolved."""
-        return self.acks == "all" if self.idempotence is None else self.idempotence
+        if self.idempotence is None:
+            return self.acks == "all" and self.keeps_producer_ids
+        return self.idempotence
+
+    @property
+    def keeps_producer_ids(self) -> bool:
+        """Whether the topics' message format has producer ids, as v2 of Kafka 0.11 (KIP-98)."""
+        written = re.match(r"(\d+)\.(\d+)", self.broker.get(MESSAGE_FORMAT, ""))
+        return written is None or tuple(map(int, written.groups())) >= FIRST_WITH_PRODUCER_IDS
 
     @property
     def kafka_version(self) -> str:

@@ -78,8 +78,22 @@ def test_a_story_that_broke_off_is_unknown_whatever_was_found_and_however_it_bro
         assert lost.valid is Validity.UNKNOWN, kind
         assert lost.anomalies["lost-write"].trusted == 0
         assert "the run failed: step 4 of 6" in lost.unknown_because
-        assert any("the story was not told to its end" in why for why in lost.unknown_because)
+        assert any("the story's run did not come to its end" in why for why in lost.unknown_because)
         assert verdict(about=broken_off).valid is Validity.UNKNOWN, kind
+
+
+def test_a_story_whose_run_died_or_that_broke_off_untold_is_unknown_too() -> None:
+    story: dict[str, object] = {
+        **PLAN, "scenario": {"name": "a-story", "topic": "log-0"}, "workload": "script",
+    }  # fmt: skip
+    whole = facts(plan=story)
+    died = tuple(stone for stone in whole.milestones if stone.name != "main-ended")
+    for about in (replace(whole, milestones=died), replace(whole, story_broken=True)):
+        lost = verdict(found("lost-write"), about=about)
+        assert lost.valid is Validity.UNKNOWN
+        assert lost.anomalies["lost-write"].trusted == 0
+    ordinary = replace(facts(plan=PLAN), milestones=died)
+    assert verdict(found("lost-write"), about=ordinary).valid is Validity.INVALID
 
 
 def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() -> None:

@@ -53,10 +53,14 @@ def agree(group: Group) -> None:
     assert offsets == definitions.inconsistent_offsets(rows)
     strange = set(evidence(phantom.CHECKER, group, "offset", "value"))
     assert strange == definitions.phantoms(rows, number, list(facts.reservations))
-    diverged = evidence(log_divergence.CHECKER, group, "snapshot", "nodes", "first_offset")
-    assert {(snapshot, *nodes, offset) for snapshot, nodes, offset in diverged} == (
-        definitions.log_divergences(rows, recovered=facts.recovered, steps=facts.step_isrs)
+    diverged = evidence(log_divergence.CHECKER, group, "nodes", "snapshots", "first_offset")
+    defined = definitions.log_divergences(rows, recovered=facts.recovered)
+    assert {(*nodes, frozenset(snapshots)) for nodes, snapshots, _ in diverged} == (
+        {each[:3] for each in defined}
     )
+    firsts = {each[:3]: each[3] for each in defined}
+    for nodes, snapshots, first in diverged:
+        assert first in firsts[*nodes, frozenset(snapshots)]
     leaders = evidence(two_leaders.CHECKER, group, "source", "epoch", "leaders")
     assert {(source, epoch, tuple(who)) for source, epoch, who in leaders} == (
         definitions.two_leaders(rows, facts.quorum_high_watermark or 0)

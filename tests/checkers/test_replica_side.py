@@ -113,6 +113,19 @@ def test_the_metadata_log_counts_below_the_quorums_high_watermark_only() -> None
     assert found(two_leaders.CHECKER, above).anomalies == ()
 
 
+def test_without_a_recovery_a_metadata_log_may_hold_what_the_others_dropped() -> None:
+    rows = [elected(1, 4, 98), elected(2, 4, 99)]
+    (anomaly,) = found(two_leaders.CHECKER, group(leadership=rows)).anomalies
+    assert anomaly.broken_premises == ()
+    died = facts(milestones=())
+    (anomaly,) = found(two_leaders.CHECKER, group(died, leadership=rows)).anomalies
+    assert anomaly.broken_premises == ("recovered",)
+    (asked,) = found(
+        two_leaders.CHECKER, group(died, leadership=[leads(1, 4), leads(2, 4)])
+    ).anomalies
+    assert asked.broken_premises == ()  # Who answered as leader did so, whatever came after.
+
+
 def test_two_records_of_one_epoch_at_one_offset_were_written_by_two_leaders() -> None:
     on = group(replica_records=[*log("n1", (3, A)), *log("n2", (3, B))])
     (anomaly,) = found(two_leaders.CHECKER, on).anomalies

@@ -1,5 +1,6 @@
 """Scenarios: ZooKeeper's word, copies of live replicas at each step, messages with names."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from checkers.runner import run_checkers
 from checkers.spark.nodes import read_node
 from checkers.statistics import partition_statistics
 from checkers.stored import load_facts, missing_streams
+from checkers.witnesses import truncations_of, vanished
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan
 from results.record.steps import Step, append_step, step_name
@@ -118,28 +120,39 @@ def test_what_a_broker_says_of_its_mark_counts_as_its_file_does() -> None:
         step("step-01", "n1", (0, A), (0, B), mark=0), step("step-01", "n2", (0, A), (1, C), mark=2)
     )
     assert found(log_divergence.CHECKER, group(steps({"n2"}), **rows)).anomalies == ()
-    said = {**state("n1", 2, 2), "snapshot": "step-01", "observed_ns": S}
+    said = {**state("n1", 2, 2), "snapshot": "step-01", "observed_ns": S,
+            "high_watermark_source": "fetch"}  # fmt: skip
     rows["replica_states"].insert(0, said)
     assert len(found(log_divergence.CHECKER, group(steps({"n2"}), **rows)).anomalies) == 1
+    # A file that is older than a truncation claims too much: the broker knows better.
+    old = {**rows, "replica_states": [{**said, "high_watermark": 1}, *DIVERGED["replica_states"]]}
+    assert found(log_divergence.CHECKER, group(steps({"n2"}), **old)).anomalies == ()
 
 
-def excuses(about: RunFacts, rows: dict[str, list[Row]]) -> list[tuple[str, tuple[str, ...]]]:
+Told = tuple[str, object, tuple[str, ...]]
+
+
+def told_of(about: RunFacts, rows: dict[str, list[Row]]) -> list[Told]:
+    """By which snapshot it is told, in which it was seen, and what excuses it."""
     result = found(log_divergence.CHECKER, group(about, **rows))
-    return [(str(each.evidence["snapshot"]), each.excuses) for each in result.anomalies]
+    return [
+        (str(each.evidence["snapshot"]), each.evidence["snapshots"], each.excuses)
+        for each in result.anomalies
+    ]
 
 
 def test_an_unclean_election_excuses_until_the_return_to_the_isr_is_certain() -> None:
     outside = steps({"n2"}, {"n2"}, plan=UNCLEAN)
-    excused = ("unclean-election",)
-    assert excuses(outside, STILL) == [("step-01", excused), ("step-02", excused)]
+    both, excused = ["step-01", "step-02"], ("unclean-election",)
+    assert told_of(outside, STILL) == [("step-01", both, excused)]
     # The copy of step-02 may have been made before the return, which the ISR's answer saw.
     returned = steps({"n2"}, {"n1", "n2"}, plan=UNCLEAN)
-    assert excuses(returned, STILL) == [("step-01", excused), ("step-02", excused)]
+    assert told_of(returned, STILL) == [("step-01", both, excused)]
     # Nobody who was back in the ISR at the end of step-01 may still differ at step-02.
     back = steps({"n1", "n2"}, {"n1", "n2"}, plan=UNCLEAN)
-    assert excuses(back, STILL) == [("step-01", excused), ("step-02", ())]
+    assert told_of(back, STILL) == [("step-02", both, ())]
     allowed_by_nobody = steps({"n2"}, {"n2"})
-    assert excuses(allowed_by_nobody, STILL) == [("step-01", ()), ("step-02", ())]
+    assert told_of(allowed_by_nobody, STILL) == [("step-01", both, ())]
 
 
 def test_with_zookeeper_it_is_enough_that_unclean_elections_are_allowed() -> None:
@@ -341,6 +354,57 @@ def test_a_scenarios_folder_has_its_steps_and_its_own_writer(tmp_path: Path) -> 
     missed = {each.sentence for each in missing_streams(paths)}
     assert "the stream op_invocations.script.arrows is missing" in missed
     assert {each.unit for each in missing_streams(paths)} == {"script"}
+
+
+def test_steps_that_failed_or_cannot_be_read_are_no_whole_story(tmp_path: Path) -> None:
+    paths = RunPaths(FaithfulRun(1).write(tmp_path / "t" / "told"))
+    paths.plan.write_text(dump_plan(made_plan(**SCENARIO)))
+    missing = load_facts(paths.root)
+    assert "the steps are missing" in missing.problems
+    assert not missing.whole_story
+    first = Step(number=1, name=step_name(1), tells="It goes on.", begun_ns=0, ended_ns=1)
+    append_step(paths.steps, first)
+    whole = load_facts(paths.root)
+    assert whole.whole_story
+    assert not [each for each in whole.problems if "steps" in each]
+    paths.steps.write_bytes(paths.steps.read_bytes() + b'{"number": 2')
+    cut = load_facts(paths.root)
+    assert "the steps cannot be read to their end: only 1 of 2" in cut.problems
+    assert not cut.whole_story
+    paths.steps.unlink()
+    append_step(paths.steps, first.model_copy(update={"failed": "it never came"}))
+    assert not load_facts(paths.root).whole_story
+
+
+def test_what_a_copy_that_cannot_be_read_lacks_has_not_vanished() -> None:
+    copies = rows_of(
+        step("step-01", "n2", (0, A), (0, B), mark=1), step("step-02", "n2", (0, A), mark=1),
+        step("step-03", "n2", (0, A), mark=1),
+    )  # fmt: skip
+    about = steps({"n2"}, {"n2"}, {"n2"})
+    said = "n2 had it at the end of step-01, and no longer at the end of"
+    assert vanished(group(about, **copies), B) == [f"{said} step-02"]
+    hurt = replace(about, unreadable_nodes=frozenset({"step-02/n2"}))
+    assert vanished(group(hurt, **copies), B) == [f"{said} step-03"]
+
+
+def test_a_truncation_whose_old_end_nobody_noted_is_not_said_to_have_hit_an_offset() -> None:
+    rows = [{"node": "n1", "from_offset": 1, "source": "server-log"},
+            {"node": "n2", "from_offset": 1, "to_offset": 9, "source": "server-log"}]  # fmt: skip
+    on = group(truncations=rows)
+    assert [cut.text(4) for cut in truncations_of(on, 4)] == [
+        "n1 truncated all that it had from offset 1 on",
+        "n2 truncated offset 4 with all from 1 on",
+    ]
+    assert [cut.text(1) for cut in truncations_of(on, 1)] == [
+        "n1 truncated offset 1", "n2 truncated offset 1",
+    ]  # fmt: skip
+
+
+def test_unclean_elections_that_one_node_allows_are_allowed() -> None:
+    one: dict[str, object] = {"node": {"n101": UNCLEAN["broker"]}}
+    assert facts(plan=one).plan.unclean_elections
+    assert not facts(plan={"node": {"n101": {}}}).plan.unclean_elections
 
 
 def test_the_metadata_log_still_tells_of_unclean_elections_without_zookeeper() -> None:

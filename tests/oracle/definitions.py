@@ -5,7 +5,6 @@ are wrong. Slow and simple: what it says is what the definition says.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
@@ -134,9 +133,9 @@ def phantoms(rows: Rows, number: int, reservations: list[tuple[int, int]]) -> se
 
 
 def log_divergences(
-    rows: Rows, *, recovered: bool, steps: Collection[str] = ()
-) -> set[tuple[str, str, str, int]]:
-    """(snapshot, node, node, first offset); in a step, as far as both copies reach."""
+    rows: Rows, *, recovered: bool
+) -> set[tuple[str, str, frozenset[str], frozenset[int]]]:
+    """(node, node, snapshots, first offset in each); in a step, as far as both copies reach."""
     logs: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for row in rows["replica_records"]:
         logs[row["snapshot"], row["node"]][row["offset"]] = row
@@ -145,25 +144,51 @@ def log_divergences(
         if row["snapshot"] is not None:
             states[row["snapshot"], row["node"]].append(row)
     isr = last_isr(rows)
-    found = set()
+    looks: defaultdict[tuple[str, str], dict[str, set[int]]] = defaultdict(dict)
     for (snapshot, one), (other_snapshot, other) in combinations(sorted(states), 2):
         if snapshot != other_snapshot:
             continue
         a, b = states[snapshot, one], states[snapshot, other]
-        bound = min(_largest(a, "high_watermark"), _largest(b, "high_watermark"))
+        bound = min(_claimed(a), _claimed(b))
         if snapshot == "final" and recovered and {one, other} <= isr:
             ends = [_largest(a, "log_end_offset"), _largest(b, "log_end_offset")]
             bound = max(bound, min(ends))
-        if snapshot in steps:
+        if snapshot not in {"final", "crash"}:
             ends = [max(logs[snapshot, node], default=-1) + 1 for node in (one, other)]
             bound = min(bound, *ends)
         start = max(_largest(a, "log_start_offset"), _largest(b, "log_start_offset"))
-        for offset in range(start, bound):
-            left, right = logs[snapshot, one].get(offset), logs[snapshot, other].get(offset)
-            if _content(left) != _content(right):
-                found.add((snapshot, one, other, offset))
-                break
-    return found
+        mine, others = logs[snapshot, one], logs[snapshot, other]
+        differing = {
+            offset
+            for offset in range(start, bound)
+            if _content(mine.get(offset)) != _content(others.get(offset))
+        }
+        if differing:
+            looks[one, other][snapshot] = differing
+    return {
+        (one, other, together, frozenset(min(seen[name]) for name in together))
+        for (one, other), seen in looks.items()
+        for together in _connected(seen)
+    }
+
+
+def _connected(seen: dict[str, set[int]]) -> set[frozenset[str]]:
+    """Sets of snapshots, each connected by offsets that it shares with another of the set."""
+    together = {name: {name} for name in seen}
+    for one, other in combinations(seen, 2):
+        if seen[one] & seen[other]:
+            union = together[one] | together[other]
+            for name in union:
+                together[name] = union
+    return {frozenset(names) for names in together.values()}
+
+
+def _claimed(states: list[Row]) -> int:
+    """What a broker said of its high watermark, otherwise what its file has."""
+    said = [row for row in states if row["high_watermark_source"] == "fetch"]
+    return _largest(
+        [row for row in said if row["high_watermark"] is not None] or states, "high_watermark"
+    )
 
 
 def _largest(states: list[Row], name: str) -> int:
