@@ -135,10 +135,10 @@ class KafkaCluster:
 
         - of controllers of their own the leader, so that all brokers may be told at once;
         - in ZooKeeper mode one of the brokers, which is told last;
-        - of combined nodes a majority, which ends with its brokers. So the quorum's leader is told
-          first, and the others as soon as its wish is granted (it is listed no more), while it is
-          still closing its files: told in another order, or all at once, the last one may wait for
-          a quorum that is gone.
+        - of combined nodes a majority, which ends with its brokers. So they are told at once, too:
+          their wishes are granted within some 50 ms then, and a broker takes longer to close its
+          files, for which its controller waits. Told one after another, the last one may wait for
+          a quorum that is gone, and is killed. On a machine that is too busy that can still be.
 
         Args:
             timeout_s: The limit of each node, after which it is killed.
@@ -146,11 +146,10 @@ class KafkaCluster:
         Returns:
             Of each node whether it ended by itself.
         """
-        view = self._admin.view()
-        leading = [node for node in self.nodes if view and node == view.controller]
-        others = [node for node in self.nodes if node not in leading]
-        order = [others, leading] if self.mode is Mode.ZOOKEEPER else [leading, others]
-        ended = self._stop_brokers(order, timeout_s)
+        view = self._admin.view() if self.mode is Mode.ZOOKEEPER else None
+        last = [node for node in self.nodes if view and node == view.controller]
+        first = [node for node in self.nodes if node not in last]
+        ended = self._stop_brokers([first, last], timeout_s)
         with ThreadPoolExecutor(max(1, len(self.controllers))) as pool:
             stop = [pool.submit(self.stop_node, node, timeout_s) for node in self.controllers]
             ended |= dict(zip(self.controllers, [it.result() for it in stop], strict=True))
@@ -370,7 +369,7 @@ class KafkaCluster:
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             tasks: dict[str, Future[bool]] = {}
             for group in order:
-                if tasks:
+                if tasks and group:
                     self._wait_unlisted(list(tasks))
                 tasks |= {node: pool.submit(self.stop_node, node, timeout_s) for node in group}
             return {node: task.result() for node, task in tasks.items()}
