@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.configuration import called
 from cluster.kafka.observer import Summary
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
@@ -138,7 +139,7 @@ class Life:
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
         # Before the heal, which starts again whoever is down.
-        arena.troubles += [f"the broker of {node} ended by itself" for node in cluster.exited()]
+        arena.troubles += [f"{called(node)} ended by itself" for node in cluster.exited()]
         report = self._nemesis.heal_all()
         arena.reach("healed", failed="; ".join(report.failed))
         for sentence in report.done:
