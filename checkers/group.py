@@ -103,7 +103,7 @@ class Group:
     def leader(self) -> Leader | None:
         """Who led before the stop: the highest epoch that answered ListOffsets, seen last.
 
-        Before Kafka 2.2 such an answer names no epoch, and claims nothing: then it is whom
+        Before Kafka 2.1 such an answer names no epoch, and claims nothing: then it is whom
         ZooKeeper named last.
         """
         seen = self.table("leadership")

@@ -224,8 +224,8 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
         for name, batch in read_node(unit, problems):
             batches.setdefault(name, []).append(batch)
     except _BROKEN as broken:
-        sentence = f"the files of {unit.name} cannot be read: {broken}"
-        problems.append(Problem(unit=unit.name, sentence=sentence))
+        sentence = f"the files of {unit.label} cannot be read: {broken}"
+        problems.append(Problem(unit=unit.label, sentence=sentence))
     return {name: pa.Table.from_batches(rows) for name, rows in batches.items()}
 
 

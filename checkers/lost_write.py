@@ -151,7 +151,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "missing_from_leaders_log": loss.from_log,
         "missing_from_final_read": loss.from_read,
         "leader_then": then.broker if then else None,
-        "leader_epoch_then": then.epoch if then else None,
+        "leader_epoch_then": known(then.epoch) if then else None,
         "leader_then_source": then.source if then else None,
         "leader_then_observed_ns": then.observed_ns if then else None,
         "leaders_around_then": claims_around(group, loss.acked_ns),

@@ -79,7 +79,7 @@ def _describe(group: Group, send: _Send) -> Anomaly:
             "op_id": op_id,
             "acknowledged_ns": known(acked_ns),
             "leader_then": then.broker if then else None,
-            "leader_epoch_then": then.epoch if then else None,
+            "leader_epoch_then": known(then.epoch) if then else None,
         },
         offset=offset,
     )

@@ -138,6 +138,7 @@ def test_what_brokers_said_last_is_no_log_that_was_compared() -> None:
     rows = joined(agree("final"))
     rows["replica_states"] += [NOTED, {**NOTED, "node": "n2"}]
     assert check(rows).rows == 2
+    assert set(group(**rows).logs) == {"final"}
 
 
 def test_what_brokers_said_last_counts_for_the_end_of_their_logs() -> None:

@@ -7,12 +7,13 @@ import pyarrow as pa
 
 from checkers import log_divergence, lost_write, two_leaders
 from checkers.facts import RunFacts
-from checkers.ingest import NO_ID, ingest, step_units, with_topic_ids
+from checkers.ingest import NO_ID, Problem, Unit, ingest, step_units, with_topic_ids
 from checkers.protocol import Findings
 from checkers.runner import run_checkers
 from checkers.spark.nodes import read_node
 from checkers.statistics import partition_statistics
 from checkers.stored import load_facts, missing_streams
+from checkers.unseen import UNSEEN_CHECKER
 from checkers.witnesses import truncations_of, vanished
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan
@@ -181,6 +182,7 @@ def test_zookeeper_names_the_leader_where_nobody_claims_to_be_one() -> None:
     assert leading(old, rows) == "n2"
     nameless = {**leads(1, 0, at=4 * S), "leader_epoch": None}
     assert leading(old, [*rows, nameless]) == "n2"
+    assert leading(old, [*rows, named(-1, 2, 2, at=4 * S)]) == "n2"  # Nobody leads, by now.
     claimed = leads(1, 2, at=4 * S)
     assert leading(old, [*rows, claimed]) == "n1"
 
@@ -190,6 +192,8 @@ def test_zookeepers_isr_counts_more_than_what_a_broker_believes() -> None:
     assert log_divergence.final_isr(group(leadership=[named(2, 1, 2), believed])) == {"n2"}
     assert log_divergence.final_isr(group(leadership=[believed])) == {"n1", "n2"}
     assert log_divergence.final_isr(group(leadership=[isr(1)])) == {"n1"}
+    silent = leads(1, 7, at=9 * S, source="metadata")  # An answer without an ISR.
+    assert log_divergence.final_isr(group(leadership=[isr(1, 2), silent])) == {"n1", "n2"}
 
 
 def test_zookeeper_that_names_two_leaders_of_one_epoch() -> None:
@@ -271,6 +275,19 @@ def test_a_lost_message_vanished_between_two_steps() -> None:
     assert anomaly.sentence.endswith(f"; {said}")
 
 
+def test_a_leader_of_old_brokers_has_no_epoch_rather_than_epoch_minus_one() -> None:
+    rows = {
+        "sends": [ack(A, 0)],
+        "leadership": [old_metadata(1, 1, 2)],
+        "final_reads": [final_read(2)],
+    }
+    (gone,) = found(lost_write.CHECKER, group(**rows, polls=[read(C, 1)])).anomalies
+    (hidden,) = found(UNSEEN_CHECKER, group(**rows)).anomalies
+    for anomaly in (gone, hidden):
+        assert (anomaly.evidence["leader_then"], anomaly.evidence["leader_epoch_then"]) == (1, None)
+        assert "(leader as observed then: broker 1)" in anomaly.sentence
+
+
 def test_only_scenarios_have_messages_with_names() -> None:
     (anomaly,) = lost(facts(plan=ZOOKEEPER)).anomalies
     assert anomaly.sentence.startswith(f"value {B}, acknowledged")
@@ -338,6 +355,18 @@ def test_a_step_is_read_from_its_own_folder(tmp_path: Path) -> None:
     assert {each.unit for each in problems} == {"step-01/n1"}
     assert problems[0].sentence.startswith("step-01: n1: data/")
     assert step_units("a/run", tmp_path / "nowhere") == []
+
+
+def test_a_copy_of_a_step_that_cannot_be_read_says_nothing_of_the_node(tmp_path: Path) -> None:
+    (tmp_path / "step-01" / "n1").mkdir(parents=True)
+
+    def unreadable(_unit: Unit, _problems: list[Problem]) -> list[tuple[str, pa.RecordBatch]]:
+        raise ValueError("torn")
+
+    (unit,) = step_units("a/run", tmp_path)
+    _, (problem,) = ingest(unit, unreadable)
+    assert (problem.unit, problem.cut) == ("step-01/n1", False)
+    assert problem.sentence == "the files of step-01/n1 cannot be read: torn"
 
 
 def test_a_scenarios_folder_has_its_steps_and_its_own_writer(tmp_path: Path) -> None:
