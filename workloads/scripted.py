@@ -32,8 +32,6 @@ REST_S = 0.1
 REPORT_GRACE_S = 5.0
 """librdkafka looks each second for messages whose time is over, and reports them then."""
 METADATA_LIMIT_S = 2.0
-_FIRST_WITH_PRODUCER_IDS = (0, 11)
-"""Message format v2 (KIP-98): older ones have no room for what idempotence needs."""
 _IMPATIENT = {
     # What goes wrong is in the reports; the console belongs to the story.
     "log_level": "2",
@@ -230,10 +228,10 @@ class Script:
             return  # They wait in the client until somebody answers, as single ones do.
 
     def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
-        idempotent = acks == "all" and _keeps_producer_ids(self._plan)
         return self._plan.model_copy(update={
             "acks": acks,
-            "idempotence": idempotent and self._plan.idempotence is not False,
+            # Asked for or by default, it is for sends that wait for all replicas.
+            "idempotence": self._plan.idempotence if acks == "all" else False,
             "delivery_timeout_s": within_s,
             "linger_ms": TOGETHER_LINGER_MS if together else 0,
             "client": _IMPATIENT | self._plan.client,
@@ -292,15 +290,6 @@ class _Reading:
         finally:
             client.close()
         pause_until(min(deadline_s, stopwatch_s() + REST_S))
-
-
-def _keeps_producer_ids(plan: Plan) -> bool:
-    """Tell whether the topic's message format has producer ids."""
-    written = plan.broker.get("log.message.format.version")
-    if written is None:
-        return True
-    numbers = tuple(int(part) for part in written.split("-")[0].split(".")[:2])
-    return numbers >= _FIRST_WITH_PRODUCER_IDS
 
 
 def _unreported(count: int) -> SendResult:

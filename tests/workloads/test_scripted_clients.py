@@ -18,7 +18,7 @@ from results.record.topics import CreatedTopic
 from results.record.values import pack_value
 from workloads.scripted import Script, message_name, message_payload
 
-PLAN = Plan(nodes=1, replication=1, min_insync=1, workload="script")
+PLAN = Plan(nodes=1, replication=1, min_insync=1)
 NOWHERE = CreatedTopic(topic="story", topic_id="none", partitions=1)
 Row = dict[str, Any]
 
