@@ -9,7 +9,7 @@ from random import Random
 
 from cluster.protocol import ClusterError, ClusterView
 from nemesis.claims import Claims
-from nemesis.effects import HealEffect, LeftEffect, SupersededEffect, effect_to_json
+from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
 from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
 from nemesis.registry import KINDS, PARTITION
@@ -75,6 +75,9 @@ class Life:
         target: Its target expression, parsed; or the nodes themselves.
         site: Where.
         book: Where to write.
+
+    Attributes:
+        effect: What was measured; None as long as there is nothing.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Life:
     ) -> None:
         self.scheduled = scheduled
         self.phase = FaultPhase.WAITING
+        self.effect: Effect | None = None
         self._target = target
         self._site = site
         self._book = book
@@ -126,6 +130,7 @@ class Life:
             if effect is None:
                 self._fail(f"no effect could be measured within {CONFIRM_LIMIT_S:g} s")
             else:
+                self.effect = effect
                 now_ns = self._book.clock.now_ns()
                 self._write(replace(self.row, confirmed_ns=now_ns, effect=effect_to_json(effect)))
         if self._fault is None:

@@ -29,6 +29,7 @@ Place = tuple[str, int]
 """A topic and a partition of it."""
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+GONE_LIMIT_S = 10.0
 METADATA_LOG = "__cluster_metadata"
 _MADE_AGAIN = (".index", ".timeindex", ".txnindex")
 
@@ -62,13 +63,17 @@ class PowerLoss:
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Kill the brokers; as soon as each is gone, cut its logs."""
+        """Kill the brokers; when all are gone, cut their logs."""
         self._started_s = stopwatch_s()
         for node in self.targets:
             self._cluster.kill_node(node)
-        if self._brokers.wait_states(GONE, Patience(limit_s=10)):
-            for folder in self._folders.values():
-                self._cuts += cut_unflushed(folder, self._places)
+        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+            raise ClusterError(
+                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s of SIGKILL: no"
+                " log was cut"
+            )
+        for folder in self._folders.values():
+            self._cuts += cut_unflushed(folder, self._places)
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:
         """See that the processes are gone; what was cut from the files is known already."""

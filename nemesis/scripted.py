@@ -23,6 +23,7 @@ from cluster.protocol import (
 from nemesis.brokers import GONE, STOPPED
 from nemesis.claims import Claims
 from nemesis.cut import Cut
+from nemesis.effects import StopEffect
 from nemesis.grudges import grudge_of
 from nemesis.kill import Kill
 from nemesis.ledger import Ledger
@@ -34,7 +35,7 @@ from nemesis.protocol import FaultMaker, Patience, Site
 from nemesis.rows import FaultRows
 from nemesis.schedule import ScheduledFault
 from nemesis.stop import Stop
-from nemesis.sweep import HealReport, sweep
+from nemesis.sweep import HealReport, all_back, sweep
 from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 
@@ -81,8 +82,8 @@ class _Scripted:
 class ScriptedFaults:
     """Faults on brokers, controllers and links, at a script's word.
 
-    Every method raises `ClusterError`, one sentence, if what it should do could not be confirmed.
-    It is for one thread.
+    Every method raises `ClusterError` or `WaitTimeoutError`, one sentence, if what it should do
+    could not be confirmed. It is for one thread.
 
     Args:
         cluster: Its nodes, started; `controllers` of its own are hit and healed like brokers.
@@ -132,7 +133,10 @@ class ScriptedFaults:
             node: Which.
             wait: False: return as soon as it is told.
         """
-        self._take_down("stop", node, partial(Stop, limit_s=STOP_LIMIT_S), wait=wait)
+        fault = self._take_down("stop", node, partial(Stop, limit_s=STOP_LIMIT_S), wait=wait)
+        effect = fault.life.effect if wait else None
+        if isinstance(effect, StopEffect) and node not in effect.graceful:
+            raise ClusterError(f"{node} did not end within {STOP_LIMIT_S:g} s, and was killed")
 
     def power_loss(self, node: str, places: Collection[Place] | None = None) -> None:
         """SIGKILL a node's process, and cut its logs where they were last flushed.
@@ -159,6 +163,12 @@ class ScriptedFaults:
         if latest is None:
             # It ended by itself, which is no fault of ours: nothing to heal in its record.
             self._cluster.start_node(node)
+            if until_back:
+                wait_until(
+                    lambda: all_back(self._site, (node,)),
+                    timeout_s=BACK_LIMIT_S,
+                    what=f"{node} to be registered",
+                )
             return
         self._heal(latest, until_back=until_back)
 
@@ -231,14 +241,15 @@ class ScriptedFaults:
         cut = self._network.cut_links() if self._network else frozenset()
         return tuple(sorted(sender for sender, receiver in cut if receiver == node))
 
-    def _take_down(self, kind: str, node: str, make: FaultMaker, *, wait: bool = True) -> None:
+    def _take_down(self, kind: str, node: str, make: FaultMaker, *, wait: bool = True) -> _Scripted:
         if self.state(node) == "down":
             raise ClusterError(f"{node} is down already")
         ended = [fault for fault in self._faults if fault.life.in_force and node in fault.targets]
         ended = [fault for fault in ended if fault.kind != _CUT]
         if wait:
-            self._supersede(ended, self._begin(kind, (node,), make))
-            return
+            fault = self._begin(kind, (node,), make)
+            self._supersede(ended, fault)
+            return fault
         fault = self._new(kind, (node,), make)
 
         def take_down() -> None:
@@ -247,6 +258,7 @@ class ScriptedFaults:
                 self._supersede(ended, fault)
 
         fault.in_background(take_down)
+        return fault
 
     def _supersede(self, ended: Sequence[_Scripted], by: _Scripted) -> None:
         """End the records of faults that are over because their process is gone."""

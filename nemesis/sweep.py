@@ -82,7 +82,7 @@ def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings) -> None
             findings.failed.append(f"the broker of {node} could not be mended: {failed}")
     try:
         wait_until(
-            lambda: _all_back(site, started),
+            lambda: all_back(site, started),
             timeout_s=HEAL_LIMIT_S,
             what=f"brokers {', '.join(started)} to be registered",
             interval_s=0.2,
@@ -105,7 +105,8 @@ def _mended_broker(site: Site, node: str) -> str | None:
     return None
 
 
-def _all_back(site: Site, nodes: Iterable[str]) -> bool:
+def all_back(site: Site, nodes: Iterable[str]) -> bool:
+    """Tell whether brokers run and are registered."""
     if not all(broker_runs(site, node) for node in nodes):
         return False
     cluster = site.cluster

@@ -136,13 +136,31 @@ def test_a_plan_can_have_it_by_hand(world: World, data: Path) -> None:
     assert world.cluster.calls == ["kill n2", "start n2"]
 
 
+def test_what_still_runs_is_not_cut_and_that_is_no_effect(
+    world: World, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.paths.node("n2").mkdir(parents=True)
+    data.rename(world.paths.node("n2") / "data")
+    monkeypatch.setattr("nemesis.power_loss.GONE_LIMIT_S", 0.1)
+    monkeypatch.setattr(world.cluster, "kill_node", lambda _node: None)
+    nemesis = world.nemesis(
+        ScheduledFault(fault_id=1, at_s=0, kind="power-loss", target="n2", hold_s=0)
+    )
+    nemesis.run(world.stop)
+    (row,) = world.last_rows()
+    assert row["confirmed_ns"] is None
+    assert "no log was cut" in row["effect"]
+    segment = world.paths.node("n2") / "data" / "codecs-0" / SOURCE.name
+    assert segment.stat().st_size > 0
+
+
 @pytest.mark.kafka
 def test_a_real_broker_loses_what_it_had_not_flushed_and_nothing_that_it_had(
     tmp_path: Path,
 ) -> None:
     paths, clock = RunPaths(tmp_path / "log" / "run"), RunClock.starting_now()
     paths.live.mkdir(parents=True)
-    plan = Plan(nodes=1, replication=1, min_insync=1, workload="script")
+    plan = Plan(nodes=1, replication=1, min_insync=1)
     hosts = ProcessHosts(["n1"], paths.processes)
     hosts.up()
     try:

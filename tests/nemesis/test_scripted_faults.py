@@ -14,7 +14,7 @@ from cluster.protocol import ClusterError, Hosts
 from nemesis.ledger import open_entries
 from nemesis.scripted import ScriptedFaults
 from nemesis.undo import Join, Restart, Resume
-from results.record.clock import RunClock, wait_until
+from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.stream import read_stream
 from tests.nemesis.conftest import FakeHostsWithoutCuts, World
@@ -134,6 +134,30 @@ def test_a_stop_that_is_not_waited_for_is_over_before_the_start(
     faults.start("n1")
     assert world.cluster.calls == ["stop n1", "start n1"]
     assert effects(world.last_rows()[0]) == ("stop", "back")
+
+
+def test_a_node_that_had_to_be_killed_was_not_stopped(
+    world: World, faults: ScriptedFaults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        world.cluster, "stop_node", lambda node, _limit_s: world.cluster.kill_node(node)
+    )
+    with pytest.raises(ClusterError, match="n1 did not end within 60 s, and was killed"):
+        faults.stop("n1")
+    (row,) = world.last_rows()
+    assert json.loads(row["effect"])["graceful"] == []
+    assert faults.heal_all().healed
+    assert faults.state("n1") == "up"
+
+
+def test_a_start_of_one_that_ended_by_itself_waits_until_it_is_registered(
+    world: World, faults: ScriptedFaults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nemesis.scripted.BACK_LIMIT_S", 0.3)
+    world.cluster.states.pop(world.cluster.processes["n1"])
+    world.cluster.asleep.add("n1")
+    with pytest.raises(WaitTimeoutError, match="n1 to be registered"):
+        faults.start("n1")
 
 
 def test_cuts_are_found_by_their_names_and_say_who_is_deaf(
