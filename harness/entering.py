@@ -1,6 +1,7 @@
 """A command on a node of a kept cluster: in its namespaces, in its folder."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,9 @@ def run_on(kept: Kept, name: str, command: Sequence[str]) -> int:
     """
     machine = machine_named(kept, name)
     argv = [*_entrance(kept, machine), *IN_FOLDER, machine.folder, *command]
+    # Ctrl-C reaches the command too, which may be a shell: what it does with it is its own affair.
+    # A handler, unlike SIG_IGN, is not inherited.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run(  # noqa: S603 - what the user asks for
             argv, env=os.environ | environment(kept, name), check=False
@@ -48,6 +52,8 @@ def run_on(kept: Kept, name: str, command: Sequence[str]) -> int:
         raise StoreError(
             f"the command {missing.filename} is missing; type: apt-get install util-linux"
         ) from missing
+    finally:
+        signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code
 
 

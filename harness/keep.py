@@ -104,9 +104,17 @@ def keep_cluster(plan: Plan, paths: RunPaths) -> None:
         paths: The run's; it is judged already.
 
     Raises:
-        ClusterError: It did not start; nothing of it is left running.
+        ClusterError: There is no room for the copies, or it did not start; nothing of it runs.
     """
     copy_files(plan, paths)
+    with ExitStack() as undo:  # Also for Ctrl-C.
+        undo.callback(heal_dead_run, paths)
+        _start_keeper(plan, paths)
+        undo.pop_all()
+
+
+def _start_keeper(plan: Plan, paths: RunPaths) -> None:
+    """Start the process that keeps the cluster; return when all of it is up."""
     prefix = enter_prefix() if plan.hosts == "namespace" else []
     said = paths.kept / "keeper.log"
     with said.open("ab") as log:
@@ -124,25 +132,36 @@ def keep_cluster(plan: Plan, paths: RunPaths) -> None:
             timeout_s=START_LIMIT_S,
             what="the kept cluster to start",
         )
-        why = "" if keeper.poll() is None else _last_line(said)
     except WaitTimeoutError as late:
-        why = str(late)
-    if why or keeper.poll() is not None:
-        heal_dead_run(paths)
-        raise ClusterError(f"the cluster could not be kept: {why or 'it ended at once'}")
+        raise ClusterError(f"the cluster could not be kept: {late}") from late
+    if keeper.poll() is not None:
+        why = _last_line(said) or "it ended at once"
+        raise ClusterError(f"the cluster could not be kept: {why}")
 
 
 def copy_files(plan: Plan, paths: RunPaths) -> None:
-    """Copy what the nodes, and ZooKeeper, left, into the folder of the kept cluster."""
+    """Copy what the nodes, and ZooKeeper, left, into the folder of the kept cluster.
+
+    Raises:
+        ClusterError: There is no room for it; what was copied is removed.
+    """
     kept = RunPaths(paths.kept)
     folders = {
         paths.root / ZOOKEEPER_FOLDER: kept.root / ZOOKEEPER_FOLDER,
         **{paths.node(node): kept.node(node) for node in machines(plan)},
     }
-    kept.root.mkdir()
-    for source, target in folders.items():
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    with ExitStack() as undo:  # Also for Ctrl-C.
+        undo.callback(shutil.rmtree, kept.root, ignore_errors=True)
+        try:
+            kept.root.mkdir()
+            for source, target in folders.items():
+                if source.is_dir():
+                    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+        except OSError as failed:
+            # Of many files that could not be copied the first says enough.
+            why = failed.args[0][0][-1] if isinstance(failed, shutil.Error) else failed
+            raise ClusterError(f"the cluster could not be kept: {why}") from failed
+        undo.pop_all()
 
 
 def load_kept(paths: RunPaths) -> Kept:

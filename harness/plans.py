@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.protocol import UserError
-from harness.scenarios.choices import cuts, values_behind
+from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import PARTITION
 from nemesis.schedule import deal_schedule, unsupported
 from results.record.plan import Plan, load_plan, plan_from
@@ -110,6 +110,7 @@ def completed_plan(
             merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     merged.setdefault("seed", secrets.randbelow(1_000_000))
     plan = plan_from(merged)
+    refuse_another_story(plan)
     deal_schedule(plan, can_partition=True)  # Refuses a fault that there is not.
     return plan
 

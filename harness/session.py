@@ -27,6 +27,7 @@ from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
 from harness.keep import keep_cluster
 from harness.plans import as_played, refuse_impossible
+from harness.scenarios.choices import doubts
 from harness.scenarios.telling import compare_with_story, story_of
 from harness.stage import Ending, StageResult, noted
 from nemesis.ledger import heal_dead_run
@@ -102,7 +103,8 @@ class Session:
         can_partition = choice.kind == "namespace"
         self._say(f"hosts: {choice.kind} ({choice.why})")
         refuse_impossible(self.plan, can_partition=can_partition)
-        for sentence in deal_schedule(self.plan, can_partition=can_partition).dropped:
+        dropped = deal_schedule(self.plan, can_partition=can_partition).dropped
+        for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
         return as_played(self.plan, choice.kind.value, can_partition=can_partition), java
@@ -142,8 +144,8 @@ class Session:
         self._say("starting the cluster again on copies of the nodes' files")
         try:
             keep_cluster(plan, paths)
-        except ClusterError as failed:
-            self._say(str(failed))  # The verdict stands all the same.
+        except (ClusterError, KeyboardInterrupt) as failed:  # The verdict stands all the same.
+            self._say(str(failed) or "no cluster is kept: it was ended by Ctrl-C")
             return
         self._say(
             f"the cluster is kept: logquake node {paths.run_id} n1 -- COMMAND; end it with"

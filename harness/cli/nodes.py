@@ -29,6 +29,8 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
     """
     paths = Store(store).find(run)
     if end:
+        if name is not None:
+            raise click.UsageError("--end ends the whole kept cluster: name no node with it")
         for sentence in end_kept(paths) or ["there was nothing to end"]:
             click.echo(sentence)
         return VALID

@@ -58,7 +58,8 @@ class _Display:
             number, last = len(self.tally.repeats), self.tally.repeats[-1]
             same = "; ".join(last.differs) or "the same"
             self.console.print(
-                f"{number} of {self.tally.times}: {last.run_id}: {last.verdict or 'none'} ({same})",
+                f"{number} of {self.tally.times}: {last.run_id or 'no run'}:"
+                f" {last.verdict or 'no verdict'} ({same})",
                 markup=False, highlight=False, soft_wrap=True,
             )  # fmt: skip
 
@@ -124,7 +125,12 @@ def repro(  # noqa: PLR0913 - the options of a command
     with display.shown():
         for number in range(times):
             display.begun_s = stopwatch_s()
-            display.add(repeat(player.play, wanted, first=number == 0))
+            try:
+                display.add(repeat(player.play, wanted, first=number == 0))
+            except KeyboardInterrupt:  # Not while it was played: that ends in a verdict.
+                if number == 0:
+                    raise
+                break
             if display.tally.repeats[-1].interrupted:
                 break
     for sentence in display.tally.sentences():
@@ -150,7 +156,10 @@ def _asked_for(
         return plan, AsExpected(title=expectation(expected), kinds=expected.anomalies)
     if given or system:
         raise click.UsageError("choices and --system are a scenario's; a stored run has its plan")
-    paths = Store(store).find(name)
+    try:
+        paths = Store(store).find(name)
+    except StoreError as absent:
+        raise StoreError(f"{absent} (no scenario is called so either)") from absent
     verdict = read_verdict(paths.verdict)
     if verdict is None:
         raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")

@@ -19,8 +19,8 @@ from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
 from harness.plans import completed_plan
 from harness.repro import was_interrupted
-from harness.scenarios.choices import doubts, scenario_named, story_values
-from harness.scenarios.every import COLUMNS, Part, Played, as_markdown, as_table, parts
+from harness.scenarios.choices import scenario_named, story_values
+from harness.scenarios.every import ALL, COLUMNS, Part, Played, as_markdown, as_table, parts
 from harness.scenarios.registry import SCENARIOS
 from harness.session import Session
 from results.atomic import StoreError, write_atomically
@@ -92,7 +92,7 @@ def scenario() -> None:
 
 @scenario.command(name="list")
 def list_scenarios() -> int:
-    """What stories there are, with their choices and the systems that they work on."""
+    """List the stories, with their choices and systems."""
     table = Table(box=None, padding=(0, 2, 1, 0), show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
@@ -127,7 +127,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.argument("name", required=False)
 @choice_options
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
-@click.option("--only", default="*", metavar="GLOB", help="Of --all, those whose names match.")
+@click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
 @click.option("--system", default=None, help="kafka:VERSION[:MODE].")
 @click.option(
@@ -191,11 +191,11 @@ def run(  # noqa: PLR0913 - the options of a command
             click.echo("\n".join(part.name for part in wanted))
             return VALID
         return _play_all(stage, wanted, markdown, as_json=as_json)
+    if only != ALL or markdown is not None:
+        raise click.UsageError("--only and --markdown are for --all")
     if name is None:
         raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
     plan = stage.plan(name, given, system)
-    for doubt in doubts(plan):
-        console.print(doubt, style="yellow", markup=False)
     if dry_run:
         describe(plan, console)
         return VALID
@@ -210,7 +210,10 @@ def _play_all(
 ) -> int:
     played: list[Played] = []
     for part in wanted:
-        played.append(stage.played(part))
+        try:
+            played.append(stage.played(part))
+        except KeyboardInterrupt:  # Not while it was played: that ends in a verdict.
+            break
         if markdown is not None:  # After each: what was played is not lost with what was not.
             write_atomically(markdown, as_markdown(played))
         if played[-1].interrupted:
@@ -219,4 +222,5 @@ def _play_all(
     if as_json:
         rows = [dict(zip(COLUMNS, each.cells, strict=True)) for each in played]
         click.echo(json.dumps(rows, indent=1))
-    return UNKNOWN if any(each.differs for each in played) else VALID
+    whole = len(played) == len(wanted) and not any(each.differs for each in played)
+    return VALID if whole else UNKNOWN

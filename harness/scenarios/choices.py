@@ -15,6 +15,13 @@ Choices = Mapping[str, str]
 _SWITCH = {"on": True, "off": False}
 _MINIMUMS = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0}
 """A story sends what it tells of, when it tells of it, and need not read before its end."""
+_OF_THE_STORY = (
+    "nodes", "controllers", "replication", "min_insync", "topics", "partitions", "workload",
+    "acks", "nemesis", "faults",
+)  # fmt: skip
+"""Keys of a plan that its steps count on."""
+_TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
+"""Keys of a plan that are tables: a file that gives one says some of it, not all."""
 
 
 def scenario_named(name: str) -> Scenario:
@@ -142,28 +149,45 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
     system = values.get("system")
     given = plan.choices if plan is not None else {}
     behind = story_values(scenario, given, system=system if isinstance(system, str) else None)
-    story = behind["scenario"]
-    return {**behind, **values, "scenario": {**(story if isinstance(story, dict) else {}), **asked}}
+    return {**behind, **values, **{key: _joined(behind, values, key)
+                                   for key in ("scenario", *_TABLES) if key in behind}}  # fmt: skip
+
+
+def refuse_another_story(plan: Plan) -> None:
+    """Refuse a scripted run whose steps could not be played as they are told.
+
+    Raises:
+        PlanError: It has another cluster, or other clients, than its scenario has.
+    """
+    if plan.scenario is None:
+        return
+    scenario, choices = scenario_of(plan), plan.scenario.choices
+    known = systems_of(scenario, choices)
+    modes = dict.fromkeys(plan_from({"system": system}).mode for system in known)
+    if plan.mode not in modes:
+        raise PlanError(
+            f"{plan.name} cannot be played on {plan.system}: its story needs the mode"
+            f" {' or '.join(modes)} (known to work: {', '.join(known)})"
+        )
+    told = plan_from(story_values(scenario, choices, system=plan.system))
+    for key in _OF_THE_STORY:
+        asked, has = getattr(plan, key), getattr(told, key)
+        if asked != has:
+            raise PlanError(
+                f"the plan's {key} cannot be {_words(asked)}: the story of {scenario.name} is told"
+                f" with {_words(has)}; leave it out"
+            )
 
 
 def doubts(plan: Plan) -> list[str]:
-    """Return sentences on what a scripted run is not known to work on; none if it is.
-
-    Raises:
-        PlanError: The story cannot be told with the metadata kept as the plan says.
-    """
-    scenario = scenario_of(plan)
-    known = systems_of(scenario, plan.scenario.choices if plan.scenario else {})
+    """Return sentences on what a scripted run is not known to work on; none if it is."""
+    if plan.scenario is None:
+        return []
+    known = systems_of(scenario_of(plan), plan.scenario.choices)
     ways = [plan_from({"system": system}) for system in known]
-    if plan.mode not in {each.mode for each in ways}:
-        modes = " or ".join(dict.fromkeys(each.mode.value for each in ways))
-        raise PlanError(
-            f"{plan.name} cannot be played on {plan.system}: its story needs the mode {modes}"
-            f" (known to work: {', '.join(known)})"
-        )
-    if (plan.kafka_version, plan.mode) not in {(each.kafka_version, each.mode) for each in ways}:
-        return [f"{plan.name} is known to work on {', '.join(known)}, not on {plan.system}"]
-    return []
+    if (plan.kafka_version, plan.mode) in {(each.kafka_version, each.mode) for each in ways}:
+        return []
+    return [f"{plan.name} is known to work on {', '.join(known)}, not on {plan.system}"]
 
 
 def cuts(plan: Plan) -> bool:
@@ -189,6 +213,20 @@ def choice_words(choices: Choices) -> Sequence[str]:
         ("--elr" if value == "on" else "--no-elr") if key == "elr" else f"--{key} {value}"
         for key, value in choices.items()
     ]
+
+
+def _joined(behind: Mapping[str, object], values: Mapping[str, object], key: str) -> object:
+    """Return a table of a plan: the scenario's entries, and over them those that were given."""
+    under, over = behind[key], values.get(key, {})
+    # What is no table is refused with all other values that are not what they should be.
+    return {**under, **over} if isinstance(under, dict) and isinstance(over, dict) else over
+
+
+def _words(value: object) -> str:
+    """Return a plan's value as people write it."""
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "empty"
+    return "empty" if value is None else str(value)
 
 
 def _system(known: Sequence[str], asked: str | None) -> str:

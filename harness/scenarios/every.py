@@ -10,6 +10,7 @@ from harness.scenarios.choices import all_choices, choice_words, systems_of, tel
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
 
+ALL = "*"
 COLUMNS = ("scenario", "choices", "system", "verdict", "as expected", "seconds")
 
 
@@ -66,21 +67,21 @@ class Played:
 
 
 def parts(
-    only: str = "*", *, scenarios: Sequence[Scenario] = SCENARIOS, system: str | None = None
+    only: str = ALL, *, scenarios: Sequence[Scenario] = SCENARIOS, system: str | None = None
 ) -> Iterator[Part]:
     """Yield every scenario on every system and with all choices that it names.
 
     Args:
         only: A pattern (`*`, `?`) that a scenario's name, or a part's name, has to match.
         scenarios: Which there are.
-        system: Only on this one.
+        system: Only on this one; a bare version is meant in any mode.
     """
     for scenario in scenarios:
         for choices in all_choices(scenario):
             for each in systems_of(scenario, choices):
                 part = Part(scenario=scenario, choices=choices, system=each)
                 named = fnmatch(scenario.name, only) or fnmatch(part.name, only)
-                if named and system in {None, each}:
+                if named and (system in {None, each} or each.startswith(f"{system}:")):
                     yield part
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from cluster.kafka.asking import Asker
 from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.configuration import called
 from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
@@ -72,8 +73,8 @@ class ScriptedLife:
 
         Raises:
             UserError: What the user can mend.
-            ScenarioError: The story could not be told to its end; the rest was done all the same.
-            ClusterError, WaitTimeoutError: The brokers did not do what was waited for.
+            ScenarioError: The story, or what comes after it, did not come to its end.
+            ClusterError, WaitTimeoutError: The brokers did not start as they should.
         """
         arena = self._arena
         arena.undo.enter_context(self._progress)
@@ -87,7 +88,7 @@ class ScriptedLife:
         try:
             self._end(props, topic)
         except (ClusterError, WaitTimeoutError) as late:
-            raise (ScenarioError(f"{failed}; then {late}") if failed else late) from late
+            raise ScenarioError(f"{failed}; then {late}" if failed else str(late)) from late
         if failed is not None:
             raise failed
 
@@ -139,17 +140,26 @@ class ScriptedLife:
         )
 
     def _play(self, props: Props) -> ScenarioError | None:
-        """Tell the story; return why it could not be told to its end, if so."""
+        """Tell the story; return why it could not be told to its end, if so.
+
+        Raises:
+            UserError: The disk is full.
+        """
         arena = self._arena
         arena.reach("warmup")
         arena.reach("main")
         self._progress.phase(f"the story: {self._scenario.title}")
         witness, stagehand = Witness(props), Stagehand(props)
         arena.undo.callback(stagehand.finish)
+
+        def begin() -> None:
+            arena.refuse_a_full_disk()
+            witness.begin()
+
         director = Director(
             sight=props.sight,
             do=stagehand.do,
-            begin=witness.begin,
+            begin=begin,
             look=witness.look,
             clock=arena.clock,
             say=self._progress.say,
@@ -168,9 +178,7 @@ class ScriptedLife:
         arena, cluster = self._arena, props.cluster
         arena.progress.phase("healing everything")
         arena.troubles += [
-            f"the broker of {node} ended by itself"
-            for node in cluster.exited()
-            if node not in self._away
+            f"{called(node)} ended by itself" for node in cluster.exited() if node not in self._away
         ]
         report = props.faults.heal_all(away=self._away)
         arena.reach("healed", failed="; ".join(report.failed))
@@ -182,11 +190,14 @@ class ScriptedLife:
         arena.stop(cluster)
 
     def _is_whole(self, view: ClusterView | None) -> bool:
-        """Tell whether the story's partition has a leader, and all that are not away in its ISR."""
+        """Tell whether the story's partition has a leader, and all that are to stay in its ISR.
+
+        Who is away at the end of the story is still there if it broke off before.
+        """
         state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
         if state is None or state.leader is None:
             return False
-        return set(state.isr) == set(state.replicas) - self._away
+        return set(state.isr) >= set(state.replicas) - self._away
 
     def _look(self) -> Snapshot:
         observer, props = self._arena.observer, self._props

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +40,10 @@ class Tails:
 
     def mark(self) -> None:
         """Take this moment for the beginning: what there is by now is old."""
-        self._sizes = {file: file.stat().st_size for node in self.nodes for file in self._of(node)}
+        self._sizes = {}
+        for file in (file for node in self.nodes for file in self._of(node)):
+            with suppress(FileNotFoundError):  # It was rolled at this moment, to another name.
+                self._sizes[file] = file.stat().st_size
 
     def fresh(self, node: str, pattern: str) -> Iterator[FreshLine]:
         """Yield the whole lines since the mark that match a regex, file by file."""

@@ -3,7 +3,14 @@
 from rich.console import Console
 
 from harness.scenarios.actions import Reassign
-from harness.scenarios.choices import choice_words, resolved, scenario_of, systems_of, telling
+from harness.scenarios.choices import (
+    choice_words,
+    doubts,
+    resolved,
+    scenario_of,
+    systems_of,
+    telling,
+)
 from harness.scenarios.expectations import differences, expectation, outcome_line, read_end
 from harness.scenarios.protocol import Condition, Scenario
 from results.record.paths import RunPaths
@@ -27,6 +34,8 @@ def tell(plan: Plan, console: Console) -> None:
     console.print(
         f"expected: {expectation(scenario.expected(plan))}", markup=False, highlight=False
     )
+    for doubt in doubts(plan):
+        console.print(doubt, markup=False, highlight=False)
 
 
 def command_of(scenario: Scenario, choices: dict[str, str], system: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from cluster.hosts.ledger import boot_id
 from cluster.hosts.signals import process_id
+from cluster.protocol import ClusterError
 from harness.cli import exit_code
 from harness.entering import environment, run_on
 from harness.keep import Kept, Machine, copy_files
@@ -70,6 +72,25 @@ def test_copies_are_made_of_the_files_and_not_of_the_logs(paths: RunPaths) -> No
     assert (paths.kept / "zookeeper" / "data" / "myid").exists()
 
 
+def test_copies_that_cannot_be_made_whole_are_removed_and_the_reason_is_told(
+    paths: RunPaths,
+) -> None:
+    data = paths.node("n1") / "data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text("version=1")
+    (data / "gone").symlink_to("nowhere")
+    with pytest.raises(ClusterError, match=r"could not be kept: .*No such file"):
+        copy_files(Plan(nodes=1, replication=1, min_insync=1), paths)
+    assert not paths.kept.exists()
+
+
+def test_ctrl_c_is_the_command_s_own_affair(tmp_path: Path) -> None:
+    handled = "trap 'exit 7' INT; kill -INT $PPID; kill -INT $$"
+    before = signal.getsignal(signal.SIGINT)
+    assert run_on(kept_here(tmp_path), "n1", ["sh", "-c", handled]) == 7
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_command_runs_in_the_nodes_folder_and_its_code_is_passed_on(tmp_path: Path) -> None:
     kept = kept_here(tmp_path)
     assert run_on(kept, "n1", ["sh", "-c", 'pwd > here; echo "$NODE $BOOTSTRAP" >> here; exit 7'])
@@ -103,6 +124,7 @@ def test_what_is_not_there_is_told_in_a_sentence(
     assert "the kept cluster of log/20261121T104500Z-7 has ended" in said("latest", "n1")
     paths.keeper.write_text(kept_here(paths.root).model_dump_json(), encoding="utf-8")
     assert "name a command" in said("latest", "n1")
+    assert "name no node with it" in said("latest", "n1", "--end")
     assert "there is no node n7" in said("latest", "n7", "--", "ls")
     paths.keeper.write_text("{", encoding="utf-8")
     assert "kept.json cannot be read" in said("latest", "n1")

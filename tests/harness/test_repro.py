@@ -195,3 +195,27 @@ def test_a_stored_run_is_played_again_with_its_own_plan(
     again = RunPaths(tmp_path / "runs" / run["run_id"])
     assert again.root.name.endswith("-4")
     assert "warm-up" in (again.root / "stage.log").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_between_two_runs_tells_what_was_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def play_and_stop(*_: object, **__: object) -> Verdict:
+        if played:
+            raise KeyboardInterrupt
+        played.append(True)
+        return verdict_of(Validity.INVALID, "lost-write")
+
+    played: list[bool] = []
+    monkeypatch.setattr("harness.session.Session.run", play_and_stop)
+    words = ["leader-epoch-1", "--times", "3", "--json", "--store", str(tmp_path)]
+    assert exit_code(["repro", *words]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert (told["times"], told["of"]) == (3, 1)
+
+
+def test_a_name_of_nothing_is_neither_run_nor_scenario(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert exit_code(["repro", "leader-epoch-9", "--store", str(tmp_path)]) == 254
+    assert "no scenario is called so either" in capsys.readouterr().err

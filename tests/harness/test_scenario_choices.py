@@ -1,5 +1,6 @@
 """From a scenario's name and choices to a plan, for every scenario that there is."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -58,6 +59,54 @@ def test_a_plan_that_only_names_a_scenario_is_that_scenario_s(
     file.write_text(f'seed = 3\n[scenario]\nname = "{scenario.name}"\n', encoding="utf-8")
     plan = plans.assemble_plan(file, {}, broker={}, client={})
     assert plan == plan_from({**story_values(scenario, {}), "seed": 3})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nodes = 5", "the plan's nodes cannot be 5: the story of leader-epoch-1 is told with 3"),
+        ('nemesis = ["kill"]', "the plan's nemesis cannot be kill: .* is told with empty"),
+        ('workload = "log"', "the plan's workload cannot be log"),
+        ("partitions = 2", "the plan's partitions cannot be 2"),
+        ('acks = "1"', "the plan's acks cannot be 1"),
+        ('system = "kafka:3.9.1:combined"', "its story needs the mode zookeeper"),
+        ("broker = 7", "the plan's broker cannot be 7"),
+        ('[[faults]]\nat_s = 1\nkind = "kill"', "the plan's faults cannot be "),
+    ],
+)
+def test_a_plan_that_contradicts_its_story_is_refused(line: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    story = 'scenario = {name = "leader-epoch-1"}'
+    file.write_text(f"{story}\n{line}\n", encoding="utf-8")
+    with pytest.raises(PlanError, match=said):
+        plans.assemble_plan(file, {}, broker={}, client={})
+
+
+def test_what_a_plan_sets_of_a_table_is_added_to_the_story_s(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        'scenario = {name = "leader-epoch-1"}\nhosts = "process"\n'
+        '[broker]\n"log.segment.bytes" = "1000"\n[budgets]\nisr_s = 5\n',
+        encoding="utf-8",
+    )
+    plan = plans.assemble_plan(file, {}, broker={}, client={})
+    told = plan_from(story_values(FIRST, {}))
+    assert plan.broker == {**told.broker, "log.segment.bytes": "1000"}
+    assert (plan.hosts, plan.budgets.isr_s, plan.minimums) == ("process", 5, told.minimums)
+
+
+def test_the_old_message_format_has_no_idempotent_producers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    old, new = (
+        plan_from(story_values(FIRST, {"rule": rule})) for rule in FIRST.choices["rule"].values
+    )
+    assert (old.acks, old.idempotent) == ("all", False)
+    assert (new.acks, new.idempotent) == ("all", True)
+    exit_code(["scenario", "run", "leader-epoch-1", "--dry-run"])
+    assert "producers retry and are not idempotent" in capsys.readouterr().out
+    with pytest.raises(PlanError, match=r"the message format 0\.10\.2 has no producer ids"):
+        plan_from({**story_values(FIRST, {}), "idempotence": True})
 
 
 def test_choices_have_defaults_and_some_only_go_with_others() -> None:
@@ -141,6 +190,9 @@ def test_only_some_parts_are_played_if_so_asked() -> None:
     assert {part.system for part in parts("leader-epoch-1", system="kafka:1.1.1")} == {
         "kafka:1.1.1"
     }
+    assert {part.system for part in parts("leader-epoch-1", system="kafka:3.9.1")} == {
+        "kafka:3.9.1:zookeeper"
+    }
     assert not list(parts("nothing"))
 
 
@@ -167,6 +219,8 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["leader-epoch-1", "--all"], "--all takes neither"),
         (["--all", "--only", "nothing"], "no scenario matches"),
         ([], "name a scenario"),
+        (["leader-epoch-1", "--only", "x"], "--only and --markdown are for --all"),
+        (["leader-epoch-1", "--markdown", "x"], "--only and --markdown are for --all"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -181,9 +235,25 @@ def test_what_cannot_be_played_is_one_sentence_and_254(
 
 
 def test_a_system_that_nobody_tried_is_told_and_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["leader-epoch-1", "--system", "kafka:2.7.2", "--hosts", "process", "--dry-run"]
-    exit_code(["scenario", "run", *words])
-    assert "is known to work on kafka:2.8.2" in capsys.readouterr().out
+    words = ["n-minus-one", "--system", "kafka:2.7.2", "--hosts", "process", "--dry-run"]
+    assert exit_code(["scenario", "run", *words]) == 0
+    assert "known to work on kafka:4.3.1:controllers, kafka:2.8.2" in capsys.readouterr().out
+
+
+def test_ctrl_c_between_two_of_all_tells_what_was_played(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    verdicts = [UserError("no Java was found"), KeyboardInterrupt()]
+
+    def run(*_: object, **__: object) -> None:
+        raise verdicts.pop(0)
+
+    monkeypatch.setattr("harness.session.Session.run", run)
+    words = ["--all", "--only", "n-minus-one", "--store", str(tmp_path), "--json"]
+    assert exit_code(["scenario", "run", *words]) == 2
+    shown = capsys.readouterr()
+    (row,) = json.loads(shown.out)
+    assert row["as expected"] == "NO: no Java was found"
 
 
 def test_the_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
