@@ -168,13 +168,15 @@ class Group:
     def unclean_election_seen(self) -> bool:
         """Whether the metadata log has an election from outside of the ISR, as the plan allows.
 
-        ZooKeeper keeps no log of elections: there it is enough that the plan allows them.
+        ZooKeeper keeps no log of elections: there it is enough that the plan allows them, unless
+        the leader epoch is still 0, its first: then nobody was elected since the beginning.
         """
         if not self.facts.plan.unclean_elections:
             return False
-        if self.facts.plan.mode is Mode.ZOOKEEPER:
-            return True
         rows = self.table("leadership")
+        if self.facts.plan.mode is Mode.ZOOKEEPER:
+            epochs = ints(select(rows, equal(rows, "source", "zookeeper")), "leader_epoch")
+            return not len(epochs) or bool((epochs > 0).any())
         unclean = equal(rows, "unclean", True)  # noqa: FBT003 - a value
         return bool((unclean & equal(rows, "source", "metadata-log")).any())
 

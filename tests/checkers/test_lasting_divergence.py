@@ -125,10 +125,18 @@ def test_a_look_at_what_could_not_be_read_does_not_take_the_trust_of_another() -
 
 def test_a_step_that_was_not_written_down_is_a_step_all_the_same() -> None:
     """The harness died between the copies and the line: the copies are of different moments."""
-    rows = look("step-04", ("n1", OURS), ("n2", ((0, A),)))
+    for short, long in (("n1", "n2"), ("n2", "n1")):
+        rows = look("step-04", (long, OURS), (short, ((0, A),)))
+        rows["replica_states"] = [{**row, "high_watermark": 2} for row in rows["replica_states"]]
+        result = check(rows, facts(step_isrs={}))
+        assert (result.rows, result.anomalies) == (1, ())
+
+
+def test_what_a_harness_that_died_left_behind_is_no_step() -> None:
+    rows = look("crash", ("n1", OURS), ("n2", ((0, A),)))
     rows["replica_states"] = [{**row, "high_watermark": 2} for row in rows["replica_states"]]
-    result = check(rows, facts(step_isrs={}))
-    assert (result.rows, result.anomalies) == (1, ())
+    (anomaly,) = check(rows, facts(milestones=())).anomalies
+    assert anomaly.sentence.startswith("the logs of n1 and n2 differ at offset 1")
 
 
 NOTED = {**state("n1", 2, 2), "snapshot": "noted", "observed_ns": S}

@@ -156,7 +156,7 @@ def test_an_unclean_election_excuses_until_the_return_to_the_isr_is_certain() ->
     assert told_of(allowed_by_nobody, STILL) == [("step-01", both, ())]
 
 
-def test_with_zookeeper_it_is_enough_that_unclean_elections_are_allowed() -> None:
+def test_with_zookeeper_it_is_enough_that_unclean_elections_are_allowed_if_any_was() -> None:
     rows = {
         "replica_records": [*log("n1", (0, A)), *log("n2", (1, C))],
         "replica_states": [state("n1", 1, 1), state("n2", 1, 1)],
@@ -165,6 +165,8 @@ def test_with_zookeeper_it_is_enough_that_unclean_elections_are_allowed() -> Non
     about = facts(plan={**ZOOKEEPER, **UNCLEAN})
     (anomaly,) = found(log_divergence.CHECKER, group(about, **rows)).anomalies
     assert anomaly.excuses == ("unclean-election",)
+    for known, excused in (([], True), ([named(1, 0)], False), ([named(1, 0), named(2, 1)], True)):
+        assert group(about, leadership=[leads(1, 3), *known]).unclean_election_seen is excused
     kraft = facts(plan=UNCLEAN)
     (anomaly,) = found(log_divergence.CHECKER, group(kraft, **rows)).anomalies
     assert anomaly.excuses == ()
