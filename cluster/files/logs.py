@@ -29,13 +29,6 @@ _EVENTS = re.compile(
     r"runcat|Corruption found|starts at leader epoch|eset |become-|eceived LeaderAndIsr"
     r"|Added fetcher"
 )
-_SHOWN = re.compile(
-    r"runcat|Corruption found|starts at [lL]eader [eE]poch|LeaderAndIsr request|[lL]eader epoch"
-    r"|Updated PartitionLeaderEpoch|fetch offset .*latest offset"
-    r"|ompleted transition to|Transitioning to |Vote request|Election (?:was|timed)"
-    r"|Did not receive fetch request from the majority|Insufficient remaining votes"
-)
-_HIDDEN = re.compile(r"checkpointed recovery boundaries|ached leader info|fails to send request")
 
 _FETCHER = r"\[ReplicaFetcher(?:Thread-\d+-| replicaId=\d+, leaderId=)(?P<leader>\d+).*?\]:?"
 _REASONS = (
@@ -156,29 +149,15 @@ class LoggedLeadership:
 def log_events(lines: Iterable[str]) -> Iterator[LoggedTruncation | LoggedLeadership]:
     """Find the truncations and changes of leadership in the lines of a broker's log, in order."""
     truncations, leaderships = _Truncations(), _Leaderships()
-    for wall_clock, text in _lines(lines, _EVENTS):
+    for wall_clock, text in _lines(lines):
         yield from truncations.told(text, wall_clock)
         yield from leaderships.told(text, wall_clock)
     yield from truncations.left()
 
 
-def interesting_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Find the lines that a reader of a scenario wants to see, in order.
-
-    Who begins to lead or to follow, truncations (those without effect, too), what was asked and
-    answered about epochs, and the quorum's transitions and votes.
-
-    Yields:
-        The time as it stands in the line, and the text behind time and level.
-    """
-    for wall_clock, text in _lines(lines, _SHOWN):
-        if not _HIDDEN.search(text):
-            yield wall_clock, text
-
-
-def _lines(lines: Iterable[str], wanted: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for raw in lines:
-        line = _LINE.match(raw.rstrip("\n")) if wanted.search(raw) else None
+        line = _LINE.match(raw.rstrip("\n")) if _EVENTS.search(raw) else None
         if line is not None:
             yield line["wall_clock"], line["text"]
 

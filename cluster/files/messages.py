@@ -28,7 +28,6 @@ _STRING = {"kafka_type": "string"}
 _UUID = {"kafka_type": "uuid"}
 
 LEADER_UNCHANGED = -2
-NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,14 @@ version cannot tell is None.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse, PartitionData
 from kio.schema.errors import ErrorCode
-from kio.schema.fetch.v10.request import FetchPartition, FetchRequest, FetchTopic
-from kio.schema.fetch.v10.response import FetchResponse as ConsumerFetchResponse
 from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.fetch.v13.response import FetchResponse as QuorumFetchResponse
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.offset_for_leader_epoch.v4.response import OffsetForLeaderEpochResponse
-from kio.schema.types import TopicName
-from kio.static.primitive import i32, i32Timedelta, i64
 
 from cluster.kafka import orders, questions, rows
 from cluster.kafka.configuration import Endpoint
@@ -27,7 +22,6 @@ from cluster.kafka.lines import ANSWER_TIMEOUT_S, Lines
 from cluster.kafka.questions import NO_EPOCH, Place
 
 NO_ERROR = "NONE"
-FETCH_BYTES = i32(1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,31 +226,6 @@ class Asker:
             leader_epoch=_known(said.leader_epoch),
         )
 
-    def fetch_answer(
-        self,
-        node: str,
-        place: Place,
-        *,
-        current_leader_epoch: int | None,
-        offset: int = 0,
-        timeout_s: float = ANSWER_TIMEOUT_S,
-    ) -> Answer:
-        """Fetch as a consumer that reads from the leader only; see `leader_answer`.
-
-        Args:
-            node: Whom.
-            place: Topic and partition.
-            current_leader_epoch: The epoch that the asker knows (Kafka 2.1 and later); None: none.
-            offset: Where to read.
-            timeout_s: The limit.
-        """
-        question = _consumer_fetch(place, offset, _or_none(current_leader_epoch))
-        answer = self._lines.ask(node, question, ConsumerFetchResponse, timeout_s=timeout_s)
-        said = answer.responses[0].partitions[0]
-        return Answer(
-            error=_error(said.error_code), offset=_known(said.high_watermark), leader_epoch=None
-        )
-
     def quorum(self, node: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> QuorumAnswer | None:
         """Ask for the controllers' quorum.
 
@@ -317,23 +286,6 @@ class Asker:
             if told.error_code is not ErrorCode.offset_out_of_range or start is None:
                 break
         return answer, start
-
-
-def _consumer_fetch(place: Place, offset: int, current_leader_epoch: int) -> FetchRequest:
-    # Version 10 is the last one that followers do not answer (KIP-392).
-    asked = FetchPartition(
-        partition=i32(place[1]),
-        current_leader_epoch=i32(current_leader_epoch),
-        fetch_offset=i64(offset),
-        partition_max_bytes=FETCH_BYTES,
-    )
-    return FetchRequest(
-        max_wait=i32Timedelta.parse(timedelta()),
-        min_bytes=i32(0),
-        max_bytes=FETCH_BYTES,
-        topics=(FetchTopic(topic=TopicName(place[0]), partitions=(asked,)),),
-        forgotten_topics_data=(),
-    )
 
 
 def _quorum(said: PartitionData) -> QuorumAnswer:

@@ -36,7 +36,7 @@ class BrokerRounds:
 
     Attributes:
         believed: What its metadata said last.
-        claimed: What it said last as a leader; of epoch -1 before Kafka 2.1.
+        claimed: What it said last as a leader; of epoch -1 up to Kafka 2.1.
         answered_ns: When it answered last.
     """
 
@@ -94,7 +94,7 @@ class BrokerRounds:
         self.claimed = {each.place: each for each in said}
         write(
             "leadership",
-            # Before Kafka 2.1 a leader does not say in which epoch: that claims nothing.
+            # Up to Kafka 2.1 a leader does not say in which epoch: that claims nothing.
             (
                 self._maker.leadership("list-offsets", each, at)
                 for each in said

@@ -102,7 +102,7 @@ def claims(
 ) -> Iterator[Leadership]:
     """Yield what a broker claims by answering as leader; errors claim nothing.
 
-    Before Kafka 2.1 the answer does not say of which epoch it is: -1.
+    Up to Kafka 2.1 the answer does not say of which epoch it is: -1.
     """
     for topic in answer.topics:
         for each in topic.partitions:

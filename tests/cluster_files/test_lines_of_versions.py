@@ -11,7 +11,6 @@ import pytest
 from cluster.files.logs import (
     LoggedLeadership,
     LoggedTruncation,
-    interesting_lines,
     log_events,
 )
 from cluster.files.quorum_log import quorum_transitions
@@ -179,15 +178,3 @@ def test_the_quorums_own_truncation_has_its_reason_behind_it() -> None:
     deed = [line for line in lines_of("4.3.1-quorum") if "Truncated to" not in line]
     (alone,) = [each for each in log_events(deed) if isinstance(each, LoggedTruncation)]
     assert (alone.from_offset, alone.reason) == (289, "")
-
-
-def test_lines_that_are_worth_a_page() -> None:
-    shown = [text for _, text in interesting_lines(lines_of("2.8.2"))]
-    assert any("starts at leader epoch 2" in text for text in shown)
-    assert any("to local high watermark 0" in text for text in shown)
-    assert any("has no effect" in text for text in shown)
-    times = [time for time, _ in interesting_lines(lines_of("4.3.1-quorum"))]
-    assert times[0] == "2026-11-21 14:30:10,890"
-    assert len(times) == len(lines_of("4.3.1-quorum"))
-    dull = "[2026-11-21 14:30:10,890] INFO Registered broker 3 at path /brokers/ids/3 (kafka.zk.X)"
-    assert list(interesting_lines([dull])) == []

@@ -119,17 +119,17 @@ def test_only_the_leader_answers_and_only_to_who_knows_its_epoch(
     assert topic.partitions == 1
     told = tells_epochs(plan)
     refused = Answer(error="NOT_LEADER_OR_FOLLOWER", offset=None, leader_epoch=None)
-    for ask in (asker.leader_answer, asker.fetch_answer):
-        served = ask("n2", PLACE, current_leader_epoch=None)
-        assert (served.error, served.offset) == ("NONE", 3)
-        assert ask("n1", PLACE, current_leader_epoch=None) == refused
-        if told:
-            assert ask("n2", PLACE, current_leader_epoch=0).error == "NONE"
-            unknown = Answer(error="UNKNOWN_LEADER_EPOCH", offset=None, leader_epoch=None)
-            assert ask("n2", PLACE, current_leader_epoch=1) == unknown
-        else:
-            with pytest.raises(UnknownQuestionError, match="has no current_leader_epoch"):
-                ask("n2", PLACE, current_leader_epoch=0)
+    ask = asker.leader_answer
+    served = ask("n2", PLACE, current_leader_epoch=None)
+    assert (served.error, served.offset) == ("NONE", 3)
+    assert ask("n1", PLACE, current_leader_epoch=None) == refused
+    if told:
+        assert ask("n2", PLACE, current_leader_epoch=0).error == "NONE"
+        unknown = Answer(error="UNKNOWN_LEADER_EPOCH", offset=None, leader_epoch=None)
+        assert ask("n2", PLACE, current_leader_epoch=1) == unknown
+    else:
+        with pytest.raises(UnknownQuestionError, match="has no current_leader_epoch"):
+            ask("n2", PLACE, current_leader_epoch=0)
 
 
 def test_a_leader_tells_where_an_epoch_ends(plan: Plan, asker: Asker, topic: CreatedTopic) -> None:
