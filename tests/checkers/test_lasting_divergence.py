@@ -113,6 +113,35 @@ def test_a_divergence_is_allowed_only_if_each_look_at_it_is() -> None:
     assert (seen_in(lasting), lasting.excuses) == (["step-01", "final"], ())
 
 
+def test_the_excuse_ends_only_for_what_differed_before_while_both_were_in_the_isr() -> None:
+    first = look("step-01", ("n1", ((0, A), (0, B))), ("n2", ((1, C), (0, B))))
+    second, both, one = differ("step-02"), frozenset({"n1", "n2"}), frozenset({"n2"})
+
+    def excused(rows: Rows, *isrs: frozenset[str]) -> list[tuple[object, bool]]:
+        names = [f"step-0{number}" for number, _ in enumerate(isrs, start=1)]
+        about = facts(plan=UNCLEAN, step_isrs=dict(zip(names, isrs, strict=True)))
+        return [(seen_in(each), bool(each.excuses)) for each in check(rows, about).anomalies]
+
+    # What differs now is not what differed then: the copy may be from before the return.
+    assert excused(joined(first, second), both, both) == [(["step-01"], True), (["step-02"], True)]
+    assert excused(joined(agree("step-01"), second), both, both) == [(["step-02"], True)]
+    lasting = joined(differ("step-01"), second)
+    assert excused(lasting, both, one) == [(["step-01", "step-02"], True)]
+    assert excused(lasting, both, both) == [(["step-01", "step-02"], False)]
+
+
+def test_a_hole_within_a_copy_counts_unless_the_copy_could_not_be_read() -> None:
+    rows = look("step-01", ("n1", (*OURS, (0, C))), ("n2", (*OURS, (0, C))))
+    del rows["replica_records"][4]  # The middle one of n2, whose broker says that it went on.
+    rows["replica_states"][1]["log_end_offset"] = 9
+    for hurt, broken in (("n2", ()), ("step-01/n2", ("readable-final-logs",))):
+        (anomaly,) = check(rows, facts(unreadable_nodes=frozenset({hurt}))).anomalies
+        assert anomaly.broken_premises == broken
+    hurt_copy = facts(unreadable_nodes=frozenset({"step-01/n2"}))
+    (both_there,) = check(differ("step-01"), hurt_copy).anomalies
+    assert both_there.broken_premises == ()  # What could be read differs all the same.
+
+
 def test_a_look_at_what_could_not_be_read_does_not_take_the_trust_of_another() -> None:
     short = look("final", ("n1", OURS), ("n2", ((0, A),)))
     short["replica_states"] = [{**row, "high_watermark": 2} for row in short["replica_states"]]

@@ -207,6 +207,15 @@ def test_zookeeper_that_names_two_leaders_of_one_epoch() -> None:
     assert (result.rows, result.anomalies) == (2, ())
 
 
+def test_leaders_whose_epoch_nobody_told_are_not_two_in_one() -> None:
+    nameless = [{**leads(broker, 0, at=broker * S), "leader_epoch": None} for broker in (1, 2)]
+    result = found(two_leaders.CHECKER, group(leadership=nameless))
+    assert (result.rows, result.anomalies) == (0, ())
+    states = [{**quorum_row(node, 0, "leader"), "epoch": None} for node in ("n101", "n102")]
+    result = found(two_leaders.QUORUM_CHECKER, whole_run(quorum_states=states))
+    assert (result.rows, result.anomalies) == (0, ())
+
+
 def quorum_row(node: str, epoch: int, role: str, *, at: int | None = None) -> Row:
     return {"node": node, "epoch": epoch, "role": role, "observed_ns": at, "incarnation": 0}
 
