@@ -247,13 +247,19 @@ class ZooKeeperAdmin:
         """Give an order by wire to the controller, and again while there is none, or it moves."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
-            controller = self._state.controller()
-            nodes = [] if controller is None else list(self._known([controller]))
             try:
-                if not nodes:
-                    raise NotControllerError("there is no controller")  # noqa: TRY301 - as if told
-                return order(nodes)
+                return order([self._controller()])
             except NotControllerError:
                 if stopwatch_s() >= deadline_s:
                     raise
                 pause_until(stopwatch_s() + RETRY_S)
+
+    def _controller(self) -> str:
+        """Return the controller; ZooKeeper names one that was killed until its session ends."""
+        controller = self._state.controller()
+        node = None if controller is None else self._names.get(controller)
+        if node is None or not self._lines.answers(node):
+            raise NotControllerError(
+                "no controller takes orders; see the controller.log of the nodes"
+            )
+        return node

@@ -3,6 +3,8 @@ from collections.abc import Iterable
 import pytest
 
 from cluster.hosts.process import free_ports
+from cluster.kafka.configuration import Endpoint
+from cluster.kafka.questions import new_topics
 from cluster.kafka.znodes import Znode, Znodes
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
@@ -93,3 +95,21 @@ def test_a_zookeeper_that_is_gone_is_no_word_on_who_is_registered() -> None:
             admin.controller_epoch()
     finally:
         admin.close()
+
+
+def test_a_controller_that_was_killed_is_not_asked_until_there_is_another() -> None:
+    (port,) = free_ports(1)
+    answers = [False, False, True]
+
+    def answers_now(_node: str) -> bool:
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    at = Endpoint(host="127.0.0.1", broker_port=port, controller_port=0)
+    admin = ZooKeeperAdmin(
+        {"n1": at}, answers_now, zookeeper="nowhere:1", incarnation=lambda _node: 1
+    )
+    admin._state = ZooKeeperState(Remembered({"/controller": """{"brokerid":1}"""}))
+    request = new_topics(["t"], partitions=1, replication=1, configs={}, timeout_s=1)
+    with pytest.raises(ClusterError, match=rf"{port} did not answer"):
+        admin.create(request)
+    assert answers == [True]
