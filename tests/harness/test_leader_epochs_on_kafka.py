@@ -5,8 +5,6 @@ What the logs and the checkpoint files hold at each step is compared with what i
 """
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,25 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from results.record.paths import RunPaths
+from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 from workloads.scripted import message_name
 
-LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-RUN_LIMIT_S = 240
-pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(RUN_LIMIT_S + 20)]
+pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(TEST_LIMIT_S)]
 
 Held = Mapping[tuple[str, str], list[str]]
 """The names of the messages by (step, node), in the order of their offsets."""
-
-
-def played(*words: str, store: Path) -> tuple[int, str, RunPaths]:
-    done = subprocess.run(
-        [LOGQUAKE, "scenario", "run", *words, "--store", str(store), "--engine", "local"],
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr, RunPaths((store / "latest").resolve())
 
 
 def held(paths: RunPaths) -> Held:
@@ -60,7 +46,9 @@ def messages(*numbers: int) -> list[str]:
 
 
 def test_by_the_high_watermark_rule_one_offset_keeps_two_messages(tmp_path: Path) -> None:
-    code, said, paths = played("leader-epoch-2", "--rule", "high-watermark", store=tmp_path)
+    code, said, paths = logquake(
+        "scenario", "run", "leader-epoch-2", "--rule", "high-watermark", store=tmp_path
+    )
     assert code == 1, said
     assert "as expected: invalid with log-divergence and lost-write, message2 is lost" in said
     logs = held(paths)
@@ -77,7 +65,9 @@ def test_by_the_high_watermark_rule_one_offset_keeps_two_messages(tmp_path: Path
 
 
 def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) -> None:
-    code, said, paths = played("leader-epoch-2", "--rule", "leader-epoch", store=tmp_path)
+    code, said, paths = logquake(
+        "scenario", "run", "leader-epoch-2", "--rule", "leader-epoch", store=tmp_path
+    )
     assert code == 0, said
     assert "as expected: valid with lost-write, message2 is lost" in said
     logs = held(paths)
@@ -93,7 +83,7 @@ def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) ->
 
 def test_without_any_excuse_100_offsets_differ_among_replicas_in_sync(tmp_path: Path) -> None:
     clean = ("--rule", "high-watermark", "--form", "clean", "--way", "restart")
-    code, said, paths = played("leader-epoch-2", *clean, store=tmp_path)
+    code, said, paths = logquake("scenario", "run", "leader-epoch-2", *clean, store=tmp_path)
     assert code == 1, said
     assert "as expected: invalid with log-divergence and lost-write" in said
     logs = held(paths)

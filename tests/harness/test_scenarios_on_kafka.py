@@ -1,30 +1,15 @@
 """Stories on real brokers, by the command that a user types."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from results.record.paths import RunPaths
 from results.record.steps import load_steps
 from results.record.story import load_story
+from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 
-LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-RUN_LIMIT_S = 240
-pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(RUN_LIMIT_S + 20)]
-
-
-def logquake(*words: str, store: Path) -> tuple[int, str, RunPaths]:
-    done = subprocess.run(
-        [LOGQUAKE, *words, "--store", str(store), "--engine", "local"],
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr, RunPaths((store / "latest").resolve())
+pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(TEST_LIMIT_S)]
 
 
 def test_by_the_high_watermark_rule_message2_is_lost_and_the_page_may_tell_where(

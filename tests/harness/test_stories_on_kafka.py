@@ -1,8 +1,6 @@
 """Stories beside the two examples, on real brokers: the hands-on, and the last replica."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,27 +8,19 @@ import pytest
 from results.record.paths import RunPaths
 from results.record.steps import load_steps
 from results.record.story import load_story
+from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 
-LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-RUN_LIMIT_S = 240
 EPOCHS = "data/peter-test01-0/leader-epoch-checkpoint"
 SEGMENT = "data/peter-test01-0/00000000000000000000.log"
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(RUN_LIMIT_S + 20)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
 
 
 def play(*words: str, store: Path) -> RunPaths:
     """Play a scenario; it must end as it expects."""
-    done = subprocess.run(
-        [LOGQUAKE, "scenario", "run", *words, "--store", str(store), "--engine", "local"],
-        capture_output=True,
-        text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )
-    paths = RunPaths((store / "latest").resolve())
+    _, said, paths = logquake("scenario", "run", *words, store=store)
     story = load_story(paths.story)
-    assert story is not None, done.stdout + done.stderr
+    assert story is not None, said
     assert story.differs == ()
     return paths
 

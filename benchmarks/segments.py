@@ -1,0 +1,35 @@
+"""Whether Kafka's own reader and ours read every segment of stored runs alike.
+
+For each run DumpLogSegments of the same Kafka version reads the segments of all nodes, and of all
+copies that a scenario's steps made; records, epochs, offsets and producer ids are compared one by
+one. A line a run; the exit code is 1 if there is a difference.
+
+    python -m benchmarks.segments STORE...
+"""
+
+import sys
+from pathlib import Path
+
+from cluster.kafka.dump import disagreements, segments_of
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from results.record.plan import load_plan, plan_from
+from results.store import Store, is_alive
+
+
+def main() -> None:
+    """Compare the runs of the stores that are named."""
+    java, different = find_java(), False
+    stored = (run for store in sys.argv[1:] for run in Store(Path(store)).runs())
+    for run in (run for run in stored if not is_alive(run)):
+        plan = plan_from(load_plan(run.plan))
+        distribution = fetch_kafka(plan.kafka_version, progress=print)
+        found = disagreements(run.root, java=java, distribution=distribution)
+        different = different or bool(found)
+        print(run.run_id, plan.system, f"{len(segments_of(run.root))} segments:",
+              "; ".join(found) or "read alike", flush=True)  # fmt: skip
+    sys.exit(different)
+
+
+if __name__ == "__main__":
+    main()
