@@ -1,7 +1,7 @@
 """What a controller's own log tells of the quorum: its states, its votes, what it truncated.
 
 Lines of the `RaftManager` in `server.log`, wordings of real controllers of 4.3.1 and, where they
-differ, from the sources since 3.3: `Completed transition to CandidateState(... epoch=3, ...) from
+differ, of 3.5.2 and from the sources since 3.3: `Completed transition to CandidateState(... epoch=3, ...) from
 ...`. Their times are the controller's wall clock; their order is that of the file.
 """
 
@@ -14,7 +14,7 @@ from cluster.files.damage import DamagedFileError
 
 _LINE = re.compile(
     r"^\[(?P<wall_clock>[^\]]+)\] [A-Z]+ \[RaftManager (?:id|nodeId)=(?P<node>\d+)\]"
-    r" Completed transition to (?P<state>[A-Z][a-z]+)(?:State)?\((?P<fields>.*?)\) from "
+    r" Completed transition to (?P<state>[A-Z][a-z]+)(?:State)?\((?P<fields>.*?)\) (?:from |\()"
 )
 _EPOCH = re.compile(r"(?<![a-zA-Z])epoch=(?P<epoch>\d+)")
 _LEADER = re.compile(r"(?<![a-zA-Z])(?:leader|leaderId)=(?:OptionalInt\[)?(?P<leader>\d+)")

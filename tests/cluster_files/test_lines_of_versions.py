@@ -171,6 +171,16 @@ def test_transitions_as_older_controllers_word_them() -> None:
     ]
 
 
+def test_a_resignation_does_not_tell_from_what_in_older_words() -> None:
+    line = (
+        "[2026-11-21 16:19:59,541] INFO [RaftManager id=1] Completed transition to"
+        " ResignedState(localId=1, epoch=2, voters=[1, 2], electionTimeoutMs=1049,"
+        " unackedVoters=[2], preferredSuccessors=[2]) (org.apache.kafka.raft.QuorumState)"
+    )
+    (told,) = quorum_transitions([line])
+    assert (told.role, told.epoch, told.leader, told.voted_for) == ("resigned", 2, None, None)
+
+
 def test_the_quorums_own_truncation_has_its_reason_behind_it() -> None:
     (cut,) = truncations("4.3.1-quorum")
     assert (cut.topic, cut.from_offset) == ("__cluster_metadata", 289)
