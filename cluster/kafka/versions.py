@@ -1,8 +1,8 @@
 """What differs between Kafka's versions, and between those who keep its metadata. Pure.
 
 A version is its numbers, `(2, 8, 2)`. Where nothing else is said, the limits were found by trying:
-0.11.0.3, 1.1.1, 2.0.1, 2.1.1, 2.3.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.5.2, 3.7.2, 3.9.1, 4.0.0,
-4.1.1 and 4.3.1 were run.
+0.11.0.3, 1.0.2, 1.1.1, 2.0.1, 2.1.1, 2.3.1, 2.4.1, 2.6.3, 2.8.2, 3.0.2, 3.3.2, 3.5.2, 3.7.2, 3.9.1,
+4.0.0, 4.1.1 and 4.3.1 were run.
 """
 
 from collections.abc import Mapping
