@@ -288,6 +288,8 @@ def _sentence(invalid: ValidationError) -> str:
         near = difflib.get_close_matches(name, _keys_of(table), n=1)
         meant = f"; did you mean '{table}{dot}{near[0]}'?" if near else ""
         return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
+    if first["type"] == "missing":
+        return f"the plan's {key} is missing (see: logquake init)"
     if key == "system":
         return (
             f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1, and"

@@ -82,6 +82,13 @@ def test_a_plan_that_contradicts_its_story_is_refused(line: str, said: str, tmp_
         plans.assemble_plan(file, {}, broker={}, client={})
 
 
+def test_a_story_without_a_name_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text('[scenario]\nrule = "leader-epoch"\n', encoding="utf-8")
+    with pytest.raises(PlanError, match=r"the plan's scenario\.name is missing"):
+        plans.assemble_plan(file, {}, broker={}, client={})
+
+
 def test_what_a_plan_sets_of_a_table_is_added_to_the_story_s(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
     file.write_text(
