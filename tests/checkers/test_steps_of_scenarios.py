@@ -9,10 +9,11 @@ from checkers import log_divergence, lost_write, two_leaders
 from checkers.facts import RunFacts
 from checkers.ingest import NO_ID, Problem, Unit, ingest, step_units, with_topic_ids
 from checkers.protocol import Findings
+from checkers.run import judge_runs
 from checkers.runner import run_checkers
 from checkers.spark.nodes import read_node
 from checkers.statistics import partition_statistics
-from checkers.stored import load_facts, missing_streams
+from checkers.stored import load_facts, missing_streams, units_of
 from checkers.unseen import UNSEEN_CHECKER
 from checkers.witnesses import truncations_of, vanished
 from results.record.paths import RunPaths
@@ -366,6 +367,19 @@ def test_a_step_is_read_from_its_own_folder(tmp_path: Path) -> None:
     assert {each.unit for each in problems} == {"step-01/n1"}
     assert problems[0].sentence.startswith("step-01: n1: data/")
     assert step_units("a/run", tmp_path / "nowhere") == []
+
+
+def test_a_runs_units_are_its_nodes_and_its_steps_copies(tmp_path: Path) -> None:
+    root = FaithfulRun(1).write(tmp_path / "t" / "told")
+    paths = RunPaths(root)
+    (paths.snapshots / "step-01" / "n1").mkdir(parents=True)
+    (paths.nodes / "n1").mkdir(parents=True)
+    assert {each.label for each in units_of(paths) if each.snapshot} == {"n1", "step-01/n1"}
+    judge_runs([root], engine="local")
+    assert load_facts(root).unreadable_nodes == {"n1", "step-01/n1"}
+    left = Unit(run_id="a/run", name="n1", folder=tmp_path, snapshot="crash")
+    assert (left.of_step, left.label) == (False, "n1")
+    assert facts(plan={**ZOOKEEPER, **SCENARIO}).name_of(1 << 32) == f"value {1 << 32}"
 
 
 def test_a_copy_of_a_step_that_cannot_be_read_says_nothing_of_the_node(tmp_path: Path) -> None:
