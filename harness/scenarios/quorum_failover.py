@@ -111,8 +111,8 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=tuple(f"message{number}" for number in range(1, 6)),
-        moral="Four epochs, four leaders, never two in one epoch: each vote is on disk before it is"
-        " given, and a majority can be had only once.",
+        moral="Four epochs, and one leader in each: every vote is on disk before it is given, and a"
+        " majority can be had only once in an epoch.",
     )
 
 

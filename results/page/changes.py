@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from results.page.logs import NO_LOG, Log, Run
@@ -40,10 +40,11 @@ def change_at(before: Log, now: Log, offset: int) -> Change:
 def in_words(before: Scene | None, now: Scene) -> list[str]:
     """Return what changed since the step before, a sentence each."""
     sentences = []
+    silent = {now.called(each.node) for each in now.step.nodes if each.state != UP}
     for replica in now.replicas:
         old = before.replica(replica.node) if before else None
         if old:
-            sentences += _condition(old, replica)
+            sentences += _condition(old, replica, silent=silent)
     if before:
         sentences += _leadership(before, now)
     sentences += _records(before, now)
@@ -109,13 +110,14 @@ def _name(run: Run, offset: int) -> str:
     return run.name_at(offset) or f"a record of epoch {run.epoch}"
 
 
-def _condition(old: ReplicaAt, new: ReplicaAt) -> list[str]:
+def _condition(old: ReplicaAt, new: ReplicaAt, *, silent: Collection[str]) -> list[str]:
+    # A link that carries again is no news while nobody is there to be heard.
     sentences = []
     if old.state != new.state and new.state in _STATES:
         sentences.append(_STATES[new.state].format(new.called))
     if lost := [each for each in new.deaf_to if each not in old.deaf_to]:
         sentences.append(f"{new.called} cannot hear {listed(lost)}")
-    if back := [each for each in old.deaf_to if each not in new.deaf_to]:
+    if back := [each for each in old.deaf_to if each not in {*new.deaf_to, *silent}]:
         sentences.append(f"{new.called} hears {listed(back)} again")
     if new.role and old.role != new.role and new.state == UP:
         sentences.append(f"{new.called} is now: {new.role}")

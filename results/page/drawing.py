@@ -12,6 +12,7 @@ from results.page.logs import Log, Run
 from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
 
 LEFT = 126.0
+_BADGE_CHARACTERS = 18
 _RIGHT = 34.0
 _HEAD = 22.0
 _MARK, _BOX, _STRIP, _END = 20.0, 38.0, 17.0, 19.0
@@ -232,7 +233,7 @@ def _colour(run: Run) -> str:
 def _badges(replica: ReplicaAt, old: ReplicaAt | None, *, y: float) -> tuple[Badge, ...]:
     words = [
         _state_word(replica, old),
-        *([_role_word(replica, old)] if replica.role else _leader_words(replica, old)),
+        *(_role_words(replica, old) if replica.role else _leader_words(replica, old)),
         *([] if replica.in_isr is None else [_isr_word(replica, old)]),
         *(
             (f"cannot hear {each}", old is not None and each not in old.deaf_to, "bad")
@@ -252,8 +253,11 @@ def _state_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
     return (f"now {replica.state}" if changed else replica.state, changed, "bad")
 
 
-def _role_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
-    return (replica.role, old is not None and old.role != replica.role, "")
+def _role_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
+    """Return a role on one line, or on two where it would reach into the boxes."""
+    changed = old is not None and old.role != replica.role
+    lines = replica.role.split(", ") if len(replica.role) > _BADGE_CHARACTERS else [replica.role]
+    return [(line, changed, "") for line in lines]
 
 
 def _leader_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:

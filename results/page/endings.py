@@ -14,6 +14,8 @@ from results.record.values import SEQUENCE_BITS
 from results.tables import RunTables
 
 _FIRST_PARTITION = 1 << SEQUENCE_BITS
+_NAMED = 4
+"""So many messages are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,23 @@ def lost_under_all(endings: Sequence[Ending]) -> list[str]:
     acknowledged = frozenset.intersection(*(each.acknowledged for each in endings))
     lost = [each for each in sorted(acknowledged) if all(_cell(end, each)[1] for end in endings)]
     return [f"message{each}" for each in lost]
+
+
+def in_short(names: Sequence[str]) -> list[str]:
+    """Return names with many that follow one another as one: `message1 … message100`."""
+    told: list[str] = []
+    numbered = enumerate(names)
+    for _, group in itertools.groupby(numbered, key=lambda each: _number(each[1]) - each[0]):
+        members = [name for _, name in group]
+        whole = len(members) <= _NAMED
+        told += members if whole else [f"{members[0]} … {members[-1]}"]
+    return told
+
+
+def _number(name: str) -> int:
+    """Return a message's number; 0 of what is no message of the story."""
+    digits = name.removeprefix("message")
+    return int(digits) if digits != name and digits.isdecimal() else 0
 
 
 def _looked(scenes: Sequence[Scene]) -> bool:

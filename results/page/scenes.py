@@ -203,7 +203,7 @@ def _controller(step: Step, node: str, *, cast: _Cast) -> ReplicaAt:
         leader=at.state == UP and said is not None and said.role.lower() == "leader",
         role=_role(said, at) if said else "",
         log=log_of_spans(spans) if spans else NO_LOG,
-        high_watermark=spans.high_watermark if spans else None,
+        high_watermark=_known(spans.high_watermark) if spans else None,
         on_disk=at.state != UP,
     )
 
@@ -229,8 +229,12 @@ def _last(rows: _Rows) -> Mapping[str, Any] | None:
 
 
 def _of(row: Mapping[str, Any] | None, column: str) -> int | None:
-    value = row[column] if row else None
-    return value if isinstance(value, int) and value >= 0 else None
+    return _known(row[column]) if row else None
+
+
+def _known(offset: object) -> int | None:
+    """Return an offset; Kafka says -1 of one that it does not know (yet)."""
+    return offset if isinstance(offset, int) and offset >= 0 else None
 
 
 def _number(node: str) -> int:

@@ -12,7 +12,7 @@ from results.page.axis import Axis, scene_axis, story_axis
 from results.page.changes import in_words, listed
 from results.page.checkpoints import FileRow, checkpoint_rows
 from results.page.drawing import LEFT, Drawing, drawing_of
-from results.page.endings import Ending, Fate, ending_of, fates, lost_under_all
+from results.page.endings import Ending, Fate, ending_of, fates, in_short, lost_under_all
 from results.page.scenes import Place, Scene, scenes_of
 from results.page.twins import Parting, compared_choice, in_order, parting, twin_of
 from results.record.paths import RunPaths
@@ -116,7 +116,7 @@ class StoryPage:
     of_quorum: bool
     """Whether the drawings are of controllers' metadata logs."""
     what: str
-    """`rules`, or `runs`: what the columns are."""
+    """What the columns are: `rules`, or `runs`; `stories` are never put side by side."""
     troubles: tuple[str, ...]
 
 
@@ -171,12 +171,12 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
         steps=_steps(runs),
         parting=parting(runs[0].scenes, runs[1].scenes) if other else None,
         fates=tuple(fates(endings)),
-        read=tuple(None if each.read is None else listed(each.read) for each in endings),
+        read=tuple(None if each.read is None else listed(in_short(each.read)) for each in endings),
         lost_by_all=tuple(lost_under_all(endings)) if other else (),
         unclean=_unclean(paths),
         commands=() if other else tuple(mine.story.other_commands.values()),
         of_quorum=any(scene.step.logs for scene in mine.scenes),
-        what="rules" if mine.choice in set(Rule) else "runs",
+        what=_what(mine.choice),
         troubles=mine.troubles,
     )
 
@@ -244,6 +244,10 @@ def _who(scene: Scene) -> str:
         f"{scene.broker(step.leader)} leads{epoch}" if step.leader is not None else "nobody leads"
     )
     return f"{leader}; in sync: {listed(map(scene.broker, step.isr)) if step.isr else 'nobody'}"
+
+
+def _what(choice: str) -> str:
+    return "rules" if choice in set(Rule) else "runs" if choice else "stories"
 
 
 def _column(run: Told, *, mine: bool, page: Path) -> Column:

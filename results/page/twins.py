@@ -30,8 +30,8 @@ class Parting:
     """Where two stories part.
 
     Attributes:
-        number: Of the first step at which a replica's log differs.
-        sentences: What the replicas hold then, of each story in turn.
+        number: Of the first step at which a replica's log differs, or who leads.
+        sentences: What the replicas hold then, or who leads, of each story in turn.
     """
 
     number: int
@@ -76,7 +76,7 @@ def in_order(paths: RunPaths, other: RunPaths) -> bool:
 
 
 def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
-    """Return where two stories part: what a replica holds differs. None: nowhere."""
+    """Return where two stories part: in what a replica holds, or who leads. None: nowhere."""
     for at, (one, two) in enumerate(zip(first, second, strict=False)):
         nodes = [
             replica.node
@@ -91,6 +91,12 @@ def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
                     _held(two, nodes, before=second[at - 1] if at else None),
                 ),
             )
+        # Where a story broke off, nobody knows who would have led.
+        if _leader(one) != _leader(two) and not (one.step.failed or two.step.failed):
+            return Parting(
+                number=one.step.number,
+                sentences=(f"{_leader(one)} leads", f"{_leader(two)} leads"),
+            )
     return None
 
 
@@ -103,6 +109,10 @@ def same_names(one: Log, two: Log) -> bool:
         if names[0] != names[1]:
             return False
     return True
+
+
+def _leader(scene: Scene) -> str:
+    return scene.broker(scene.step.leader)
 
 
 def _held(scene: Scene, nodes: Sequence[str], *, before: Scene | None) -> str:

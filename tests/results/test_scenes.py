@@ -176,6 +176,46 @@ def test_a_metadata_log_of_hundreds_is_never_wider_than_the_page(tmp_path: Path)
     assert drawing.rows[0].boxes[0].epoch == "epochs 0 … 54"
 
 
+def test_a_controller_that_does_not_know_its_high_watermark_has_no_mark(tmp_path: Path) -> None:
+    log = LogAtStep(node="n101", spans=(Span(first=0, last=9, epoch=2),), end=10, high_watermark=-1)
+    steps = [
+        _step(number).model_copy(
+            update={
+                "logs": (log.model_copy(update={"high_watermark": mark}),),
+                "quorum": (QuorumAtStep(node="n101", source="file", role="leader", epoch=2),),
+                "nodes": (NodeAtStep(node="n101", state=state, incarnation=1),),
+            }
+        )
+        for number, mark, state in ((1, -1, "up"), (2, 10, "paused"))
+    ]
+    first, second = scenes_of(
+        RunTables(run_folder(tmp_path)), steps, place=Place(topic=TOPIC), roles={}
+    )
+    axis = scene_axis(first, before=None, left=LEFT)
+    assert axis.columns[0].first == 0
+    (row,) = drawing_of(first, before=None, axis=axis).rows
+    assert row.high_watermark is None
+    assert not any("high watermark" in each for each in in_words(first, second))
+    (row,) = drawing_of(second, before=first, axis=axis).rows
+    assert [badge.text for badge in row.badges] == ["now paused", "was leader", "epoch 2"]
+
+
+def test_nobody_hears_a_broker_again_that_is_down() -> None:
+    def scene(number: int, state: str, deaf_to: tuple[str, ...]) -> Scene:
+        nodes = (
+            NodeAtStep(node="n1", state=state, incarnation=1),
+            NodeAtStep(node="n2", state="up", incarnation=1),
+        )
+        b = ReplicaAt(node="n2", called="B", state="up", deaf_to=deaf_to)
+        a = ReplicaAt(node="n1", called="A", state=state)
+        step = _step(number).model_copy(update={"nodes": nodes})
+        return Scene(step=step, replicas=(a, b))
+
+    cut = scene(1, "up", ("A",))
+    assert in_words(cut, scene(2, "down", ())) == ["A is down"]
+    assert in_words(cut, scene(2, "up", ())) == ["B hears A again"]
+
+
 def test_where_two_logs_part_is_never_hidden_in_a_joined_column() -> None:
     names = [f"topic t-{at}" for at in range(9)]
     older = _told("n101", 1, names[:8])

@@ -1,3 +1,4 @@
+import dataclasses
 import html
 import re
 from collections.abc import Mapping
@@ -11,8 +12,10 @@ from rich.console import Console
 from harness.cli.reporting import report
 from results.atomic import StoreError
 from results.drawings import write_drawings
+from results.page.endings import in_short
+from results.page.scenes import Scene
 from results.page.story import story_page, told
-from results.page.twins import twin_of
+from results.page.twins import Parting, parting, twin_of
 from results.record.paths import RunPaths
 from results.record.steps import LogAtStep, Span, append_step, load_steps
 from results.record.story import Story, dump_story
@@ -66,6 +69,36 @@ def test_without_another_run_the_page_says_how_to_get_it(tmp_path: Path) -> None
     assert "From here on" not in text
 
 
+def test_a_story_that_is_compared_with_none_promises_no_page_with_both(tmp_path: Path) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH)
+    plan = paths.plan.read_text(encoding="utf-8")
+    plan = plan.replace('rule = "leader-epoch"', 'late = "new-leader"')
+    paths.plan.write_text(plan.replace("leader-epoch-1", "late-leader-and-isr"), encoding="utf-8")
+    text = text_of(render_report(paths))
+    assert "both pages will show" not in text
+    assert "which has a page of its own: logquake scenario run" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["message1", "message3"], ["message1", "message3"]),
+        ([f"message{at}" for at in range(1, 5)], [f"message{at}" for at in range(1, 5)]),
+        ([*(f"message{at}" for at in range(2, 9)), "12"], ["message2 … message8", "12"]),
+        (
+            [*(f"message{at}" for at in range(101, 251)), "message7"],
+            ["message101 … message250", "message7"],
+        ),
+        (["5", "5", "5", "5", "5"], ["5", "5", "5", "5", "5"]),
+        ([], []),
+    ],
+)
+def test_many_messages_that_follow_one_another_are_named_by_their_ends(
+    names: list[str], short: list[str]
+) -> None:
+    assert in_short(names) == short
+
+
 def test_two_rules_stand_side_by_side_and_part_where_one_truncates(
     both: Mapping[Rule, RunPaths],
 ) -> None:
@@ -92,6 +125,28 @@ def test_two_rules_stand_side_by_side_and_part_where_one_truncates(
             ("acknowledged; held by A and B at offset 1", False),
         )
         assert page.lost_by_all == ()
+
+
+def test_two_runs_part_where_another_one_leads_though_the_logs_are_alike(
+    both: Mapping[Rule, RunPaths],
+) -> None:
+    first, second = (told(each) for each in both.values())
+    assert first is not None
+    assert second is not None
+
+    def led(leader: int | None, *, failed: str = "") -> list[Scene]:
+        scenes = list(second.scenes)
+        step = scenes[1].step.model_copy(update={"leader": leader, "failed": failed})
+        scenes[1] = dataclasses.replace(scenes[1], step=step)
+        return scenes
+
+    assert parting(first.scenes, led(None)) == Parting(
+        number=2, sentences=("A leads", "nobody leads")
+    )
+    for alike in (led(1), led(None, failed="no leader came")):
+        other = parting(first.scenes, alike)
+        assert other is not None
+        assert other.number == 3
 
 
 def test_both_pages_are_written_and_link_to_each_other(both: Mapping[Rule, RunPaths]) -> None:
