@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from results.page.changes import in_words
+from results.page.endings import in_short
 from results.page.inert import inert
 from results.page.logs import Log, Run
 from results.page.naming import said
@@ -85,7 +86,7 @@ def _print_end(run: Told, console: Console) -> None:
     story = run.story
     _say(console, "")
     if run.ending.read is not None:
-        _say(console, f"a reader gets: {', '.join(run.ending.read) or 'nothing'}")
+        _say(console, f"a reader gets: {', '.join(in_short(run.ending.read)) or 'nothing'}")
     if story.moral:
         _say(console, story.moral)
     if story.as_expected is not None:

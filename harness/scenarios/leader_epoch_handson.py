@@ -41,7 +41,7 @@ def _first(plan: Plan) -> tuple[str, ...]:
 def _steps(_plan: Plan) -> tuple[Step, ...]:
     return (
         Step(
-            "peter-test01 has been created on brokers 3 and 1. Broker 3 leads it, in epoch 0.",
+            "peter-test01 is created on brokers 3 (n3) and 1 (n1). Broker 3 leads it, in epoch 0.",
             (
                 leads(LEADER, epoch=0),
                 epochs_on_disk(LEADER, (0, 0)),

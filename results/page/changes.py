@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from results.page.logs import NO_LOG, Log, Run
-from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene
+from results.page.scenes import DOWN, PAUSED, UP, ReplicaAt, Scene, isr_is_known
 
 _STATES = {
     UP: "{} is up again",
@@ -133,7 +133,7 @@ def _leadership(before: Scene, now: Scene) -> list[str]:
         sentences.append(f"{now.broker(is_now.leader)}{led}")
     elif was.leader_epoch != is_now.leader_epoch and is_now.leader is not None and epoch:
         sentences.append(f"{now.broker(is_now.leader)} leads on{epoch}")
-    if set(was.isr) != set(is_now.isr):
+    if set(was.isr) != set(is_now.isr) and isr_is_known(was) and isr_is_known(is_now):
         isr = listed(now.broker(each) for each in is_now.isr) if is_now.isr else "empty"
         sentences.append(f"the ISR is {isr} now")
     return sentences

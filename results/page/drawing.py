@@ -273,7 +273,7 @@ def _leader_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
 
 
 def _isr_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
-    if old is not None and old.in_isr != replica.in_isr:
+    if old is not None and old.in_isr not in {None, replica.in_isr}:
         return ("back in the ISR" if replica.in_isr else "left the ISR", True, "")
     return ("in the ISR" if replica.in_isr else "not in the ISR", False, "")
 

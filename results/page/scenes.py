@@ -42,7 +42,7 @@ class ReplicaAt:
         deaf_to: Names of the machines that it cannot hear.
         leader: Whether the cluster's metadata have it as the leader; of a controller, whether it
             says so itself.
-        in_isr: None where there is no such thing.
+        in_isr: None where there is no such thing, or nobody was left to ask.
         belief: What it thinks of leading, where that is not what the cluster's metadata say:
             `thinks it leads`, `has not heard it`; else empty.
         role: Of a controller: `candidate, epoch 3`; of one that does nothing `was leader, epoch 2`.
@@ -173,12 +173,17 @@ def _replica(
         state=at.state,
         deaf_to=tuple(cast.called(each) for each in at.deaf_to),
         leader=step.leader == _number(node),
-        in_isr=_number(node) in step.isr,
+        in_isr=_number(node) in step.isr if isr_is_known(step) else None,
         belief=_belief(step, node) if at.state == UP else "",
         log=log,
         high_watermark=before.high_watermark if mark is None and before and not states else mark,
         on_disk=state is not live or state is None,
     )
+
+
+def isr_is_known(step: Step) -> bool:
+    """Tell whether anybody said who is in sync; with all brokers away, nobody does."""
+    return bool(step.isr or step.beliefs or step.leader is not None)
 
 
 def _belief(step: Step, node: str) -> str:

@@ -13,7 +13,7 @@ from results.page.changes import in_words, listed
 from results.page.checkpoints import FileRow, checkpoint_rows
 from results.page.drawing import LEFT, Drawing, drawing_of
 from results.page.endings import Ending, Fate, ending_of, fates, in_short, lost_under_all
-from results.page.scenes import Place, Scene, scenes_of
+from results.page.scenes import Place, Scene, isr_is_known, scenes_of
 from results.page.twins import Parting, compared_choice, in_order, parting, twin_of
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
@@ -237,8 +237,10 @@ def _agreed(scene: Scene) -> str:
 
 def _who(scene: Scene) -> str:
     step = scene.step
-    if step.logs or not (step.isr or step.leader is not None):
+    if step.logs:
         return ""
+    if not isr_is_known(step):
+        return "no broker was left that could say who leads, and who is in sync"
     epoch = "" if step.leader_epoch is None else f" in epoch {step.leader_epoch}"
     leader = (
         f"{scene.broker(step.leader)} leads{epoch}" if step.leader is not None else "nobody leads"

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,44 @@ def test_a_controller_that_does_not_know_its_high_watermark_has_no_mark(tmp_path
     assert not any("high watermark" in each for each in in_words(first, second))
     (row,) = drawing_of(second, before=first, axis=axis).rows
     assert [badge.text for badge in row.badges] == ["now paused", "was leader", "epoch 2"]
+
+
+def test_with_nobody_left_to_ask_the_isr_is_not_said_to_be_empty(tmp_path: Path) -> None:
+    first, second, third = (
+        step_of(number, each) for number, each in enumerate(example_1(Rule.LEADER_EPOCH)[:3], 1)
+    )
+    dark = second.model_copy(update={"leader": None, "isr": (), "beliefs": ()})
+    tables = RunTables(run_folder(tmp_path))
+    alone = third.model_copy(update={"isr": ()})
+    made = scenes_of(tables, [first, dark, alone], place=Place(topic=TOPIC), roles={})
+    made = [Scene(step=each.step, replicas=(_replica("n1", NO_LOG),)) for each in made]
+    assert not any("ISR" in each for each in in_words(made[0], made[1]))
+    assert not any("ISR" in each for each in in_words(made[1], made[2]))
+    assert "the ISR is empty now" in in_words(made[0], made[2])
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ((True, None), []),
+        ((None, True), ["in the ISR"]),
+        ((None, False), ["not in the ISR"]),
+        ((True, False), ["left the ISR"]),
+        ((False, True), ["back in the ISR"]),
+    ],
+)
+def test_who_is_in_sync_is_news_only_if_it_was_known_before(
+    known: tuple[bool | None, bool | None], said: list[str]
+) -> None:
+    scenes = [
+        Scene(
+            step=_step(number), replicas=(dataclasses.replace(_replica("n1", NO_LOG), in_isr=at),)
+        )
+        for number, at in enumerate(known, 1)
+    ]
+    axis = scene_axis(scenes[1], before=scenes[0], left=LEFT)
+    (row,) = drawing_of(scenes[1], before=scenes[0], axis=axis).rows
+    assert [badge.text for badge in row.badges] == said
 
 
 def test_nobody_hears_a_broker_again_that_is_down() -> None:

@@ -344,6 +344,22 @@ def test_what_readers_get_is_not_lost_though_nobody_looked_at_the_last_step(
     ]
 
 
+def test_a_step_at_which_nobody_could_be_asked_says_so(tmp_path: Path) -> None:
+    paths = write_story(run_folder(tmp_path), Rule.LEADER_EPOCH)
+    first, second, *_ = load_steps(paths.steps)
+    paths.steps.unlink()
+    append_step(paths.steps, first)
+    dark = {"leader": None, "isr": (), "beliefs": ()}
+    append_step(paths.steps, second.model_copy(update=dark))
+    story = told(paths)
+    assert story is not None
+    assert [each.in_isr for each in story.scenes[0].replicas] == [True, True]
+    assert [each.in_isr for each in story.scenes[1].replicas] == [None, None]
+    text = text_of(render_report(paths))
+    assert "No broker was left that could say who leads, and who is in sync." in text
+    assert "The ISR is empty" not in text
+
+
 def test_a_damaged_story_costs_its_words_only(tmp_path: Path) -> None:
     paths = write_story(run_folder(tmp_path), Rule.HIGH_WATERMARK)
     paths.story.write_text("{", encoding="utf-8")
