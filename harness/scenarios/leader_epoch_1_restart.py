@@ -168,8 +168,8 @@ def _expected(plan: Plan) -> Expected:
             lost=names(1, MANY),
             read=(),
             moral="All 100 messages were acknowledged by three replicas in sync. No election was"
-            " unclean, no setting allowed a loss: a restart of one broker while another one hung and"
-            " died was enough, because C trusted its own high watermark.",
+            " unclean, no setting allowed a loss: one broker was restarted while another one hung,"
+            " and then died. That was enough, because C trusted its own high watermark.",
         )
     return Expected(
         valid=Validity.VALID,

@@ -79,7 +79,8 @@ def fates(endings: Sequence[Ending]) -> list[Fate]:
         if len(members) == 1:
             rows.append(Fate(name=name, cells=first[1]))
         else:
-            rows.append(Fate(name=f"{name} … message{last[0]}", cells=cells))
+            between = "and" if len(members) == 2 else "…"  # noqa: PLR2004 - a pair
+            rows.append(Fate(name=f"{name} {between} message{last[0]}", cells=cells))
     return rows
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from harness.cli.reporting import report
 from results.atomic import StoreError
 from results.drawings import write_drawings
-from results.page.endings import in_short
+from results.page.endings import Ending, fates, in_short
 from results.page.scenes import Scene
 from results.page.story import story_page, told
 from results.page.twins import Parting, parting, twin_of
@@ -80,6 +80,17 @@ def test_a_story_that_is_compared_with_none_promises_no_page_with_both(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("count", "name"),
+    [(1, "message1"), (2, "message1 and message2"), (3, "message1 … message3")],
+)
+def test_messages_that_fared_alike_are_one_row(count: int, name: str) -> None:
+    sent = frozenset(range(1, count + 1))
+    held = {each: f"A at offset {each - 1}" for each in sent}
+    ending = Ending(acknowledged=sent, unanswered=frozenset(), holders=held, read=None)
+    assert [row.name for row in fates([ending])] == [name]
+
+
+@pytest.mark.parametrize(
     ("names", "short"),
     [
         (["message1", "message3"], ["message1", "message3"]),
@@ -119,8 +130,8 @@ def test_two_rules_stand_side_by_side_and_part_where_one_truncates(
         drawings = [view.drawing for pair in page.steps for view in pair if view]
         assert {each.offsets for each in drawings if each} == {drawings[0].offsets}  # type: ignore[union-attr]  # there is one
         assert page.read == ("message1 and message3", "message1, message2 and message3")
-        fates = {row.name: row.cells for row in page.fates}
-        assert fates["message2"] == (
+        became = {row.name: row.cells for row in page.fates}
+        assert became["message2"] == (
             ("acknowledged, and lost: held by A at offset 1, no reader gets it", True),
             ("acknowledged; held by A and B at offset 1", False),
         )
