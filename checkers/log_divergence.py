@@ -253,7 +253,7 @@ def _describe(group: Group, looks: list[Look]) -> Anomaly:
         group,
         NAME,
         sentence=f"{when}the logs of {a.node} and {b.node} differ at {_at(offsets)} of"
-        f" {group.place}, below {bound} ({pair.high}):"
+        f" {group.place}, below offset {pair.high} ({bound}):"
         f" {holds(group, a, first)}; {holds(group, b, first)}{_elsewhere(looks[1:])}",
         evidence={
             "snapshot": pair.snapshot,

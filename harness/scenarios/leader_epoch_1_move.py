@@ -23,7 +23,13 @@ from harness.scenarios.conditions import (
     unregistered,
 )
 from harness.scenarios.forms import Form, rule_of
-from harness.scenarios.leader_epochs import TRUNCATIONS, clean_values, epochs, follows
+from harness.scenarios.leader_epochs import (
+    TRUNCATIONS,
+    begins_epoch,
+    clean_values,
+    epochs,
+    follows,
+)
 from harness.scenarios.protocol import Expected, Step
 from results.record.plan import Plan
 from results.record.terms import Judge, Rule, Validity
@@ -93,6 +99,7 @@ def until_b_leads(rule: Rule) -> tuple[Step, ...]:
             (
                 ElectPreferred(),
                 leads(C),
+                begins_epoch(C, 2),
                 AskEpochEnd(node=C, epoch=1),
                 follows(A, C),
                 follows(B, C),
