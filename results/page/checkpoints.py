@@ -5,7 +5,7 @@ partitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -40,11 +40,13 @@ class FileLine:
         text: As it stands there.
         change: Since the step before.
         header: Whether it is the version, or the number of entries.
+        unlike: Whether the file of another broker that has one lacks it.
     """
 
     text: str
     change: LineChange
     header: bool = False
+    unlike: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +131,27 @@ def _text(data: Path, name: str, place: Place) -> str | None:
 
 def _row(name: str, nodes: Sequence[str], *, before: _Texts | None, now: _Texts) -> FileRow:
     cells = tuple(
-        _cell(name, before[node] if before else None, now[node], first=before is None)
+        _marked(
+            _cell(name, before[node] if before else None, now[node], first=before is None),
+            name,
+            [text.splitlines() for other, text in now.items() if other != node and text],
+        )
         for node in nodes
     )
     return FileRow(name=name, cells=cells, differs=len({now[node] for node in nodes}) > 1)
+
+
+def _marked(cell: FileAt, name: str, others: Sequence[Sequence[str]]) -> FileAt:
+    """Mark the lines of a file that another broker's lacks."""
+    lines = tuple(
+        replace(
+            line,
+            unlike=line.change is not LineChange.GONE
+            and any(line.text not in _comparable(name, other, at) for other in others),
+        )
+        for at, line in enumerate(cell.lines)
+    )
+    return replace(cell, lines=lines)
 
 
 def _cell(name: str, before: str | None, now: str | None, *, first: bool) -> FileAt:

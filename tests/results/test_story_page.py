@@ -246,6 +246,12 @@ def test_the_lines_of_the_checkpoint_files_stand_side_by_side(tmp_path: Path) ->
         ("peter-test01 0 1", "gone"),
     ]
     assert (epochs.differs, epochs.cells[0].changed, epochs.cells[1].changed) == (True, False, True)
+    # The entry that both have is not marked; the number of entries is compared in its place only.
+    assert [[line.text for line in cell.lines if line.unlike] for cell in epochs.cells] == [
+        ["1"],
+        ["2", "1 2"],
+    ]
+    assert [line.unlike for line in marks.cells[1].lines] == [True, False]
 
 
 def test_a_file_that_is_not_there_is_said_to_be_absent(tmp_path: Path) -> None:
@@ -254,6 +260,9 @@ def test_a_file_that_is_not_there_is_said_to_be_absent(tmp_path: Path) -> None:
     epochs = run.files[0][0]
     assert [(cell.lines, cell.note) for cell in epochs.cells] == [((), "no file")] * 2
     assert not epochs.differs
+    assert not any(
+        line.unlike for row in run.files[0] for line in row.cells[0].lines if not row.differs
+    )
 
 
 def test_what_both_rules_lose_is_said_plainly(tmp_path: Path) -> None:
