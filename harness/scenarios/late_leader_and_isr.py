@@ -4,7 +4,7 @@ The controller decides who leads and tells the brokers one by one; in ZooKeeper 
 LeaderAndIsr requests. Until the last one has heard, brokers disagree. What keeps that harmless is
 the leader epoch: it grows with every decision, and whoever asks names the epoch that he knows
 (KIP-320). A broker refuses an older one (FENCED_LEADER_EPOCH) and one that it has not heard of
-(UNKNOWN_LEADER_EPOCH). https://cwiki.apache.org/confluence/x/L4ZvBQ
+(UNKNOWN_LEADER_EPOCH).
 
 The article's partition AAA-0 is peter-test01-0 here, on its brokers 2 and 1, n2 and n1; its broker
 0, the controller, is n3.

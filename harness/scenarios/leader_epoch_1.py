@@ -2,8 +2,8 @@
 
 A follower's high watermark lags behind its leader's by one fetch. If it restarts in between, and
 truncates to its own mark before it follows, it throws away a message that was committed; if it
-then becomes the leader, the message is gone. With leader epochs it asks where its last epoch ends
-instead, and keeps the message. https://cwiki.apache.org/confluence/x/oQQIB
+then becomes the leader, the message is gone. With leader epochs (KIP-101) it asks where its last
+epoch ends instead, and keeps the message.
 
 The article's form needs an unclean election: a broker that was down is not in sync when it returns.
 The clean forms need none.

@@ -2,9 +2,8 @@
 
 Both brokers die. The one with less returns first, leads, and writes another message where the other
 one has its last. When that one returns and trusts its own high watermark, which says that all it
-has is committed, it keeps what it has. With leader epochs it asks where its last epoch ends, finds
-that the new leader never had that message, and truncates it.
-https://cwiki.apache.org/confluence/x/oQQIB
+has is committed, it keeps what it has. With leader epochs (KIP-101) it asks where its last epoch
+ends, finds that the new leader never had that message, and truncates it.
 
 The article's form needs an unclean election, which loses message2 by either rule: leader epochs do
 not bring back what an unclean election threw away, they only keep replicas equal. The clean forms

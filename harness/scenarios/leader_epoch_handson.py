@@ -3,7 +3,6 @@
 The file stands in every partition's folder. A replica that becomes the leader of an epoch notes the
 epoch and the offset at which it starts; followers take the lines over with the records. When a
 follower asks where an epoch ends, the leader answers from these lines (KIP-101).
-https://cwiki.apache.org/confluence/x/oQQIB
 """
 
 from harness.scenarios.actions import AskEpochEnd, Produce, Start, Stop
