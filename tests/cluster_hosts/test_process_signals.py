@@ -44,7 +44,8 @@ def test_a_recycled_pid_is_not_signalled(child: Sleeper) -> None:
 
 def test_a_recycled_pid_is_told_apart_without_proc_too(child: Sleeper) -> None:
     process = ProcessId(pid=child.pid, start_ticks=started_elsewhere(child.pid))
-    assert state_elsewhere(process) == "S"
+    # Just started, it may still be on its way to its sleep.
+    wait_until(lambda: state_elsewhere(process) == "S", timeout_s=20, what="its sleep")
     earlier = ProcessId(pid=child.pid, start_ticks=process.start_ticks - 1)
     assert state_elsewhere(earlier) is None
     child.kill()

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cluster.hosts.process import ProcessHosts
+from cluster.hosts.signals import is_stopped
 from cluster.kafka.asking import Answer, Asker, Belief, QuorumBelief, ReplicaAnswer
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.configuration import node_id
@@ -159,6 +160,14 @@ def test_the_quorum_is_asked_where_there_is_one(
     assert asker.quorum_belief(controller) == believed
 
 
+def pause(cluster: KafkaCluster, node: str) -> None:
+    """Pause a broker, and see that all of its threads stand still."""
+    process = cluster.process(node)
+    assert process is not None
+    cluster.pause_node(node)
+    wait_until(lambda: is_stopped(process), timeout_s=LIMIT_S, what=f"{node} to stand still")
+
+
 def test_the_observer_looks_whenever_it_is_told_to(
     *, plan: Plan, cluster: KafkaCluster, topic: CreatedTopic, paths: RunPaths, asker: Asker
 ) -> None:
@@ -174,7 +183,7 @@ def test_the_observer_looks_whenever_it_is_told_to(
             timeout_s=LIMIT_S,
             what="the new leader to be seen",
         )
-        cluster.pause_node("n2")
+        pause(cluster, "n2")
         assert observer.snapshot("step-02", SNAPSHOT_S) == everyone - {"n2"}
         cluster.resume_node("n2")
         cluster.kill_node("n2")
