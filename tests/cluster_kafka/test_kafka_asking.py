@@ -267,6 +267,14 @@ def test_orders_that_cannot_be_carried_out_are_refused(
             cluster.elect_unclean(PLACE)
 
 
+def answers_at_all(admin: ZooKeeperAdmin) -> bool:
+    """Tell whether ZooKeeper answers; one that stood still may need more than one question."""
+    try:
+        return admin.partition_state(PLACE) is not None
+    except ClusterError:
+        return False
+
+
 def test_a_zookeeper_that_is_silent_keeps_nobody_waiting(cluster: KafkaCluster) -> None:
     if cluster.zookeeper is None:
         pytest.skip("this cluster has none")
@@ -280,16 +288,19 @@ def test_a_zookeeper_that_is_silent_keeps_nobody_waiting(cluster: KafkaCluster) 
     try:
         truth = admin.partition_state(PLACE)
         assert truth is not None
-        assert truth.controller_epoch == admin.controller_epoch()
+        # The controller may have died since it wrote the state, in a test before this one.
+        assert 0 < truth.controller_epoch <= (admin.controller_epoch() or 0)
         assert (truth.leader, set(truth.isr)) == (1, {1, 2})
-        cluster.pause_node(ZOOKEEPER_MACHINE)
+        pause(cluster, ZOOKEEPER_MACHINE)
         try:
             assert admin.view() is None
             with pytest.raises(ClusterError, match=r"ZooKeeper at .* does not answer"):
                 admin.partition_state(PLACE)
         finally:
             cluster.resume_node(ZOOKEEPER_MACHINE)
-        assert admin.partition_state(PLACE) is not None
+        wait_until(
+            lambda: answers_at_all(admin), timeout_s=LIMIT_S, what="ZooKeeper to answer again"
+        )
     finally:
         admin.close()
     wait_until(
