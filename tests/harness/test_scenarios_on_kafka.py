@@ -62,17 +62,18 @@ def test_by_the_leader_epoch_rule_nothing_is_lost_also_if_a_plan_file_names_the_
 def test_a_state_that_never_comes_ends_unknown_with_the_step_and_what_was_seen(
     tmp_path: Path,
 ) -> None:
-    # Without the slow fetch B's high watermark is not behind for long enough to reach the disk.
-    words = ("scenario", "run", "leader-epoch-1", "--set", "replica.fetch.wait.max.ms=100")
+    # What the first step waits for on disk is written every ten minutes.
+    setting = "replica.high.watermark.checkpoint.interval.ms=600000"
+    words = ("scenario", "run", "leader-epoch-1", "--set", setting)
     code, said, paths = logquake(*words, store=tmp_path)
     assert code == 2, said
     verdict = json.loads(paths.verdict.read_text(encoding="utf-8"))
     assert verdict["valid"] == "unknown"
     why = " ".join(verdict["unknown_because"])
     assert 'step 1 of 6, "message1 and message2' in why
-    assert "waited 40 s for replication-offset-checkpoint of n2 says 1; seen instead: 2" in why
+    assert "waited 40 s for replication-offset-checkpoint of n1 says 2; seen instead: " in why
     (step,) = load_steps(paths.steps)
-    assert "seen instead: 2" in step.failed
+    assert "seen instead: " in step.failed
     assert "NOT as expected: the story was not told to its end" in said
     assert (paths.node("n2") / "data").exists()
     story = load_story(paths.story)
