@@ -6,17 +6,18 @@ differ in more than where the work is done.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from checkers.facts import RunFacts
 from checkers.group import group_of
 from checkers.judge import Place
+from checkers.registry import DERIVATIONS
 from checkers.runner import CheckResult, dump_result, guarded, parse_result, run_checkers
 from checkers.statistics import STATISTICS, partition_statistics, run_statistics
 
-CHECK, STATISTIC = "check", "statistic"
+CHECK, STATISTIC, DERIVED = "check", "statistic", "derived"
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 
@@ -28,8 +29,9 @@ class Piece:
     Attributes:
         run_id: As recorded in the tables.
         topic, topic_id, partition: Which group; empty and -1 for the whole run.
-        kind: `CHECK` (the payload is a result in JSON) or `STATISTIC` (an Arrow IPC stream).
-        name: Of the checker or the statistic.
+        kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (Arrow IPC
+            streams).
+        name: Of the checker, the statistic, or the derivation.
         payload: See `kind`.
     """
 
@@ -70,14 +72,57 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     figures = guarded("statistics", group, work)
     if isinstance(figures, CheckResult):
         results, figures = [*results, figures], {}
-    payloads = [(CHECK, each.name, dump_result(each).encode()) for each in results]
-    payloads += [(STATISTIC, name, pack(table)) for name, table in figures.items()]
+    derived: dict[str, pa.Table] = {}
+    for each in DERIVATIONS if partition >= 0 else ():
+        if each.applies(facts):
+            rows = guarded(each.name, group, each.derive)
+            if isinstance(rows, CheckResult):
+                results = [*results, rows]
+            else:
+                derived[each.name] = rows
+    return [
+        *_pieces(
+            facts, place, CHECK, [(each.name, dump_result(each).encode()) for each in results]
+        ),
+        *_pieces(facts, place, STATISTIC, [(name, pack(rows)) for name, rows in figures.items()]),
+        *_pieces(facts, place, DERIVED, [(name, pack(rows)) for name, rows in derived.items()]),
+    ]
+
+
+def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
+    """Check what needs more than one partition, from what `examine` derived of each.
+
+    Args:
+        facts: The run's context.
+        pieces: Of all partitions of the run; what is not derived is left aside.
+
+    Returns:
+        The results, at the place of the whole run.
+    """
+    derived = {
+        each.name: [each.schema.empty_table()] for each in DERIVATIONS if each.applies(facts)
+    }
+    if not derived:
+        return []
+    for piece in sorted(pieces, key=lambda each: (each.topic, each.partition, each.topic_id)):
+        if piece.kind == DERIVED:
+            derived[piece.name].append(unpack(piece.payload))
+    whole = {name: pa.concat_tables(parts).combine_chunks() for name, parts in derived.items()}
+    group = replace(group_of(facts, {}), derived=whole)
+    results = run_checkers(group)
+    return _pieces(facts, RUN, CHECK, [(each.name, dump_result(each).encode()) for each in results])
+
+
+def _pieces(
+    facts: RunFacts, place: Place, kind: str, payloads: Iterable[tuple[str, bytes]]
+) -> list[Piece]:
+    topic, topic_id, partition = place
     return [
         Piece(
             run_id=facts.recorded_id, topic=topic, topic_id=topic_id, partition=partition,
             kind=kind, name=name, payload=payload,
         )
-        for kind, name, payload in payloads
+        for name, payload in payloads
     ]  # fmt: skip
 
 
@@ -90,7 +135,7 @@ def gathered(pieces: Iterable[Piece]) -> Gathered:
     for piece in sorted(pieces, key=lambda each: (each.topic, each.partition, each.topic_id)):
         if piece.kind == STATISTIC:
             parts[piece.name].append(unpack(piece.payload))
-        else:
+        elif piece.kind == CHECK:
             place = (piece.topic, piece.topic_id, piece.partition)
             checks[place].append(parse_result(piece.payload.decode()))
     tables = {name: pa.concat_tables(each).combine_chunks() for name, each in parts.items()}

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from results.record.milestones import Milestone
 from results.record.plan import Plan
+from results.record.terms import Judge
 from results.record.topics import CreatedTopic
 from results.record.values import SEQUENCE_BITS
 
@@ -55,6 +56,10 @@ class RunFacts:
             step's name, in the order of the steps.
         power_cuts: What confirmed power losses took.
         story_broken: Whether a step of a scenario could not be played to its end.
+        judge: Whose definitions the checkers follow: Jepsen's own differ.
+        ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
+        witnessed: Op ids of transactions of unknown outcome that certainly committed, because a
+            read_committed reader got one of their sends, in whichever partition.
     """
 
     run_id: str
@@ -71,6 +76,9 @@ class RunFacts:
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     power_cuts: tuple[PowerCut, ...] = ()
     story_broken: bool = False
+    judge: Judge = Judge.CONTRACT
+    ww_deps: bool = True
+    witnessed: frozenset[int] = field(default_factory=frozenset)
 
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""

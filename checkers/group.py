@@ -5,7 +5,7 @@ committed) are worked out once a group.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import FINAL, NOTED, RunFacts
 from checkers.ordering import ordered
 from results.record.tables import TABLES
-from results.record.terms import Mode, Phase
+from results.record.terms import Mode, Outcome, Phase
 
 LEADER_SOURCES = ("list-offsets", "zookeeper")
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
@@ -82,6 +82,8 @@ class Group:
         tables: Every table of the record by name, in `ordering`'s order; empty where the group has
             no rows. A run's group holds the tables without a partition.
         topic, topic_id, partition: Which partition; empty and -1 for a whole run.
+        derived: What derivations worked out of all partitions of the run; of a group that is the
+            run's across them, otherwise empty.
     """
 
     facts: RunFacts
@@ -89,6 +91,7 @@ class Group:
     topic: str = ""
     topic_id: str = ""
     partition: int = -1
+    derived: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -144,13 +147,24 @@ class Group:
 
     @cached_property
     def committed(self) -> pa.Table:
-        """The sends that are certainly committed: plain and acknowledged (acks is not 0).
+        """The sends that are certainly committed.
 
-        Sends of transactions are not among them; their commits are judged by checkers of their own.
+        A plain one if it was acknowledged (acks is not 0); one of a transaction if its commit
+        succeeded, or if a read_committed reader got any of the transaction's sends.
         """
         sends = self.table("sends")
-        plain = ~present(sends, "txn_id") & ~equal(sends, "acks", "0")
-        return select(sends, equal(sends, "acked", True) & plain & present(sends, "value"))  # noqa: FBT003 - a value
+        in_txn = present(sends, "txn_id")
+        plain = ~in_txn & ~equal(sends, "acks", "0") & equal(sends, "acked", True)  # noqa: FBT003 - a value
+        witnessed = np.isin(ints(sends, "op_id"), list(self.facts.witnessed))
+        decided = equal(sends, "outcome", Outcome.OK.value) | witnessed
+        return select(sends, (plain | (in_txn & decided)) & present(sends, "value"))
+
+    @cached_property
+    def doubtful(self) -> pa.Table:
+        """The sends of transactions that did not certainly commit: aborted, or nobody knows."""
+        sends = self.table("sends")
+        committed = np.isin(ints(sends, "value"), ints(self.committed, "value"))
+        return select(sends, present(sends, "txn_id") & ~committed)
 
     @cached_property
     def final_polls(self) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from checkers.protocol import Checker, Excuse, Premise
-from checkers.registry import CHECKERS
+from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Example, Verdict
@@ -34,6 +34,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
     }),
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
     Excuse.POWER: frozenset({"lost-write", "inconsistent-offsets"}),
+    Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""
 
@@ -83,7 +84,7 @@ def weigh(
     Args:
         facts: The run's context.
         results: What the checkers said, by place.
-        judge: Who judges.
+        judge: Who judges (also whom `facts` name).
         engine: Which engine ran the checkers.
         stats: Figures for people, as they are.
     """
@@ -215,8 +216,9 @@ def _checked(
     for group in results.values():
         for result in group:
             rows[result.name] += result.rows
-    names = sorted({checker.name for checker in CHECKERS})
-    applied = {checker.name for checker in CHECKERS if checker.applies(facts)}
+    checkers = checkers_of(facts.judge)
+    names = sorted({checker.name for checker in checkers})
+    applied = {checker.name for checker in checkers if checker.applies(facts)}
     return {name: rows[name] if name in applied else None for name in names}
 
 
@@ -326,4 +328,4 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
 
 
 def _checker(name: str) -> Checker:
-    return next(checker for checker in CHECKERS if checker.name == name)
+    return next(checker for checker in (*CHECKERS, *JEPSENS) if checker.name == name)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import pyarrow as pa
+
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.terms import AnomalyClass
@@ -18,6 +20,8 @@ class Scope(StrEnum):
 
     PARTITION = "partition"
     RUN = "run"
+    ACROSS = "across"
+    """What was derived of all partitions of a run: see `Derivation`."""
 
 
 class Premise(StrEnum):
@@ -39,6 +43,7 @@ class Excuse(StrEnum):
     UNCLEAN = "unclean-election"
     RETRIES = "retries-without-idempotence"
     POWER = "power-loss"
+    REBALANCE = "rebalance"
 
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
@@ -75,7 +80,8 @@ class Checker:
     Attributes:
         name: Of the anomaly that it finds.
         anomaly_class: Safety, liveness, or the harness's own.
-        tables: What it reads of its group; a test holds it to that.
+        tables: What it reads of its group (across partitions: which derivations); a test holds it
+            to that.
         check: The kernel.
         premises: What must hold in the whole run; local ones are the kernel's to note.
         scope: What one call is given.
@@ -88,4 +94,23 @@ class Checker:
     check: Callable[[Group], Findings]
     premises: tuple[Premise, ...] = (Premise.WELL_FORMED,)
     scope: Scope = Scope.PARTITION
+    applies: Callable[[RunFacts], bool] = always
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """What is worked out in each partition for a check that needs more than one of them.
+
+    Attributes:
+        name: Of the table in `Group.derived`.
+        schema: Its columns.
+        tables: What it reads of its group.
+        derive: Gives its rows.
+        applies: Whether any check of the run needs it.
+    """
+
+    name: str
+    schema: pa.Schema
+    tables: tuple[str, ...]
+    derive: Callable[[Group], pa.Table]
     applies: Callable[[RunFacts], bool] = always

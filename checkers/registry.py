@@ -12,7 +12,8 @@ from checkers import (
     two_leaders,
     unseen,
 )
-from checkers.protocol import Checker
+from checkers.protocol import Checker, Derivation
+from results.record.terms import Judge
 
 CHECKERS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,
@@ -30,3 +31,14 @@ CHECKERS: tuple[Checker, ...] = (
     two_leaders.QUORUM_CHECKER,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety."""
+
+JEPSENS: tuple[Checker, ...] = CHECKERS
+"""Those of Jepsen's own Kafka checker, by its definitions."""
+
+DERIVATIONS: tuple[Derivation, ...] = ()
+"""What is worked out in each partition for checks across them."""
+
+
+def checkers_of(judge: Judge) -> tuple[Checker, ...]:
+    """Return the checkers by which a judge judges."""
+    return JEPSENS if judge is Judge.JEPSEN else CHECKERS

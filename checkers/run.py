@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from checkers.engine import Engine, EngineError
-from checkers.examine import RUN, Piece, examine, gathered
+from checkers.examine import RUN, Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
 from checkers.ingest import Problem, Tables
@@ -54,10 +55,10 @@ def judge_runs(
     with _started(engine, spark_master) as worker:
         for named in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
             _ingest(named, worker)
-        facts = {root: load_facts(root) for root in roots}
+        facts = {root: _judged_by(load_facts(root), judge) for root in roots}
         verdicts: dict[Path, Verdict] = {}
         for batch in _apart(facts):
-            verdicts |= _judge_batch(batch, worker, judge)
+            verdicts |= _judge_batch(batch, worker)
     return [verdicts[root] for root in roots]
 
 
@@ -107,30 +108,29 @@ def _apart(facts: Mapping[Path, RunFacts]) -> Iterator[dict[Path, RunFacts]]:
         yield {root: rest.pop(root) for root in batch.values()}
 
 
-def _judge_batch(
-    runs: Mapping[Path, RunFacts], worker: Engine, judge: Judge | None
-) -> dict[Path, Verdict]:
+def _judged_by(facts: RunFacts, judge: Judge | None) -> RunFacts:
+    return replace(facts, judge=judge or facts.plan.judge)
+
+
+def _judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Verdict]:
     pieces: dict[str, list[Piece]] = {facts.recorded_id: [] for facts in runs.values()}
     for piece in worker.examine(runs):
         pieces[piece.run_id].append(piece)
     return {
-        root: _verdict(root, facts, pieces[facts.recorded_id], (judge, worker.name))
+        root: _verdict(root, facts, pieces[facts.recorded_id], worker.name)
         for root, facts in runs.items()
     }
 
 
-def _verdict(
-    root: Path, facts: RunFacts, pieces: Sequence[Piece], by: tuple[Judge | None, str]
-) -> Verdict:
-    judge, engine = by
+def _verdict(root: Path, facts: RunFacts, pieces: Sequence[Piece], engine: str) -> Verdict:
     if not any(piece.partition < 0 for piece in pieces):
         pieces = [*pieces, *examine(facts, {}, RUN)]  # Not one op: that, too, is to be judged.
-    found = gathered(pieces)
+    found = gathered([*pieces, *conclude(facts, pieces)])
     write_statistics(RunPaths(root), found.statistics)
     return weigh(
         facts,
         found.checks,
-        judge=judge or facts.plan.judge,
+        judge=facts.judge,
         engine=engine,
         stats=figures(facts, found.statistics),
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from checkers.group import Group
 from checkers.protocol import Checker, Labels, Scope
-from checkers.registry import CHECKERS
+from checkers.registry import checkers_of
 from results.record.verdict import Anomaly
 
 T = TypeVar("T")
@@ -36,14 +36,26 @@ class CheckResult:
     error: str | None = None
 
 
-def run_checkers(group: Group, checkers: Sequence[Checker] = CHECKERS) -> list[CheckResult]:
-    """Run every checker of the group's scope that applies to the run."""
-    scope = Scope.RUN if group.partition < 0 else Scope.PARTITION
+def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> list[CheckResult]:
+    """Run every checker of the group's scope that applies to the run.
+
+    Args:
+        group: A partition's, a run's, or what was derived of all partitions.
+        checkers: None: those of the run's judge.
+    """
+    scope = _scope(group)
+    checkers = checkers_of(group.facts.judge) if checkers is None else checkers
     return [
         _run(checker, group)
         for checker in checkers
         if checker.scope is scope and checker.applies(group.facts)
     ]
+
+
+def _scope(group: Group) -> Scope:
+    if group.partition >= 0:
+        return Scope.PARTITION
+    return Scope.ACROSS if group.derived else Scope.RUN
 
 
 def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:

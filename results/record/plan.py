@@ -106,7 +106,7 @@ class Plan(Part):
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Of each topic."""
-    workload: Literal["log", "script"] = "log"
+    workload: Literal["log", "txn", "groups", "script"] = "log"
     """`script`: what a scenario's steps send and read."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
@@ -129,6 +129,8 @@ class Plan(Part):
     sends_per_op: int = Field(default=1, ge=1, le=100_000)
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     delivery_timeout_s: float = Field(default=30, gt=0)
+    transaction_timeout_s: float = Field(default=10, gt=0)
+    """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
     min_insync: int = Field(default=2, ge=1, le=9)
     judge: Judge = Judge.CONTRACT
     seed: int = Field(default=0, ge=0)
@@ -194,6 +196,11 @@ class Plan(Part):
     def topic_partitions(self) -> list[tuple[str, int]]:
         """All (topic, partition) in order; the n of a value counts them from 1."""
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
+
+    @property
+    def transactional(self) -> bool:
+        """Whether the workload writes in transactions, each op one of its own."""
+        return self.workload == "txn"
 
     @property
     def idempotent(self) -> bool:
