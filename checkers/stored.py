@@ -26,12 +26,14 @@ from checkers.ingest import (
 )
 from checkers.ordering import ordered
 from checkers.power_loss import power_cuts
+from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.steps import Step, load_steps
 from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES
+from results.record.terms import Outcome
 from results.record.topics import CreatedTopic, load_topics
 
 _BROKEN = (OSError, ValueError, TypeError, KeyError, pa.ArrowException)
@@ -39,6 +41,7 @@ _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
 """What every worker writes, and the final reader; a crew writes more, which decides nothing."""
+_POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
 
 
@@ -153,6 +156,7 @@ def load_facts(root: Path) -> RunFacts:
         quorum_high_watermark=mark,
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         power_cuts=power_cuts(load_table(paths, "faults")),
+        witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
@@ -162,6 +166,25 @@ def load_facts(root: Path) -> RunFacts:
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
+
+
+def _witnessed(paths: RunPaths) -> frozenset[int]:
+    """Return what `RunFacts.witnessed` is; of ten million polls only few rows are kept."""
+    words = [name for name in POLL_COLUMNS if name != "value"]
+    try:
+        sends = pq.read_table(
+            paths.table("sends"), columns=[*SEND_COLUMNS],
+            filters=[("outcome", "=", Outcome.INFO.value)], page_checksum_verification=True,
+        )  # fmt: skip
+        with pq.ParquetFile(
+            paths.table("polls"), read_dictionary=words, page_checksum_verification=True
+        ) as polls:
+            parts = polls.iter_batches(_POLLS_AT_ONCE, columns=[*POLL_COLUMNS])
+            return witnessed(
+                unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
+            )
+    except _BROKEN:
+        return frozenset()  # That a table cannot be read is told as such.
 
 
 def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:

@@ -1,0 +1,56 @@
+"""Which transactions of unknown outcome certainly committed: those that a reader was shown.
+
+A client whose commit timed out does not know what became of it. But a read_committed reader is
+given a transaction's records only behind the coordinator's decision to commit, and that decision
+holds for all of its partitions at once: one record that was read, in any partition, is proof for
+all of them.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select
+from results.record.tables import TABLES
+from results.record.terms import Outcome
+
+KEY = ("topic", "topic_id", "partition", "value")
+"""What names a send."""
+SEND_COLUMNS = (*KEY, "op_id", "txn_id", "outcome")
+POLL_COLUMNS = (*KEY, "isolation", "outcome")
+READ_COMMITTED = "read_committed"
+_PLAIN = pa.schema([TABLES["polls"].field(name) for name in POLL_COLUMNS])
+"""Big tables keep their words in dictionaries, which cannot be joined with words."""
+
+
+def unknown_sends(sends: pa.Table) -> pa.Table:
+    """Return the sends of transactions of which nobody knows how they ended.
+
+    Args:
+        sends: With `SEND_COLUMNS`.
+    """
+    unknown = present(sends, "txn_id") & equal(sends, "outcome", Outcome.INFO.value)
+    return select(sends, unknown & present(sends, "value"))
+
+
+def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
+    """Return the op ids of the transactions of which a read_committed ok poll returned a send.
+
+    Args:
+        unknown: What `unknown_sends` returns, of a whole run.
+        polls: With `POLL_COLUMNS`, in any number of parts.
+    """
+    found: set[int] = set()
+    if not unknown.num_rows:
+        return frozenset()
+    values = np.unique(ints(unknown, "value"))
+    wanted = unknown.select([*KEY, "op_id"])
+    for part in polls:
+        near = select(part, np.isin(ints(part, "value"), values))
+        near = near.select(list(POLL_COLUMNS)).cast(_PLAIN)
+        shown = equal(near, "isolation", READ_COMMITTED) & equal(near, "outcome", Outcome.OK.value)
+        # A null topic_id matches nothing: rows around a topic's deletion are not judged.
+        hit = wanted.join(select(near, shown).select(list(KEY)), list(KEY), join_type="left semi")
+        found |= set(ints(hit, "op_id").tolist())
+    return frozenset(found)
