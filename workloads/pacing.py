@@ -6,6 +6,7 @@ Here an arrival that finds no free process waits a moment, and is then counted a
 
 from collections import deque
 from dataclasses import dataclass
+from random import Random
 
 from results.record.clock import NS_PER_S
 from results.record.terms import Phase
@@ -101,3 +102,27 @@ class Arrivals:
 
     def _count(self, at_ns: int, phase: Phase) -> _Window:
         return self._windows.setdefault((at_ns // WINDOW_NS * WINDOW_NS, phase), _Window())
+
+
+class Recurring:
+    """Something that happens at drawn times, as often at any rate.
+
+    Args:
+        random: The workload's.
+        mean_s: From one time to the next, on average.
+    """
+
+    def __init__(self, random: Random, *, mean_s: float) -> None:
+        self._random = random
+        self._mean_s = mean_s
+        self._due_ns = self._drawn_ns(0)
+
+    def due(self, now_ns: int) -> bool:
+        """Tell whether its time has come; if so, draw the next one."""
+        if now_ns < self._due_ns:
+            return False
+        self._due_ns = self._drawn_ns(now_ns)
+        return True
+
+    def _drawn_ns(self, now_ns: int) -> int:
+        return now_ns + round(self._random.expovariate(1 / self._mean_s) * NS_PER_S)

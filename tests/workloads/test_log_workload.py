@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.values import SEQUENCE_BITS, pack_value, partition_number_of
-from workloads.log import BLOCK, READ_AGAIN_LIMIT, LogGenerator
+from workloads.allotment import BLOCK, Allotment
+from workloads.assigning import READ_AGAIN_LIMIT
+from workloads.log import LogGenerator
 from workloads.protocol import Assign, Crash, Key, Observed, Op, Poll, Reservation, Send
 
 STEP_NS = 10_000_000
@@ -96,7 +98,7 @@ def test_all_partitions_are_covered_by_every_set_of_assignments(plan: Plan) -> N
         for thread in range(worker, plan.concurrency, plan.workers):
             first = generator.next_op(observed(thread=thread, assigned=False))
             assert isinstance(first, Assign)
-            covered |= set(generator.share_of(thread)) & set(first.starts)
+            covered |= set(generator._assigner.share_of(thread)) & set(first.starts)
     assert covered == set(plan.topic_partitions)
 
 
@@ -156,11 +158,12 @@ def test_a_reader_that_lost_its_place_gets_to_the_beginning_even_if_the_log_was_
 
 
 def test_sequences_that_run_out_are_an_error_and_not_a_value_used_twice() -> None:
-    generator = LogGenerator(Plan(topics=1, partitions=1), worker=0, workers=1)
+    allotment = Allotment(Plan(topics=1, partitions=1, sends_per_op=100_000), worker=0, workers=1)
     last_block = (1 << SEQUENCE_BITS) // BLOCK - 1
-    generator._ranges[1]._block = last_block - 1
-    block, opened = generator._ranges[1].take(BLOCK)
-    assert opened == (last_block * BLOCK, 1 << SEQUENCE_BITS)
-    assert pack_value(1, block) == pack_value(1, last_block * BLOCK)
+    allotment._ranges["log-0", 0]._block = last_block - 1
+    last = allotment.send_to(("log-0", 0))
+    assert last.values[0] == pack_value(1, last_block * BLOCK)
+    assert last.reserved is not None
+    assert last.reserved.value_to == pack_value(1, (1 << SEQUENCE_BITS) - 1) + 1
     with pytest.raises(OverflowError):
-        generator._ranges[1].take(1)
+        allotment.send_to(("log-0", 0))

@@ -1,0 +1,66 @@
+"""Which values a worker may use: ranges of sequences that no other worker takes from."""
+
+import numpy as np
+
+from results.record.plan import Plan
+from results.record.values import SEQUENCE_BITS, pack_value
+from workloads.protocol import Key, Reservation, Send
+
+BLOCK = 1 << 17
+"""Sequences that are reserved at once; more than the most sends of one op (100,000)."""
+
+
+class Allotment:
+    """One worker's values, partition by partition.
+
+    Args:
+        plan: Its topics and partitions, and how many values a send has.
+        worker: The worker's number.
+        workers: How many share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._count = plan.sends_per_op
+        self._numbers = {key: n for n, key in enumerate(plan.topic_partitions, start=1)}
+        self._ranges = {key: _Range(worker=worker, workers=workers) for key in self._numbers}
+
+    def send_to(self, key: Key) -> Send:
+        """Return a send to a partition, of values that were never used."""
+        number = self._numbers[key]
+        first, block = self._ranges[key].take(self._count)
+        start = pack_value(number, first)
+        return Send(
+            key=key,
+            values=np.arange(start, start + self._count, dtype=np.int64),
+            reserved=_packed(number, block),
+        )
+
+
+class _Range:
+    """The sequences of one partition that one worker may use: every `workers`-th block."""
+
+    def __init__(self, *, worker: int, workers: int) -> None:
+        self._block = worker - workers
+        self._workers = workers
+        self._next = self._end = 0
+
+    def take(self, count: int) -> tuple[int, tuple[int, int] | None]:
+        """Return the first of `count` sequences, and the block that was opened for them."""
+        opened = None
+        if self._next + count > self._end:
+            self._block += self._workers
+            self._next, self._end = self._block * BLOCK, (self._block + 1) * BLOCK
+            if self._end > 1 << SEQUENCE_BITS:
+                raise OverflowError("a partition's sequences are used up: shorten the run")
+            opened = (self._next, self._end)
+        first = self._next
+        self._next += count
+        return first, opened
+
+
+def _packed(number: int, block: tuple[int, int] | None) -> Reservation | None:
+    if block is None:
+        return None
+    return Reservation(
+        value_from=pack_value(number, block[0]), value_to=pack_value(number, block[1] - 1) + 1
+    )
