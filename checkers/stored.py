@@ -155,6 +155,7 @@ def load_facts(root: Path) -> RunFacts:
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
+        step_ends_ns={each.name: each.ended_ns for each in steps},
         power_cuts=power_cuts(load_table(paths, "faults")),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
