@@ -13,35 +13,84 @@ Mask = npt.NDArray[np.bool_]
 
 NONE = -1
 """What a null becomes in an integer column; offsets, epochs and times are never negative."""
+_FEW = 127
+"""So many words can be numbered in a byte."""
+
+
+def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
+    """Return a column in one piece, without a copy where it is in one already."""
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def ints(table: pa.Table, name: str) -> Ints:
-    """Return an integer or boolean column as int64, nulls as `NONE`."""
-    column = table[name].combine_chunks().cast(pa.int64())
+    """Return an integer or boolean column as int64, nulls as `NONE`; it may be read-only."""
+    column = array_of(table, name).cast(pa.int64())
     return np.asarray(column.fill_null(NONE).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
+    """Return a string column as numbers of words, -1 for nulls, and the words in their order.
+
+    Big tables keep their words in dictionaries: a few words, and a number a row.
+    """
+    column = array_of(table, name)
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    told = column.dictionary.to_pylist()
+    words = sorted(set(told))
+    rank = {word: at for at, word in enumerate(words)}
+    kind = np.int8 if len(words) < _FEW else np.int64
+    ranks = np.array([*(rank[word] for word in told), NONE], dtype=kind)
+    at = column.indices.fill_null(len(told)) if column.null_count else column.indices
+    return ranks[at.to_numpy(zero_copy_only=False)], words
 
 
 def texts(table: pa.Table, name: str) -> list[str]:
     """Return a string column as Python strings, nulls as empty ones."""
-    return [value or "" for value in table[name].to_pylist()]
+    numbers, words = codes(table, name)
+    return np.array([*words, ""], dtype=object)[numbers].tolist()
+
+
+def words_of(table: pa.Table, name: str) -> list[str]:
+    """Return the distinct strings of a column in their order, without nulls."""
+    numbers, words = codes(table, name)
+    return [words[at] for at in np.unique(numbers).tolist() if at >= 0]
 
 
 def present(table: pa.Table, name: str) -> Mask:
     """Tell where a column is not null."""
-    valid = pc.is_valid(table[name].combine_chunks())
-    return np.asarray(valid.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    column = array_of(table, name)
+    if not column.null_count:
+        return np.ones(len(column), dtype=np.bool_)
+    return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def equal(table: pa.Table, name: str, *words: object) -> Mask:
     """Tell where a column holds one of some values; a null holds none."""
-    column = table[name].combine_chunks()
+    column = array_of(table, name)
+    if isinstance(column, pa.DictionaryArray):
+        numbers, known = codes(table, name)
+        return np.array([*(word in words for word in known), False], dtype=np.bool_)[numbers]
     found = pc.is_in(column, value_set=pa.array(words, type=column.type))
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def select(table: pa.Table, mask: Mask) -> pa.Table:
-    """Return the rows of a table where the mask is true."""
-    return table.filter(pa.array(mask))
+    """Return the rows of a table where the mask is true; all of them are not copied."""
+    return table if mask.all() else table.filter(pa.array(mask)).combine_chunks()
+
+
+def runs_of(*columns: npt.NDArray[Any]) -> Ints:
+    """Return where rows begin that differ from the row before, and the number of rows."""
+    length = len(columns[0])
+    if not length:
+        return np.zeros(1, dtype=np.int64)
+    differs = np.zeros(length, dtype=np.bool_)
+    differs[0] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return np.append(np.flatnonzero(differs), length)
 
 
 def first_match(keys: Ints, among: Ints) -> Ints:
@@ -76,7 +125,8 @@ def stack(columns: Sequence[Ints]) -> Ints:
 def rows_at(table: pa.Table, name: str, at: Ints) -> "pa.Array[Any]":
     """Return a column's values at some rows, null where the row is -1."""
     rows = pa.array(at, pa.int64(), mask=at < 0)
-    return table[name].combine_chunks().take(rows)
+    column = array_of(table, name).take(rows)
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
 def take(table: pa.Table, at: Ints) -> pa.Table:

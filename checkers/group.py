@@ -7,16 +7,31 @@ committed) are worked out once a group.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    codes,
+    equal,
+    ints,
+    present,
+    runs_of,
+    select,
+    texts,
+)
 from checkers.facts import FINAL, NOTED, RunFacts
-from checkers.ordering import ordered
+from checkers.ordering import PLACE, ordered
 from results.record.tables import TABLES
 from results.record.terms import Mode, Outcome, Phase
 
+KEY = ("run_id", *PLACE)
+"""What names a group."""
+_NO_END = np.iinfo(np.int64).max
 LEADER_SOURCES = ("list-offsets", "zookeeper")
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
@@ -34,32 +49,63 @@ class Leader:
         return f"n{self.broker}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted: its columns are cached.
 class ReplicaLog:
-    """One replica's log in one snapshot; columns by offset.
+    """One replica's log in one snapshot; columns by offset, worked out when they are asked for.
 
     Attributes:
         node: Whose.
         start, end: Log start offset, and log end offset (exclusive): the files', or, of the final
             snapshot, what the broker said before its stop, if that is more.
         whole: Whether its records could be read up to the end that was noted.
-        offsets, epochs, values, hashes, controls: One entry a record; values are -1 where the
-            payload holds none, controls are 0 or 1.
-        producer_ids, producer_epochs, sequences: Who wrote the record.
+        records: Its rows of `replica_records`.
     """
 
     node: str
     start: int
     end: int
     whole: bool
-    offsets: Ints
-    epochs: Ints
-    values: Ints
-    hashes: Ints
-    controls: Ints
-    producer_ids: Ints
-    producer_epochs: Ints
-    sequences: Ints
+    records: pa.Table
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """Where each record stands."""
+        return ints(self.records, "offset")
+
+    @cached_property
+    def epochs(self) -> Ints:
+        """The leader epoch in which each record was written."""
+        return ints(self.records, "leader_epoch")
+
+    @cached_property
+    def values(self) -> Ints:
+        """Each record's value, -1 where the payload holds none."""
+        return ints(self.records, "value")
+
+    @cached_property
+    def hashes(self) -> Ints:
+        """Each record's hash."""
+        return ints(self.records, "record_hash")
+
+    @cached_property
+    def controls(self) -> Ints:
+        """Whether each record is a marker of a transaction: 0 or 1."""
+        return ints(self.records, "control")
+
+    @property
+    def producer_ids(self) -> Ints:
+        """Who wrote each record; not cached, because only few ask."""
+        return ints(self.records, "producer_id")
+
+    @property
+    def producer_epochs(self) -> Ints:
+        """In which epoch of the producer."""
+        return ints(self.records, "producer_epoch")
+
+    @property
+    def sequences(self) -> Ints:
+        """Under which sequence number of the producer."""
+        return ints(self.records, "sequence")
 
     @property
     def read_end(self) -> int:
@@ -124,12 +170,17 @@ class Group:
     def logs(self) -> Mapping[str, Mapping[str, ReplicaLog]]:
         """All replicas' logs, by snapshot and node."""
         records = self.table("replica_records")
-        snapshots, nodes = (texts(records, name) for name in ("snapshot", "node"))
-        places = sorted(set(zip(snapshots, nodes, strict=True)) | set(self._stated_places()))
+        (snapshot, snapshots), (node, nodes) = codes(records, "snapshot"), codes(records, "node")
+        cuts = runs_of(snapshot, node).tolist()
+        found = {
+            (snapshots[snapshot[start]], nodes[node[start]]): records.slice(start, end - start)
+            for start, end in pairwise(cuts)
+            if snapshot[start] >= 0 and node[start] >= 0
+        }
         logs: dict[str, dict[str, ReplicaLog]] = {}
-        for snapshot, node in places:
-            mine = equal(records, "snapshot", snapshot) & equal(records, "node", node)
-            logs.setdefault(snapshot, {})[node] = self._log(select(records, mine), snapshot, node)
+        for place in sorted({*found, *self._stated_places()}):
+            mine = found.get(place, records.slice(0, 0))
+            logs.setdefault(place[0], {})[place[1]] = self._log(mine, *place)
         return logs
 
     @cached_property
@@ -163,8 +214,8 @@ class Group:
     def doubtful(self) -> pa.Table:
         """The sends of transactions that did not certainly commit: aborted, or nobody knows."""
         sends = self.table("sends")
-        committed = np.isin(ints(sends, "value"), ints(self.committed, "value"))
-        return select(sends, present(sends, "txn_id") & ~committed)
+        in_txn = select(sends, present(sends, "txn_id"))
+        return select(in_txn, ~np.isin(ints(in_txn, "value"), ints(self.committed, "value")))
 
     @cached_property
     def final_polls(self) -> pa.Table:
@@ -197,10 +248,11 @@ class Group:
     def truncated(self, offsets: Ints) -> Mask:
         """Tell which offsets some replica is recorded to have truncated."""
         cuts = self.table("truncations")
-        mask = np.zeros(len(offsets), dtype=np.bool_)
-        for start, end in zip(ints(cuts, "from_offset"), ints(cuts, "to_offset"), strict=True):
-            mask |= (offsets >= start) & ((offsets < end) | (end < 0))
-        return mask
+        starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
+        order = np.argsort(starts)
+        reached = np.maximum.accumulate(np.where(ends < 0, _NO_END, ends)[order])
+        before = np.searchsorted(starts[order], offsets, side="right")
+        return np.asarray(offsets < np.append(NONE, reached)[before], dtype=np.bool_)
 
     def _noted_end(self, node: str, snapshot: str) -> int:
         """Return the last end of a replica's log that was observed after all sends had ended.
@@ -235,14 +287,7 @@ class Group:
             start=start,
             end=end,
             whole=end == (last if len(offsets) else start),
-            offsets=offsets,
-            epochs=ints(records, "leader_epoch"),
-            values=ints(records, "value"),
-            hashes=ints(records, "record_hash"),
-            controls=ints(records, "control"),
-            producer_ids=ints(records, "producer_id"),
-            producer_epochs=ints(records, "producer_epoch"),
-            sequences=ints(records, "sequence"),
+            records=records,
         )
 
 
@@ -254,9 +299,16 @@ def group_of(
     topic_id: str = "",
     partition: int = -1,
 ) -> Group:
-    """Return a group with every table of the record, those not given empty, all in order."""
-    whole = {
-        name: ordered(name, tables[name]) if name in tables else schema.empty_table()
-        for name, schema in TABLES.items()
-    }
-    return Group(facts=facts, tables=whole, topic=topic, topic_id=topic_id, partition=partition)
+    """Return a group with every table of the record, those not given empty, all in order.
+
+    What names the group is no column of its tables: at ten million rows that would be a gigabyte.
+    """
+    whole = {name: _bare(tables.get(name, schema.empty_table())) for name, schema in TABLES.items()}
+    inside = {name: ordered(name, table) for name, table in whole.items()}
+    return Group(facts=facts, tables=inside, topic=topic, topic_id=topic_id, partition=partition)
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    """Return a table without the columns of the group's name, each column in one piece."""
+    rest = [name for name in table.column_names if name not in KEY]
+    return table.select(rest).combine_chunks()
