@@ -4,10 +4,11 @@ The views that several kernels need (the leader before the stop, its final log, 
 committed) are worked out once a group.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from checkers.ordering import PLACE, ordered
 from results.record.tables import TABLES
 from results.record.terms import Mode, Outcome, Phase
 
+T = TypeVar("T")
 KEY = ("run_id", *PLACE)
 """What names a group."""
 _NO_END = np.iinfo(np.int64).max
@@ -147,6 +149,16 @@ class Group:
     def table(self, name: str) -> pa.Table:
         """Return a table of the record."""
         return self.tables[name]
+
+    def view(self, work: "Callable[[Group], T]") -> T:
+        """Return what some work on the group gives; it is done once, whoever asks."""
+        if work not in self._views:
+            self._views[work] = work(self)
+        return cast("T", self._views[work])
+
+    @cached_property
+    def _views(self) -> "dict[Callable[[Group], Any], Any]":
+        return {}
 
     @cached_property
     def leader(self) -> Leader | None:
