@@ -15,6 +15,9 @@ FINAL, CRASH = "final", "crash"
 NOTED = "noted"
 """The last look at the brokers before their stop: what they said, and no files."""
 
+QUORUM_TOPIC = "__cluster_metadata"
+"""The topic of the controllers' log; it has one partition, and is none of the plan's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCut:
@@ -49,6 +52,7 @@ class RunFacts:
         quorum_high_watermark: The metadata log's highest known high watermark, None if unknown.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
+        unread: The tables of the record that cannot be read, and count as empty.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
         unreadable_nodes: Nodes of whose files something could not be read; of a step's copies as
             `step-01/n2`.
@@ -71,6 +75,7 @@ class RunFacts:
     reservations: tuple[tuple[int, int], ...] = ()
     quorum_high_watermark: int | None = None
     problems: tuple[str, ...] = ()
+    unread: frozenset[str] = field(default_factory=frozenset)
     cut_streams: bool = False
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)

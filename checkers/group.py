@@ -25,7 +25,7 @@ from checkers.columns import (
     select,
     texts,
 )
-from checkers.facts import FINAL, NOTED, RunFacts
+from checkers.facts import FINAL, NOTED, QUORUM_TOPIC, RunFacts
 from checkers.ordering import PLACE, ordered
 from results.record.tables import TABLES
 from results.record.terms import Mode, Outcome, Phase
@@ -140,6 +140,11 @@ class Group:
     topic_id: str = ""
     partition: int = -1
     derived: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def of_quorum(self) -> bool:
+        """Whether these are the rows of the controllers' log."""
+        return self.topic == QUORUM_TOPIC
 
     @property
     def place(self) -> str:

@@ -20,6 +20,8 @@ class Scope(StrEnum):
 
     PARTITION = "partition"
     RUN = "run"
+    QUORUM = "quorum"
+    """The controllers' log, like a partition's rows, and with them `quorum_states`."""
     ACROSS = "across"
     """What was derived of all partitions of a run: see `Derivation`."""
 

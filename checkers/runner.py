@@ -40,7 +40,7 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
     """Run every checker of the group's scope that applies to the run.
 
     Args:
-        group: A partition's, a run's, or what was derived of all partitions.
+        group: A partition's, the quorum's, a run's, or what was derived of all partitions.
         checkers: None: those of the run's judge.
     """
     scope = _scope(group)
@@ -53,6 +53,8 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
 
 
 def _scope(group: Group) -> Scope:
+    if group.of_quorum:
+        return Scope.QUORUM
     if group.partition >= 0:
         return Scope.PARTITION
     return Scope.ACROSS if group.derived else Scope.RUN

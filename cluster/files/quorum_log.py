@@ -1,7 +1,7 @@
 """What a controller's own log tells of the quorum: its states, its votes, what it truncated.
 
 Lines of the `RaftManager` in `server.log`: `Completed transition to CandidateState(... epoch=3)
-from ...`. The wordings are those of real controllers of 4.3.1 and 3.5.2, and where others differ,
+from ...`, and its answers to who asked for its vote. The wordings are those of real controllers of 4.3.1 and 3.5.2, and where others differ,
 of the sources since 3.3. Their times are the controller's wall clock; their order is that of the
 file.
 """
@@ -27,6 +27,13 @@ _OWN_DIRECTORY = re.compile(r"localDirectoryId=(?P<directory>[\w-]{22})")
 _TRUNCATED = re.compile(
     r"Truncated to offset (?P<offset>\d+) from Fetch response from leader (?P<leader>\d+)"
 )
+_VOTE = re.compile(
+    r"^\[(?P<wall_clock>[^\]]+)\] [A-Z]+ \[RaftManager (?:id|nodeId)=\d+\]"
+    r" Vote request VoteRequestData\((?P<fields>.*)\) with epoch (?P<epoch>\d+) is granted"
+)
+_ASKED_BY = re.compile(r"(?:replicaId|candidateId)=(?P<voted>\d+)")
+_ASKED_BY_DIRECTORY = re.compile(r"(?:replica|candidate)DirectoryId=(?P<directory>[\w-]{22})")
+_NO_DIRECTORY = "A" * 22
 _ROLES = frozenset(
     {"unattached", "voted", "prospective", "candidate", "leader", "follower", "resigned"}
 )
@@ -54,6 +61,23 @@ class LoggedTransition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedVote:
+    """A member of the quorum answered that it votes for who asked.
+
+    Attributes:
+        wall_clock: When, by the controller's clock, as it stands in the line.
+        epoch: In which the vote counts.
+        voted_for: Who asked.
+        voted_directory: The asker's log folder, as a UUID's 36 characters (KIP-853).
+    """
+
+    wall_clock: str
+    epoch: int
+    voted_for: int
+    voted_directory: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTruncation:
     """A follower's metadata log was cut where its leader says that the logs part.
 
@@ -74,6 +98,22 @@ def quorum_transitions(lines: Iterable[str]) -> Iterator[LoggedTransition]:
             transition = _transition(told)
             if transition is not None:
                 yield transition
+
+
+def quorum_votes(lines: Iterable[str]) -> Iterator[LoggedVote]:
+    """Find the votes that a controller granted, in order; a pre-vote (KIP-996) is none."""
+    for line in lines:
+        told = _VOTE.match(line) if "Vote request" in line else None
+        asked = told and _ASKED_BY.search(told["fields"])
+        if told and asked and "preVote=true" not in told["fields"]:
+            directory = _ASKED_BY_DIRECTORY.search(told["fields"])
+            named = directory and directory["directory"]
+            yield LoggedVote(
+                wall_clock=told["wall_clock"],
+                epoch=int(told["epoch"]),
+                voted_for=int(asked["voted"]),
+                voted_directory=None if named == _NO_DIRECTORY else _uuid(named),
+            )
 
 
 def quorum_truncation(text: str) -> QuorumTruncation | None:

@@ -33,13 +33,14 @@ from cluster.files.metadata import (
     log_entries,
 )
 from cluster.files.node_files import NodeFiles
-from cluster.files.quorum_log import LoggedTransition, quorum_transitions
+from cluster.files.quorum_log import LoggedTransition, LoggedVote, quorum_transitions, quorum_votes
 from cluster.files.rows import (
     Replica,
     ReplicaState,
     logged_leadership,
     logged_transitions,
     logged_truncations,
+    logged_votes,
     metadata_leadership,
     quorum_states,
     replica_records,
@@ -65,8 +66,8 @@ def read_node(
 ) -> Iterator[Rows]:
     """Read what a stopped node left behind.
 
-    Yields rows of `replica_records` (not of internal topics), `replica_states` (of the quorum's
-    partition too), `quorum_states`, `leadership` and `truncations`.
+    Yields rows of `replica_records` and `replica_states` (of the quorum's partition too, not of
+    other internal topics), `quorum_states`, `leadership` and `truncations`.
 
     Args:
         node_dir: `nodes/<node>` of a run, with `data/` and `logs/`.
@@ -96,7 +97,7 @@ def read_step(
 ) -> Iterator[Rows]:
     """Read the copy of a node's `data/` that a step of a scenario made, maybe of a live broker.
 
-    Yields rows of `replica_records` (not of internal topics), `replica_states` and `quorum_states`:
+    Yields rows of `replica_records`, `replica_states` and `quorum_states`, as `read_node` does:
     what the replicas held then. What logs tell, the whole node's folder does.
 
     Args:
@@ -166,8 +167,7 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             if segment.batches:
                 log_end = segment.batches[-1].end_offset
                 has_epochs |= any(batch.leader_epoch >= 0 for batch in segment.batches)
-            if topic != METADATA_TOPIC:
-                yield from _records(files, path, segment, replica)
+            yield from _records(files, path, segment, replica)
         first = _base_offset(segments[0]) if segments else 0
         state = ReplicaState(
             replica=replica,
@@ -212,7 +212,7 @@ def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Row
 
 def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     """Read the node's own logs, rotated ones too; an event that two of them have counts once."""
-    seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition] = set()
+    seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -221,7 +221,8 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             continue
         fresh = [each for each in log_events(lines) if each not in seen]
         transitions = [each for each in quorum_transitions(lines) if each not in seen]
-        seen.update(fresh, transitions)
+        votes = [each for each in quorum_votes(lines) if each not in seen]
+        seen.update(fresh, transitions, votes)
         source = "state-change-log" if path.name.startswith(_STATE_CHANGE_LOG) else "server-log"
         leaderships = [event for event in fresh if isinstance(event, LoggedLeadership)]
         truncations = [event for event in fresh if isinstance(event, LoggedTruncation)]
@@ -234,6 +235,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
             logged_truncations(truncations, node=files.node, source=source, topic_ids=topic_ids),
         )
         yield "quorum_states", logged_transitions(transitions, node=files.node)
+        yield "quorum_states", logged_votes(votes, node=files.node)
 
 
 def _partition_folders(data: Path) -> Iterator[tuple[Path, str, int]]:

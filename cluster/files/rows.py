@@ -13,8 +13,8 @@ from cluster.files.batches import RecordBatch, records
 from cluster.files.checkpoints import EpochStart, QuorumState
 from cluster.files.damage import DamagedFileError
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
-from cluster.files.metadata import Leadership
-from cluster.files.quorum_log import LoggedTransition
+from cluster.files.metadata import METADATA_TOPIC, Leadership
+from cluster.files.quorum_log import LoggedTransition, LoggedVote
 from results.record.tables import LIVE
 from results.record.values import decode_payload
 
@@ -67,12 +67,13 @@ class _RecordColumns:
     sequence: list[int] = field(default_factory=list)
     control: list[bool] = field(default_factory=list)
 
-    def add(self, batch: RecordBatch) -> None:
+    def add(self, batch: RecordBatch, *, of_quorum: bool) -> None:
         control = batch.control
         unpacked = list(records(batch))
         for record in unpacked:
             self.offset.append(record.offset)
-            self.value.append(None if control else _value(record.value))
+            # What controllers write is none of our values, whatever its first bytes look like.
+            self.value.append(None if control or of_quorum else _value(record.value))
             self.record_hash.append(record.record_hash)
             self.sequence.append(batch.sequence_of(record.offset))
         rows = len(unpacked)
@@ -104,7 +105,7 @@ def replica_records(
     columns = _RecordColumns()
     for batch in batches:
         try:
-            columns.add(batch)
+            columns.add(batch, of_quorum=replica.topic == METADATA_TOPIC)
         except DamagedFileError as broken:
             damage.append(str(broken))
         if len(columns.offset) >= ROWS_A_BATCH:
@@ -235,6 +236,21 @@ def logged_transitions(transitions: Sequence[LoggedTransition], *, node: str) ->
             "voted_directory": each.voted_directory,
         }
         for each in transitions
+    ]
+    return _from_dicts("quorum_states", rows)
+
+
+def logged_votes(votes: Sequence[LoggedVote], *, node: str) -> pa.RecordBatch:
+    """Return rows of `quorum_states` without a role: what a controller answered to who asked."""
+    rows: list[dict[str, object]] = [
+        {
+            "node": node,
+            "incarnation": _INCARNATION,
+            "epoch": each.epoch,
+            "voted_for": each.voted_for,
+            "voted_directory": each.voted_directory,
+        }
+        for each in votes
     ]
     return _from_dicts("quorum_states", rows)
 

@@ -13,7 +13,7 @@ from cluster.files.logs import (
     LoggedTruncation,
     log_events,
 )
-from cluster.files.quorum_log import quorum_transitions
+from cluster.files.quorum_log import quorum_transitions, quorum_votes
 
 LINES = Path(__file__).parent / "data" / "lines"
 ZOOKEEPER = ("0.11.0.3", "1.1.1", "2.8.2", "3.9.1")
@@ -169,6 +169,29 @@ def test_transitions_as_older_controllers_word_them() -> None:
         ("candidate", 6, None, 3),
         ("leader", 6, 3, None),
     ]
+
+
+def test_votes_that_were_granted_and_not_pre_votes() -> None:
+    told = list(quorum_votes(lines_of("4.3.1-quorum")))
+    assert [(each.epoch, each.voted_for) for each in told] == [(1, 2), (2, 3)]
+    states = quorum_transitions(lines_of("4.3.1-quorum"))
+    voted = next(each for each in states if each.role == "voted")
+    assert told[0].voted_directory == voted.voted_directory
+    assert voted.voted_directory is not None
+
+
+def test_votes_as_older_controllers_word_them() -> None:
+    line = (
+        "[2026-01-01 00:00:00,1] INFO [RaftManager nodeId=3] Vote request VoteRequestData("
+        "clusterId='x', topics=[TopicData(topicName='__cluster_metadata', partitions=["
+        "PartitionData(partitionIndex=0, candidateEpoch=7, candidateId=2, lastOffsetEpoch=6,"
+        " lastOffset=9)])]) with epoch 7 is {} (org.apache.kafka.raft.KafkaRaftClient)"
+    )
+    (told,) = quorum_votes([line.format("rejected"), line.format("granted")])
+    assert (told.epoch, told.voted_for, told.voted_directory) == (7, 2, None)
+    nobody = line.replace("lastOffsetEpoch", f"candidateDirectoryId={'A' * 22}, lastOffsetEpoch")
+    (told,) = quorum_votes([nobody.format("granted")])
+    assert told.voted_directory is None
 
 
 def test_a_resignation_does_not_tell_from_what_in_older_words() -> None:

@@ -53,13 +53,24 @@ def test_records_of_a_replica() -> None:
     records = read(NODE)[0]["replica_records"]
     counts = {topic: len(of(records, topic)) for topic in ("codecs", "txn", "log-0", "log-1")}
     assert counts == {"codecs": 41, "txn": 15, "log-0": 70, "log-1": 26}
-    assert of(records, "__cluster_metadata") == []
+    assert of(records, "__consumer_offsets") == []
     after_the_election = of(records, "log-1")[20]
     assert after_the_election["offset"] == 20
     assert after_the_election["leader_epoch"] == 2
     assert after_the_election["value"] == 5 << 32 | 31, "31: ten that came between were dropped"
     assert after_the_election["topic_id"] == "4c0124e6-7b8c-48b3-bd95-c11ae7c9f164"
     assert (after_the_election["node"], after_the_election["snapshot"]) == ("n2", "final")
+
+
+def test_records_of_the_quorums_log() -> None:
+    records = of(read(NODE)[0]["replica_records"], "__cluster_metadata")
+    assert [row["offset"] for row in records] == list(range(len(records)))
+    assert {row["topic_id"] for row in records} == {"00000000-0000-0000-0000-000000000001"}
+    begun = [(row["offset"], row["leader_epoch"]) for row in records if row["control"]]
+    assert begun[0] == (0, 1), "a leader begins its epoch with a control record"
+    assert [epoch for _, epoch in begun] == sorted({row["leader_epoch"] for row in records})
+    assert {row["value"] for row in records} == {None}, "controllers write no value of ours"
+    assert len({row["record_hash"] for row in records if not row["control"]}) > 100
 
 
 def test_transaction_markers_are_control_records_without_a_value() -> None:

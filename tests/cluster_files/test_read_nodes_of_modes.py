@@ -63,7 +63,7 @@ def test_a_controller_of_its_own_has_the_metadata_log_only(tmp_path: Path) -> No
     assert problems == []
     assert [row["topic"] for row in rows["replica_states"]] == ["__cluster_metadata"]
     assert len(rows["quorum_states"]) == 1
-    assert rows.get("replica_records") is None
+    assert {row["topic"] for row in rows["replica_records"]} == {"__cluster_metadata"}
 
 
 def test_a_kraft_broker_must_have_what_a_controller_need_not(tmp_path: Path) -> None:
@@ -117,6 +117,8 @@ def test_the_quorums_states_are_read_from_its_logs(tmp_path: Path) -> None:
     logged = rows["quorum_states"][1:]
     assert [row["role"] for row in logged][:4] == ["unattached", "unattached", "voted", "follower"]
     assert {row["observed_ns"] for row in logged} == {None}
+    granted = [row for row in logged if row["role"] is None]
+    assert [(row["epoch"], row["voted_for"]) for row in granted] == [(1, 2), (2, 3)]
     cuts = {(row["topic"], row["from_offset"]) for row in rows["truncations"]}
     assert ("__cluster_metadata", 289) in cuts
 
