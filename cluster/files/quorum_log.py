@@ -1,9 +1,9 @@
 """What a controller's own log tells of the quorum: its states, its votes, what it truncated.
 
 Lines of the `RaftManager` in `server.log`: `Completed transition to CandidateState(... epoch=3)
-from ...`, and its answers to who asked for its vote. The wordings are those of real controllers of 4.3.1 and 3.5.2, and where others differ,
-of the sources since 3.3. Their times are the controller's wall clock; their order is that of the
-file.
+from ...`, and its answers to who asked for its vote. The wordings are those of real controllers of
+4.3.1 and 3.5.2, and where others differ, of the sources since 3.3. Their times are the controller's
+wall clock; their order is that of the file.
 """
 
 import re
