@@ -1,7 +1,7 @@
 """Columns of Arrow tables as numpy arrays, and the few set operations that kernels share."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ _FEW = 127
 def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
     """Return a column in one piece, without a copy where it is in one already."""
     column = table[name]
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return cast("pa.Array[Any]", whole)
 
 
 def ints(table: pa.Table, name: str) -> Ints:
@@ -37,7 +38,7 @@ def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
     column = array_of(table, name)
     if not isinstance(column, pa.DictionaryArray):
         column = column.dictionary_encode()
-    told = column.dictionary.to_pylist()
+    told = [str(word) for word in column.dictionary.to_pylist()]
     words = sorted(set(told))
     rank = {word: at for at, word in enumerate(words)}
     kind = np.int8 if len(words) < _FEW else np.int64
@@ -49,7 +50,8 @@ def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
 def texts(table: pa.Table, name: str) -> list[str]:
     """Return a string column as Python strings, nulls as empty ones."""
     numbers, words = codes(table, name)
-    return np.array([*words, ""], dtype=object)[numbers].tolist()
+    found: list[str] = np.array([*words, ""], dtype=object)[numbers].tolist()
+    return found
 
 
 def words_of(table: pa.Table, name: str) -> list[str]:
@@ -71,7 +73,8 @@ def equal(table: pa.Table, name: str, *words: object) -> Mask:
     column = array_of(table, name)
     if isinstance(column, pa.DictionaryArray):
         numbers, known = codes(table, name)
-        return np.array([*(word in words for word in known), False], dtype=np.bool_)[numbers]
+        wanted: Mask = np.array([*(word in words for word in known), False], dtype=np.bool_)
+        return np.asarray(wanted[numbers], dtype=np.bool_)
     found = pc.is_in(column, value_set=pa.array(words, type=column.type))
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
 

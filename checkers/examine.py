@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from checkers.facts import RunFacts
-from checkers.group import group_of
-from checkers.judge import Place
+from checkers.group import Group, group_of
+from checkers.layout import RUN, Place
 from checkers.registry import DERIVATIONS
 from checkers.runner import CheckResult, dump_result, guarded, parse_result, run_checkers
 from checkers.statistics import STATISTICS, partition_statistics, run_statistics
 
-CHECK, STATISTIC, DERIVED = "check", "statistic", "derived"
-RUN: Place = ("", "", -1)
-"""The place of a whole run."""
+CHECK, STATISTIC, DERIVED, DAMAGED = "check", "statistic", "derived", "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +28,8 @@ class Piece:
         run_id: As recorded in the tables.
         topic, topic_id, partition: Which group; empty and -1 for the whole run.
         kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (Arrow IPC
-            streams).
-        name: Of the checker, the statistic, or the derivation.
+            streams), `DAMAGED` (a table that is not what was written; without a payload).
+        name: Of the checker, the statistic, the derivation, or the table.
         payload: See `kind`.
     """
 
@@ -67,26 +65,36 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     """
     topic, topic_id, partition = place
     group = group_of(facts, tables, topic=topic, topic_id=topic_id, partition=partition)
-    work = run_statistics if partition < 0 else partition_statistics
     results = run_checkers(group)
-    figures = guarded("statistics", group, work)
+    figures = guarded("statistics", group, _figures)
     if isinstance(figures, CheckResult):
         results, figures = [*results, figures], {}
     derived: dict[str, pa.Table] = {}
-    for each in DERIVATIONS if partition >= 0 else ():
+    for each in DERIVATIONS if partition >= 0 and not group.of_quorum else ():
         if each.applies(facts):
             rows = guarded(each.name, group, each.derive)
             if isinstance(rows, CheckResult):
                 results = [*results, rows]
             else:
-                derived[each.name] = rows
+                derived[each.name] = rows.cast(each.schema)
     return [
         *_pieces(
             facts, place, CHECK, [(each.name, dump_result(each).encode()) for each in results]
         ),
-        *_pieces(facts, place, STATISTIC, [(name, pack(rows)) for name, rows in figures.items()]),
+        *_pieces(
+            facts,
+            place,
+            STATISTIC,
+            [(name, pack(rows.cast(STATISTICS[name]))) for name, rows in figures.items()],
+        ),
         *_pieces(facts, place, DERIVED, [(name, pack(rows)) for name, rows in derived.items()]),
     ]
+
+
+def _figures(group: Group) -> dict[str, pa.Table]:
+    if group.of_quorum:
+        return {}  # It is none of the partitions that clients write to.
+    return run_statistics(group) if group.partition < 0 else partition_statistics(group)
 
 
 def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
@@ -111,6 +119,11 @@ def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
     group = replace(group_of(facts, {}), derived=whole)
     results = run_checkers(group)
     return _pieces(facts, RUN, CHECK, [(each.name, dump_result(each).encode()) for each in results])
+
+
+def damaged(facts: RunFacts, names: Iterable[str], place: Place = RUN) -> list[Piece]:
+    """Return pieces that say which tables of a run are not what was written."""
+    return _pieces(facts, place, DAMAGED, [(name, b"") for name in names])
 
 
 def _pieces(

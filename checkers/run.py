@@ -6,17 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from checkers.engine import Engine, EngineError
-from checkers.examine import RUN, Piece, conclude, examine, gathered
+from checkers.examine import DAMAGED, Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
 from checkers.ingest import Problem, Tables
 from checkers.judge import weigh
+from checkers.layout import RUN
 from checkers.spark.local import LocalEngine
 from checkers.stored import (
     can_ingest,
     load_facts,
     needs_ingest,
     units_of,
+    without_tables,
     write_statistics,
     write_tables,
 )
@@ -116,10 +118,15 @@ def _judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Ve
     pieces: dict[str, list[Piece]] = {facts.recorded_id: [] for facts in runs.values()}
     for piece in worker.examine(runs):
         pieces[piece.run_id].append(piece)
-    return {
-        root: _verdict(root, facts, pieces[facts.recorded_id], worker.name)
-        for root, facts in runs.items()
-    }
+    verdicts, hurt = {}, {}
+    for root, facts in runs.items():
+        mine = pieces.pop(facts.recorded_id)
+        names = {piece.name for piece in mine if piece.kind == DAMAGED}
+        if names:
+            hurt[root] = without_tables(facts, names)
+        else:
+            verdicts[root] = _verdict(root, facts, mine, worker.name)
+    return verdicts | _judge_batch(hurt, worker) if hurt else verdicts
 
 
 def _verdict(root: Path, facts: RunFacts, pieces: Sequence[Piece], engine: str) -> Verdict:

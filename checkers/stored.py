@@ -4,8 +4,8 @@ Whatever is missing or broken becomes a problem of `RunFacts`, never an exceptio
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from checkers.ingest import (
     step_units,
     with_topic_ids,
 )
+from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import ordered
 from checkers.power_loss import power_cuts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
@@ -115,8 +116,7 @@ def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Pr
     paths.record.mkdir(parents=True, exist_ok=True)
     for name, table in combined(parts).items():
         whole = with_topic_ids(table, ids) if name in _OBSERVED else table
-        # Checksums, so that a flipped bit is damage rather than another value.
-        pq.write_table(ordered(name, whole), paths.table(name), write_page_checksum=True)
+        write_table(paths.table(name), name, [ordered(name, whole)])
     notes = {
         "schema_version": SCHEMA_VERSION,
         "run_id": paths.run_id,
@@ -141,9 +141,7 @@ def load_facts(root: Path) -> RunFacts:
     recorded_id, noted, note_problems = _noted(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     mark = pc.max(quorum["high_watermark"]).as_py()
-    sound = readable_tables(paths)
-    unread = [f"the table {name} cannot be read" for name in TABLES if name not in sound]
-    unread = unread if sound else ["there is no record: no table can be read"]
+    unread = frozenset(TABLES) - readable_tables(paths).keys()
     nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
     return RunFacts(
         run_id=paths.run_id,
@@ -161,9 +159,10 @@ def load_facts(root: Path) -> RunFacts:
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
-            *unread,
+            *_unread_sentences(unread),
             *(problem.sentence for problem in noted),
         ),
+        unread=unread,
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
@@ -200,15 +199,46 @@ def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
     return steps, []
 
 
+def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
+    """Return the context of a run of which more tables turned out to be damaged.
+
+    Half a table looks like lost messages: so the whole of it counts as empty.
+    """
+    more = frozenset(names) - facts.unread
+    return replace(
+        facts,
+        unread=facts.unread | more,
+        problems=(*facts.problems, *_unread_sentences(more)),
+        cut_streams=True,
+    )
+
+
+def _unread_sentences(names: frozenset[str]) -> list[str]:
+    if names == frozenset(TABLES):
+        return ["there is no record: no table can be read"]
+    return [f"the table {name} cannot be read" for name in TABLES if name in names]
+
+
 def readable_tables(paths: RunPaths) -> dict[str, Path]:
-    """Return the Parquet files of a run that are what they should be, by table."""
-    return {name: paths.table(name) for name in TABLES if _sound(paths, name) is not None}
+    """Return the Parquet files of a run that have their columns, by table.
+
+    Their pages are looked at by whoever reads them: see `layout.DamagedError`.
+    """
+    files = [TableFile(name, paths.table(name)) for name in TABLES]
+    return {each.name: each.path for each in files if each.sound}
 
 
-def load_table(paths: RunPaths, name: str) -> pa.Table:
-    """Return a table of a run; empty if it cannot be read."""
-    table = _sound(paths, name)
-    return TABLES[name].empty_table() if table is None else table
+def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
+    """Return a table of a run, or some columns of it; empty if it cannot be read.
+
+    Only for tables that are small, or for few columns: it lies in this process's memory as a whole.
+    """
+    schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
+    file = TableFile(name, paths.table(name))
+    try:
+        return file.read_columns(schema.names).cast(schema) if file.sound else schema.empty_table()
+    except DamagedError:
+        return schema.empty_table()
 
 
 def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> None:
@@ -216,17 +246,6 @@ def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> Non
     paths.statistics.mkdir(parents=True, exist_ok=True)
     for name, table in statistics.items():
         pq.write_table(table, paths.statistics / f"{name}.parquet")
-
-
-def _sound(paths: RunPaths, name: str) -> pa.Table | None:
-    """Return a table, None if any of it is damaged: half a table looks like lost messages."""
-    try:
-        with pq.ParquetFile(paths.table(name), page_checksum_verification=True) as file:
-            table = file.read()
-        table.validate(full=True)
-    except _BROKEN:
-        return None
-    return table if table.schema.equals(TABLES[name]) else None
 
 
 def _plan(paths: RunPaths) -> tuple[Plan, list[str]]:
@@ -261,7 +280,7 @@ def _noted(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
 
 
 def _id_in_tables(paths: RunPaths) -> str:
-    ids = load_table(paths, "ops")["run_id"]
+    ids = load_table(paths, "ops", ["run_id"])["run_id"]
     return str(ids[0].as_py()) if len(ids) else paths.run_id
 
 

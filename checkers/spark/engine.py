@@ -1,21 +1,15 @@
 """The engine with Spark: one job reads the units of all runs, one judges all their groups.
 
-Tasks split the tables of the runs by (run_id, topic, topic_id, partition), one shuffle brings the
-parts of a group together, and the kernels see whole tables again; what has no partition makes a
-group of its own, the run's. Between tasks tables travel as Arrow, packed into bytes: with Spark's
-own rows, the columns of all tables side by side, the same took seven times as long
-(`benchmarks/checking.py`).
-Results are bytes as well: JSON of checks, Arrow of statistics.
+There are two routes to the tables of a group (the seam is `checkers/groups.py`): `direct.py`, where
+tasks read the record's files themselves, and `shuffled.py`, where Spark brings the rows. Behind
+both stands the same `examine`. Results are bytes: JSON of checks, Arrow of statistics.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -23,30 +17,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.columns import schema_of
 from checkers.engine import EngineError
-from checkers.examine import Piece, examine, pack, unpack
+from checkers.examine import Piece, pack, unpack
 from checkers.facts import RunFacts
 from checkers.ingest import Problem, Tables, Unit, ingest
-from checkers.spark.local import groups
+from checkers.spark.direct import examine_directly
 from checkers.spark.nodes import read_node
-from checkers.spark.session import spark_session
-from checkers.stored import readable_tables
-from results.record.paths import RunPaths
-from results.record.tables import TABLES
+from checkers.spark.pieces import rows_of, table_of
+from checkers.spark.session import cores, spark_session
+from checkers.spark.shuffled import examine_shuffled
 
-_KEYS = ("run_id", "topic", "topic_id", "partition")
-_ROWS_AT_ONCE = 1_000_000
-_PIECES = schema_of(
-    run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
-    kind=pa.string(), name=pa.string(), payload=pa.binary(),
-)  # fmt: skip
 _UNITS = schema_of(
     number=pa.int32(), run_id=pa.string(), name=pa.string(), folder=pa.string(),
     snapshot=pa.string(),
-)  # fmt: skip
-_FILES = schema_of(number=pa.int32(), run_id=pa.string(), name=pa.string(), path=pa.string())
-_PARTS = schema_of(
-    run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
-    name=pa.string(), payload=pa.binary(),
 )  # fmt: skip
 _READ = schema_of(number=pa.int32(), kind=pa.string(), cut=pa.bool_(), payload=pa.binary())
 _PROBLEM = "problem"
@@ -81,7 +63,7 @@ class SparkEngine:
             (number, unit.run_id, unit.name, str(unit.folder.absolute()), unit.snapshot)
             for number, unit in enumerate(units)
         ]
-        frame = self._session.createDataFrame(_table(rows, _UNITS))
+        frame = self._session.createDataFrame(table_of(rows, _UNITS))
         read = frame.repartition(len(units), "number").mapInArrow(
             _read_units, from_arrow_schema(_READ)
         )
@@ -99,27 +81,11 @@ class SparkEngine:
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order."""
-        by_id = {facts.recorded_id: facts for facts in runs.values()}
-        files = [
-            (number, facts.recorded_id, name, str(path.absolute()))
-            for root, facts in runs.items()
-            for number, (name, path) in enumerate(readable_tables(RunPaths(root)).items())
-        ]
-        if not files:
-            return
-
-        # pyspark looks at the hints of the functions that it is given; a partial has none.
-        def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return _split_files(by_id, batches)
-
-        def judge_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:  # type: ignore[type-arg]  # At run time it takes none.
-            return _judge_group(by_id, key, rows)
-
-        frame = self._session.createDataFrame(_table(files, _FILES))
-        parts = frame.repartition(len(files), "number").mapInArrow(split, from_arrow_schema(_PARTS))
-        judged = parts.groupBy(*_KEYS).applyInArrow(judge_group, from_arrow_schema(_PIECES))
-        for row in judged.toArrow().to_pylist():
-            yield Piece(**row)
+        master = self._session.conf.get("spark.master", "") or ""
+        if master.startswith("local"):
+            yield from examine_directly(self._session, runs, cores(master))
+        else:
+            yield from examine_shuffled(self._session, runs)
 
 
 def _read_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,42 +102,4 @@ def _read_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 (row["number"], _PROBLEM, each.cut, each.sentence.encode()) for each in problems
             ]
             if rows:
-                yield _batch(rows, _READ)
-
-
-def _split_files(
-    by_id: Mapping[str, RunFacts], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Read the tables of a task, and split them by place, as rows of `_PARTS`."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            name, facts = row["name"], by_id[row["run_id"]]
-            for rows in pq.ParquetFile(row["path"]).iter_batches(_ROWS_AT_ONCE):
-                table = pa.Table.from_batches([rows]).cast(TABLES[name])
-                parts = [
-                    (row["run_id"], *place, name, pack(tables[name]))
-                    for place, tables in groups({name: table}, facts).items()
-                ]
-                if parts:
-                    yield _batch(parts, _PARTS)
-
-
-def _judge_group(by_id: Mapping[str, RunFacts], key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-    """Judge one group, as rows of `_PIECES`."""
-    run_id, topic, topic_id, partition = (scalar.as_py() for scalar in key)
-    parts: dict[str, list[pa.Table]] = {}
-    for row in rows.select(["name", "payload"]).to_pylist():
-        parts.setdefault(row["name"], []).append(unpack(row["payload"]))
-    tables = {name: pa.concat_tables(parts[name]) for name in sorted(parts)}
-    pieces = examine(by_id[run_id], tables, (topic, topic_id, partition))
-    return _table([astuple(piece) for piece in pieces], _PIECES)
-
-
-def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches([_batch(rows, schema)])
-
-
-def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield rows_of(rows, _READ)

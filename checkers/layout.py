@@ -1,0 +1,212 @@
+"""How a table lies in its Parquet file: sorted by place, and no row group holds two places.
+
+So whoever judges one partition reads its own row groups and nothing else, and a run of ten million
+rows never lies in memory as a whole. Files written otherwise (earlier ones) are read as well: their
+mixed row groups are split row by row.
+
+Strings are read as dictionaries: a few words, and a byte a row that says which.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.columns import codes, equal, ints, present, runs_of, take
+from checkers.ordering import PLACE
+from results.record.tables import TABLES
+
+Place = tuple[str, str, int]
+"""(topic, topic_id, partition); empty and -1 for a whole run."""
+RUN: Place = ("", "", -1)
+"""The place of a whole run."""
+GROUP_ROWS = 1 << 20
+"""So many rows at most in a row group; a place has as many row groups as it needs."""
+_FEW = 127
+_BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
+           MemoryError, NotImplementedError)  # fmt: skip
+"""What reading hostile bytes raises."""
+
+
+class DamagedError(Exception):
+    """Tables of a record are not what was written.
+
+    Attributes:
+        names: Which.
+    """
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+def write_table(path: Path, name: str, parts: Iterator[pa.Table] | Sequence[pa.Table]) -> None:
+    """Write a table's file.
+
+    Args:
+        path: Where.
+        name: Of the table.
+        parts: Its rows in order; a place in one piece, or in several that follow each other.
+    """
+    # Checksums, so that a flipped bit is damage rather than another value.
+    with pq.ParquetWriter(
+        path, TABLES[name], write_page_checksum=True, compression="zstd", compression_level=1
+    ) as writer:
+        for part in parts:
+            plain = part.cast(TABLES[name])
+            for start, end in pairwise(_places(plain).tolist()):
+                writer.write_table(plain.slice(start, end - start), row_group_size=GROUP_ROWS)
+
+
+def _places(table: pa.Table) -> "np.typing.NDArray[np.int64]":
+    keys = [name for name in PLACE if name in table.column_names]
+    numbered = [codes(table, n)[0] if n != "partition" else _numbers(table) for n in keys]
+    return runs_of(*numbered) if keys else np.unique([0, table.num_rows])
+
+
+def _numbers(table: pa.Table) -> "np.typing.NDArray[np.int64]":
+    return np.where(present(table, "partition"), ints(table, "partition"), np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)  # Not slotted: what was read of the file is cached.
+class TableFile:
+    """The Parquet file of one table of a record.
+
+    Attributes:
+        name: Of the table.
+        path: Where it lies.
+    """
+
+    name: str
+    path: Path
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        strings = [each.name for each in TABLES[self.name] if pa.types.is_string(each.type)]
+        return pq.ParquetFile(
+            self.path, page_checksum_verification=True, read_dictionary=strings, pre_buffer=False
+        )
+
+    @property
+    def sound(self) -> bool:
+        """Whether it has the columns of its table, as far as its end tells."""
+        try:
+            return bool(pq.read_schema(self.path).equals(TABLES[self.name])) and self.rows >= 0
+        except _BROKEN:
+            return False
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return int(self._file.metadata.num_rows)
+
+    @cached_property
+    def row_groups(self) -> tuple[Place | None, ...]:
+        """The place of each row group, None if it holds several, or rows without a place."""
+        if "partition" not in TABLES[self.name].names:
+            return (RUN,) * self._file.num_row_groups
+        metadata = self._file.metadata
+        at = [metadata.schema.names.index(name) for name in PLACE]
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        return tuple(_one_place([group.column(each).statistics for each in at]) for group in groups)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether any of its row groups holds several places."""
+        return None in self.row_groups
+
+    def rows_by_place(self) -> dict[Place, int]:
+        """Return how many rows each place has.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        if self.mixed:
+            return {place: rows.num_rows for place, rows in split(self._read(None, PLACE))}
+        rows: dict[Place, int] = {}
+        for number, place in enumerate(self.row_groups):
+            if place is not None:
+                group = self._file.metadata.row_group(number)
+                rows[place] = rows.get(place, 0) + group.num_rows
+        return {place: count for place, count in rows.items() if count}
+
+    def read(self, place: Place | None = None) -> pa.Table:
+        """Return the rows of a place, or of all places, with every page checked.
+
+        Args:
+            place: Only of a file that is not mixed.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        table = self._read(place, TABLES[self.name].names)
+        if place is not None and place != RUN and not _all_of(table, place):
+            raise DamagedError(self.name)
+        return table
+
+    def read_columns(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns of all rows, with their pages checked.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        return self._read(None, names)
+
+    def _read(self, place: Place | None, names: Sequence[str]) -> pa.Table:
+        try:
+            at = [at for at, of in enumerate(self.row_groups) if place is None or of == place]
+            return pa.table({name: self._column(at, name) for name in names})
+        except _BROKEN as broken:
+            raise DamagedError(self.name) from broken
+
+    def _column(self, numbers: list[int], name: str) -> "pa.Array[Any]":
+        """Read one column; one after the other, because at ten million rows two copies count."""
+        table = self._file.read_row_groups(numbers, columns=[name], use_threads=False)
+        column = table.unify_dictionaries()[name].combine_chunks()
+        column.validate(full=True)
+        if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < _FEW:
+            few = column.indices.cast(pa.int8())
+            return pa.DictionaryArray.from_arrays(few, column.dictionary)
+        return column
+
+
+def _one_place(columns: Sequence[pq.Statistics | None]) -> Place | None:
+    ends: list[Any] = []
+    for told in columns:
+        if told is None or not told.has_min_max or told.null_count or told.min != told.max:
+            return None
+        ends.append(told.min)
+    return (str(ends[0]), str(ends[1]), int(ends[2]))
+
+
+def _all_of(table: pa.Table, place: Place) -> bool:
+    return all(equal(table, name, word).all() for name, word in zip(PLACE, place, strict=True))
+
+
+def split(table: pa.Table) -> Iterator[tuple[Place, pa.Table]]:
+    """Yield the rows of each place; those without a topic id or a partition belong to none."""
+    if "partition" not in table.column_names:
+        yield RUN, table
+        return
+    (topic, topics), (topic_id, ids) = codes(table, "topic"), codes(table, "topic_id")
+    partition = ints(table, "partition")
+    named = np.flatnonzero((topic >= 0) & (topic_id >= 0) & present(table, "partition"))
+    keys = [partition[named], topic_id[named], topic[named]]
+    rows = named[np.lexsort(keys)]
+    for start, end in pairwise(runs_of(topic[rows], topic_id[rows], partition[rows]).tolist()):
+        first = rows[start]
+        place = (topics[topic[first]], ids[topic_id[first]], int(partition[first]))
+        yield place, _part(table, rows[start:end])
+
+
+def _part(table: pa.Table, rows: "np.typing.NDArray[np.int64]") -> pa.Table:
+    """Return some rows; without a copy where they follow each other."""
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return table.slice(int(rows[0]), len(rows))
+    return take(table, rows)

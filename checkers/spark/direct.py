@@ -1,0 +1,119 @@
+"""The route of records whose files the tasks see: each task reads just what it judges.
+
+A task is told runs and places, and nothing else: it reads their row groups itself, so that no row
+passes through the JVM, is packed, or is shuffled. Groups are put together into as many tasks as
+keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from checkers.examine import Piece, damaged
+from checkers.facts import RunFacts
+from checkers.groups import StoredGroups, examine_places
+from checkers.layout import DamagedError, Place
+from checkers.spark.pieces import PIECES, batch_of, pieces_of
+
+_TASKS_A_CORE = 4
+_ALONE = 24_000_000
+"""A group of more rows is judged while no other is, or two of them would need too much memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a task judges of one run.
+
+    Attributes:
+        root: The run's folder.
+        facts: Its context.
+        places: Which groups.
+        rows: How many rows they have.
+    """
+
+    root: Path
+    facts: RunFacts
+    places: tuple[Place, ...]
+    rows: int
+
+
+def examine_directly(
+    session: SparkSession, runs: Mapping[Path, RunFacts], cores: int
+) -> Iterator[Piece]:
+    """Yield the results of each group of the runs, in any order."""
+    works: list[Work] = []
+    for root, facts in runs.items():
+        absolute = root.absolute()
+        try:
+            rows = StoredGroups(absolute, facts).rows()
+        except DamagedError as hurt:
+            yield from damaged(facts, hurt.names)
+            continue
+        works += [
+            Work(root=absolute, facts=facts, places=(place,), rows=count)
+            for place, count in sorted(rows.items())
+        ]
+    big = [work for work in works if work.rows > _ALONE]
+    if big:
+        yield from _judged(session, [big])
+    tasks = shared_out([work for work in works if work.rows <= _ALONE], _TASKS_A_CORE * cores)
+    if tasks:
+        yield from _judged(session, tasks)
+
+
+def shared_out(works: Iterable[Work], tasks: int) -> list[list[Work]]:
+    """Share work out to tasks, evenly by rows; what comes first has the most.
+
+    Small runs stay whole: their tables are then read once.
+
+    Args:
+        works: Of one place each.
+        tasks: At most so many.
+    """
+    by_root: dict[Path, list[Work]] = {}
+    for work in works:
+        by_root.setdefault(work.root, []).append(work)
+    share = sum(work.rows for mine in by_root.values() for work in mine) / tasks
+    units: list[Work] = []
+    for mine in by_root.values():
+        small = sum(work.rows for work in mine) <= share
+        units += [_joined(mine)] if small else mine
+    shares: list[list[Work]] = [[] for _ in range(min(tasks, len(units)))]
+    filled = [0] * len(shares)
+    for unit in sorted(units, key=lambda each: -each.rows):
+        least = filled.index(min(filled))
+        shares[least].append(unit)
+        filled[least] += unit.rows
+    return [shares[at] for at in sorted(range(len(shares)), key=lambda each: -filled[each])]
+
+
+def _joined(works: Sequence[Work]) -> Work:
+    places = tuple(place for work in works for place in work.places)
+    rows = sum(work.rows for work in works)
+    return Work(root=works[0].root, facts=works[0].facts, places=places, rows=rows)
+
+
+def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[Piece]:
+    # pyspark looks at the hints of the functions that it is given; a partial has none.
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _judge(tasks, batches)
+
+    numbers = session.range(0, len(tasks), 1, len(tasks))  # A row a task.
+    yield from pieces_of(numbers.mapInArrow(judge, from_arrow_schema(PIECES)))
+
+
+def _judge(
+    tasks: Sequence[Sequence[Work]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Judge the groups of the tasks whose numbers are given, as rows of `PIECES`."""
+    for batch in batches:
+        for number in batch["id"].to_numpy().tolist():
+            for work in tasks[number]:
+                reader = StoredGroups(work.root, work.facts)
+                for place in work.places:
+                    yield batch_of(list(examine_places(work.facts, reader, place)))
+                    pa.default_memory_pool().release_unused()
