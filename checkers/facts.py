@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from checkers.quorum import QuorumFacts
 from results.record.milestones import Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -50,6 +51,9 @@ class RunFacts:
         milestones: How far the run came.
         reservations: Ranges of values (from, to; exclusive) that workers announced before use.
         quorum_high_watermark: The metadata log's highest known high watermark, None if unknown.
+        quorum: What the leaders of the controllers' quorum told.
+        calm_from_ns: When the last fault was healed, from which the plan's budgets count (without
+            faults: when the main phase began); None if one may have been in force to the end.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
         unread: The tables of the record that cannot be read, and count as empty.
@@ -65,6 +69,11 @@ class RunFacts:
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
         witnessed: Op ids of transactions of unknown outcome that certainly committed, because a
             read_committed reader got one of their sends, in whichever partition.
+        history: Whether these are another recorder's client-side ops, with nothing else of a run:
+            no final reads, no replicas' logs, no faults.
+        picked: Of a history: which value stands at an offset with several, by (topic, partition)
+            and offset, where somebody knows.
+        names: Of a history: what values are called that are no integers.
     """
 
     run_id: str
@@ -74,6 +83,8 @@ class RunFacts:
     milestones: tuple[Milestone, ...] = ()
     reservations: tuple[tuple[int, int], ...] = ()
     quorum_high_watermark: int | None = None
+    quorum: QuorumFacts = field(default_factory=QuorumFacts)
+    calm_from_ns: int | None = None
     problems: tuple[str, ...] = ()
     unread: frozenset[str] = field(default_factory=frozenset)
     cut_streams: bool = False
@@ -86,6 +97,9 @@ class RunFacts:
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True
     witnessed: frozenset[int] = field(default_factory=frozenset)
+    history: bool = False
+    picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""
@@ -151,6 +165,8 @@ class RunFacts:
 
         The payload of a named message is its value and its name, so both say the same.
         """
+        if value in self.names:
+            return f"value {self.names[value]}"
         number, sequence = value >> SEQUENCE_BITS, value & (1 << SEQUENCE_BITS) - 1
         ours = 1 <= number <= len(self.plan.topic_partitions) and sequence
         if self.plan.scenario is None or not ours:

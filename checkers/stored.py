@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from checkers.calm import calm_from_ns
 from checkers.columns import ints
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.ingest import (
@@ -27,6 +28,7 @@ from checkers.ingest import (
 from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import ordered
 from checkers.power_loss import power_cuts
+from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
@@ -140,6 +142,7 @@ def load_facts(root: Path) -> RunFacts:
         step_problems.append("the steps are missing")
     recorded_id, noted, note_problems = _noted(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
+    faults = load_table(paths, "faults")
     mark = pc.max(quorum["high_watermark"]).as_py()
     unread = frozenset(TABLES) - readable_tables(paths).keys()
     nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
@@ -152,9 +155,11 @@ def load_facts(root: Path) -> RunFacts:
         milestones=tuple(milestones),
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
+        quorum=quorum_facts(quorum, {each.name: each.begun_ns for each in steps}),
+        calm_from_ns=calm_from_ns(faults, milestones),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         step_ends_ns={each.name: each.ended_ns for each in steps},
-        power_cuts=power_cuts(load_table(paths, "faults")),
+        power_cuts=power_cuts(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         problems=(
