@@ -3,3 +3,7 @@
 
 class EngineError(Exception):
     """An engine that cannot work here, in one sentence with the remedy."""
+
+
+class HistoryError(Exception):
+    """A file of histories that cannot be read, in one sentence with the line."""

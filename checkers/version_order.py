@@ -6,7 +6,6 @@ transactions that did not certainly commit: a read_uncommitted reader may see th
 to. Jepsen's has what any reader was given, aborted or not, and no log of a replica.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,15 +54,16 @@ class VersionOrder:
         return np.where(ranked[at] == values, by_value[at], NONE)
 
 
-def version_order(group: Group, picked: Mapping[int, int] | None = None) -> VersionOrder:
+def version_order(group: Group) -> VersionOrder:
     """Return the version order of a partition, by the definitions of the run's judge.
 
     Args:
-        group: A partition's.
-        picked: Which value stands at an offset with several, by offset; elsewhere it is that
-            of the leader's final log, else the smallest one that was read, else the smallest one.
+        group: A partition's. Where an offset has several values, the one that stands there is that
+            which the facts pick, else that of the leader's final log, else the smallest one that
+            was read, else the smallest one.
     """
     jepsen = group.facts.judge is Judge.JEPSEN
+    picked = group.facts.picked.get((group.topic, group.partition))
     read_at, read = _read(group, everything=jepsen)
     sent_at, sent = (ints(group.committed, name) for name in ("offset", "value"))
     log_at, logged = (np.empty(0, np.int64),) * 2 if jepsen else _logged(group)

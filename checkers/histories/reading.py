@@ -1,0 +1,142 @@
+"""The histories of a file: EDN as Jepsen stores it, or JSON lines; packed with gzip or not.
+
+EDN: a map for each op, one after the other as in Jepsen's `history.edn`, or all in one vector. The
+file is one history, named after itself.
+
+JSON lines: a history a line, `{"name": ..., "ops": [...]}`; or an op a line, and the file is one
+history. Keys of ops are those of the EDN without the colon (`rebalance_log` is `rebalance-log`), a
+poll's map has the names of the keys as strings.
+
+What is not like this is told in a sentence with the line; nothing is skipped but lines without
+anything on them.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from io import TextIOBase, TextIOWrapper
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import orjson
+
+from checkers.errors import HistoryError
+from checkers.histories.edn import EdnError, read_forms
+from checkers.histories.recording import EDN, JSON, Recording
+from checkers.histories.tables import History
+
+_GZIP = b"\x1f\x8b"
+_OPENING = "[({ \t\r\n,"
+
+
+def read_histories(path: Path) -> Iterator[History]:
+    """Yield the histories of a file, in its order.
+
+    Raises:
+        HistoryError: The file, or what is in it, is not as it should be.
+    """
+    try:
+        with _text(path) as text:
+            yield from _histories(path, text)
+    except FileNotFoundError as missing:
+        raise HistoryError(f"there is no file {path}") from missing
+    except IsADirectoryError as folder:
+        raise HistoryError(f"{path} is a folder: name a file of histories") from folder
+    except (EOFError, zlib.error, gzip.BadGzipFile) as cut:
+        raise HistoryError(f"{path} cannot be unpacked: {cut}") from cut
+    except UnicodeDecodeError as strange:
+        raise HistoryError(f"{path} is not text in UTF-8: {strange.reason}") from strange
+
+
+def _text(path: Path) -> TextIOBase:
+    with path.open("rb") as file:
+        packed = file.read(len(_GZIP)) == _GZIP
+    raw = cast("BinaryIO", gzip.GzipFile(path)) if packed else path.open("rb")
+    return TextIOWrapper(raw, encoding="utf-8")
+
+
+def _histories(path: Path, text: Iterable[str]) -> Iterator[History]:
+    lines = iter(text)
+    blank, first = _first_words(lines)
+    if not first:
+        raise HistoryError(f"there is no op in {path}")
+    whole = chain(blank, [first], lines)
+    begin = first.lstrip(_OPENING)
+    if begin.startswith('"'):
+        yield from _json_histories(path, whole)
+    else:
+        yield _edn_history(path, whole, in_vector=first.lstrip()[0] in "[(")
+
+
+def _first_words(lines: Iterator[str]) -> tuple[list[str], str]:
+    """Return the lines at the start on which there is nothing yet, and the first that is not."""
+    blank: list[str] = []
+    for line in lines:
+        words = line.partition(";")[0].strip(" \t\r\n,")
+        if words:
+            return blank, line
+        blank.append(line)
+    return blank, ""
+
+
+def _edn_history(path: Path, lines: Iterable[str], *, in_vector: bool) -> History:
+    recording = Recording(_stem(path), EDN)
+    try:
+        for form in read_forms(lines, depth=int(in_vector)):
+            recording.add(_op(form.value, path, form.line), f"{path}, line {form.line}")
+    except EdnError as broken:
+        raise HistoryError(f"{path} is not EDN: {broken}") from broken
+    return recording.done()
+
+
+def _json_histories(path: Path, lines: Iterable[str]) -> Iterator[History]:
+    """Yield each line's history, or the one that the ops of all lines are."""
+    recording: Recording | None = None
+    for number, line in enumerate(lines, start=1):
+        if line.isspace():
+            continue
+        where = f"{path}, line {number}"
+        value = _parsed(line, where)
+        if "ops" in value:
+            yield _json_history(value, where, name=f"{_stem(path)}:{number}")
+        else:
+            recording = recording or Recording(_stem(path), JSON)
+            recording.add(value, where)
+    if recording is not None:
+        yield recording.done()
+
+
+def _json_history(value: Mapping[object, object], where: str, *, name: str) -> History:
+    ops = value["ops"]
+    if not isinstance(ops, list):
+        raise HistoryError(f"{where}: the ops of a history are a list")
+    recording = Recording(str(value.get("name", name)), JSON)
+    for at, op in enumerate(ops):
+        place = f"{where}, op {at} of {recording.name}"
+        if not isinstance(op, dict):
+            raise HistoryError(f"{place}: an op is a map")
+        recording.add(op, place)
+    return recording.done()
+
+
+def _parsed(line: str, where: str) -> Mapping[object, object]:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as broken:
+        raise HistoryError(f"{where} is not JSON: {broken}") from broken
+    if not isinstance(value, dict):
+        raise HistoryError(f"{where}: a line is an op, or a history with its ops")
+    return value
+
+
+def _op(value: object, path: Path, line: int) -> Mapping[object, object]:
+    if not isinstance(value, dict):
+        raise HistoryError(f"{path}, line {line}: an op is a map")
+    return value
+
+
+def _stem(path: Path) -> str:
+    """Return the name of a file without what tells its form: `history` of `history.edn.gz`."""
+    name = path.name.removesuffix(".gz")
+    return Path(name).stem or name

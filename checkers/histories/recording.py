@@ -1,0 +1,182 @@
+"""From the entries of a history to its ops: who began what, and how it ended.
+
+A history is refused, with the line, where it contradicts itself: a process that begins an op while
+another of its is open, or after one of unknown outcome; an end without a beginning. An op that is
+still open at the end is closed with `info`. What the ops did is put into columns by `Columns`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from checkers.columns import NONE
+from checkers.errors import HistoryError
+from checkers.histories.columns import Columns
+from checkers.histories.tables import History
+from results.record.terms import Outcome
+
+_MAX_TIME_NS = 1 << 62
+_INVOKE = "invoke"
+_OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
+_MISSHAPED = (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError)
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How a form of history spells what we look for.
+
+    Attributes:
+        process, kind, f, value, time, index, rebalances, keys: Keys of an op, and of an event of
+            its log of rebalances.
+        prefix: What words of the set of terms begin with.
+    """
+
+    process: str
+    kind: str
+    f: str
+    value: str
+    time: str
+    index: str
+    rebalances: str
+    keys: str
+    prefix: str
+
+
+JSON = Words(
+    process="process", kind="type", f="f", value="value", time="time", index="index",
+    rebalances="rebalance_log", keys="keys", prefix="",
+)  # fmt: skip
+EDN = Words(
+    process=":process", kind=":type", f=":f", value=":value", time=":time", index=":index",
+    rebalances=":rebalance-log", keys=":keys", prefix=":",
+)  # fmt: skip
+
+
+class _Invocation(NamedTuple):  # There may be millions: much cheaper than a dataclass.
+    at: int
+    f: str
+    value: Any
+    where: str
+
+
+class Recording:
+    """Takes the entries of one history in their order, and gives its tables."""
+
+    def __init__(self, name: str, words: Words) -> None:
+        self.name = name
+        self._words = words
+        self._open: dict[int, _Invocation] = {}
+        self._ended: set[int] = set()
+        self._columns = Columns(name)
+
+    def add(self, entry: Mapping[object, Any], where: str) -> None:
+        """Take an invocation or a completion; entries of a nemesis are left aside.
+
+        Raises:
+            HistoryError: It is not as it should be, or does not fit those before it.
+        """
+        words = self._words
+        process, kind = entry.get(words.process), entry.get(words.kind)
+        if not isinstance(process, int):
+            if process is None:
+                raise HistoryError(f"{where}: the op has no process")
+            return
+        word = kind.removeprefix(words.prefix) if isinstance(kind, str) else ""
+        at = self._columns.entry(self._time(entry, where))
+        if word == _INVOKE:
+            self._begin(process, entry, at, where=where)
+        elif word in _OUTCOMES:
+            self._end(process, entry, (at, _OUTCOMES[word]), where=where)
+        else:
+            raise HistoryError(f"{where}: the type of an op is invoke, ok, fail or info")
+
+    def done(self) -> History:
+        """Close what is still open with `info`, and return the history.
+
+        Raises:
+            HistoryError: A value was sent twice to one key, or an offset is no number.
+        """
+        for process, begun in list(self._open.items()):
+            self._take(process, begun, begun.value, ended=(NONE, Outcome.INFO))
+        return self._columns.history()
+
+    def _time(self, entry: Mapping[object, Any], where: str) -> int:
+        time_ns = entry.get(self._words.time)
+        if time_ns is None:
+            return 0
+        if not isinstance(time_ns, int) or abs(time_ns) >= _MAX_TIME_NS:
+            raise HistoryError(f"{where}: the time of an op is a number of nanoseconds")
+        return time_ns
+
+    def _begin(self, process: int, entry: Mapping[object, Any], at: int, *, where: str) -> None:
+        if process in self._open:
+            began = self._open[process].where
+            raise HistoryError(f"{where}: process {process} has not ended its op of {began} yet")
+        if process in self._ended:
+            raise HistoryError(
+                f"{where}: process {process} goes on after an op of unknown outcome (info)"
+            )
+        f = entry.get(self._words.f)
+        if not isinstance(f, str):
+            raise HistoryError(f"{where}: the op has no f")
+        value = entry.get(self._words.value)
+        self._open[process] = _Invocation(at, f.removeprefix(self._words.prefix), value, where)
+
+    def _end(
+        self,
+        process: int,
+        entry: Mapping[object, Any],
+        ended: tuple[int, Outcome],
+        *,
+        where: str,
+    ) -> None:
+        begun = self._open.pop(process, None)
+        if begun is None:
+            raise HistoryError(f"{where}: process {process} ends an op that it did not begin")
+        if ended[1] is Outcome.INFO:
+            self._ended.add(process)
+        value = entry.get(self._words.value)
+        value = begun.value if value is None else value
+        begun = begun._replace(where=where)
+        rebalances = entry.get(self._words.rebalances)
+        self._take(process, begun, value, ended=ended, turned=self._turned(rebalances, where))
+
+    def _turned(self, rebalances: object, where: str) -> list[object]:
+        """Return the keys in a log of rebalances: events, or lists of them by when they came."""
+        if not rebalances:
+            return []
+        try:
+            if isinstance(rebalances, Mapping):
+                rebalances = [event for events in rebalances.values() for event in events or ()]
+            assert isinstance(rebalances, list | tuple)
+            return [key for event in rebalances for key in event[self._words.keys] or ()]
+        except (*_MISSHAPED, AssertionError) as wrong:
+            raise HistoryError(f"{where}: the log of rebalances has events with keys") from wrong
+
+    def _take(
+        self,
+        process: int,
+        begun: _Invocation,
+        value: Any,  # noqa: ANN401 - whatever the file has
+        *,
+        ended: tuple[int, Outcome],
+        turned: list[object] | None = None,
+    ) -> None:
+        row = self._columns.op(
+            begun.at,
+            process=process,
+            f=begun.f,
+            ended=ended[0],
+            outcome=ended[1],
+            where=begun.where,
+        )
+        try:
+            self._columns.did(row, process, begun.f, value)
+            self._columns.rebalanced(row, turned or ())
+        except _MISSHAPED as wrong:
+            text = str(value)
+            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+            raise HistoryError(
+                f"{begun.where}: the value of a {begun.f} cannot be {shown}"
+            ) from wrong
