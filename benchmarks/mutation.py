@@ -1,0 +1,347 @@
+"""How many mutants of a kernel its tests kill: a condition that no test needs is not tested.
+
+Run it with `python -m benchmarks.mutation checkers/lost_write.py [...] [--tests FILE...]` from the
+repository. One session of pytest collects the tests (by default all test files of `tests/checkers`
+that name the module, the pipeline's left aside), and runs them once to learn which lines each
+reaches. Then each mutant (see `benchmarks/mutants.py`) gets a fork of that session: the mutant's
+code is put into the functions that are there, and the tests that reach its line run, the quick ones
+first, until one fails. That takes a twentieth of a second rather than the seconds of a run of its
+own. Hypothesis draws few examples, always the same, and shrinks nothing.
+
+It prints what survived, then killed / all and the share of each module; with `--json FILE` both are
+written there, too.
+"""
+
+import argparse
+import ast
+import contextlib
+import importlib
+import json
+import os
+import random
+import re
+import resource
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis import HealthCheck, Phase, settings
+
+from benchmarks.mutants import Mutant, mutants
+from results.record.clock import stopwatch_s
+
+ROOT = Path(__file__).parents[1]
+SLOW = ("pipeline", "fuzzed", "spark", "stored_runs")
+"""Test files with these words in their names judge whole runs: too slow for each mutant."""
+EXAMPLES = 12
+LIMIT_S = 60
+"""A mutant that takes longer than this does not end: that is noticed, too."""
+MEMORY = 6 * 2**30
+Tracer = Callable[[FrameType, str, object], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a mutant."""
+
+    path: str
+    mutant: Mutant
+    killed: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Reach:
+    """What one test reaches.
+
+    Attributes:
+        item: The test.
+        took_s: How long it takes.
+        lines: Of each module's file.
+    """
+
+    item: pytest.Item
+    took_s: float = 0.0
+    lines: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+
+class Mutation:
+    """A plugin of pytest that runs the tests on mutants instead of once.
+
+    Args:
+        paths: The modules.
+        keep: Whether a mutant is to be tried.
+        jobs: So many at once.
+    """
+
+    def __init__(self, paths: Sequence[Path], keep: Callable[[Mutant], bool], *, jobs: int) -> None:
+        self._files = {str(path): path for path in paths}
+        self._keep = keep
+        self._jobs = jobs
+        self.fates: list[Fate] = []
+        self.failed: list[str] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Learn what each test reaches, then try all mutants."""
+        pa.set_cpu_count(1)
+        for item in session.items:
+            _draw_little(item)
+        reaches = [self._reach(item) for item in session.items]
+        reaches.sort(key=lambda each: each.took_s)
+        if not self.failed:
+            self._run(list(self._chosen()), reaches)
+        return True
+
+    def _reach(self, item: pytest.Item) -> Reach:
+        found = Reach(item=item)
+
+        def local(frame: FrameType, event: str, _argument: object) -> Tracer:
+            if event == "line":
+                found.lines[frame.f_code.co_filename].add(frame.f_lineno)
+            return local
+
+        def trace(frame: FrameType, _event: str, _argument: object) -> Tracer | None:
+            return local if frame.f_code.co_filename in self._files else None
+
+        begun_s = stopwatch_s()
+        sys.settrace(trace)
+        try:
+            reports = runtestprotocol(item, log=False, nextitem=None)
+        finally:
+            sys.settrace(None)
+        found.took_s = stopwatch_s() - begun_s
+        self.failed += [each.longreprtext for each in reports if each.failed]
+        return found
+
+    def _chosen(self) -> Iterator[tuple[Path, Mutant]]:
+        for path in self._files.values():
+            for mutant in mutants(path.read_text(encoding="utf-8")):
+                if self._keep(mutant):
+                    yield path, mutant
+
+    def _run(self, chosen: Sequence[tuple[Path, Mutant]], reaches: Sequence[Reach]) -> None:
+        running: dict[int, tuple[Path, Mutant]] = {}
+        for path, mutant in chosen:
+            if len(running) >= self._jobs:
+                self._end_one(running)
+            tests = _tests_of(path, mutant, reaches)
+            running[_forked(path, mutant, tests)] = (path, mutant)
+        while running:
+            self._end_one(running)
+
+    def _end_one(self, running: dict[int, tuple[Path, Mutant]]) -> None:
+        pid, status = os.waitpid(-1, 0)
+        path, mutant = running.pop(pid)
+        name = str(path.relative_to(ROOT))
+        self.fates.append(Fate(path=name, mutant=mutant, killed=status != 0))
+        if status == 0:
+            print(f"{name}:{mutant.line}: {mutant.before}  ->  {mutant.after}", flush=True)
+
+
+def _draw_little(item: pytest.Item) -> None:
+    """Have a property draw few examples, always the same."""
+    test = getattr(item, "obj", None)
+    old = getattr(test, "_hypothesis_internal_use_settings", None)
+    if test is not None and old is not None:
+        test._hypothesis_internal_use_settings = settings(  # noqa: SLF001 - there is no other way in
+            old, max_examples=min(old.max_examples, EXAMPLES), derandomize=True, database=None,
+            phases=(Phase.explicit, Phase.generate), deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+
+
+def _tests_of(path: Path, mutant: Mutant, reaches: Sequence[Reach]) -> list[pytest.Item]:
+    """Return the tests that reach a mutant's lines; of what runs at import, all of the module's."""
+    first, last = _statement(path, mutant)
+    reach = [
+        each.item for each in reaches
+        if any(first <= line <= last for line in each.lines.get(str(path), ()))
+    ]  # fmt: skip
+    inside = any(
+        node.lineno <= mutant.line <= (node.end_lineno or 0)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(node.body[0].lineno <= mutant.line for _ in (0,))
+    )
+    return reach if inside else [each.item for each in reaches if each.lines.get(str(path))]
+
+
+def _statement(path: Path, mutant: Mutant) -> tuple[int, int]:
+    """Return the lines of the innermost statement around a mutant; of a block, its head."""
+    best = (mutant.line, mutant.last_line)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or 0):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if isinstance(body, list) else node.end_lineno or node.lineno
+            if end >= mutant.line:
+                best = (node.lineno, max(end, node.lineno))
+    return best
+
+
+def _forked(path: Path, mutant: Mutant, tests: Sequence[pytest.Item]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    with contextlib.suppress(BaseException):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(LIMIT_S)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        put_in(module_of(path), mutant.source, path)
+        failed = any(
+            report.failed
+            for item in tests
+            for report in runtestprotocol(item, log=False, nextitem=None)
+        )
+        status = 1 if failed else 0
+    os._exit(status)
+
+
+def module_of(path: Path) -> ModuleType:
+    """Import the module of a file of the repository."""
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return importlib.import_module(name.removesuffix(".__init__"))
+
+
+def put_in(module: ModuleType, source: str, path: Path) -> None:
+    """Make a module that is in use everywhere do what other source says.
+
+    Functions get the new code where they are; of the module's other values, the fields of
+    dataclasses are set where they are, and the rest is bound anew wherever it was imported.
+    """
+    fresh = ModuleType(module.__name__)
+    fresh.__file__ = module.__file__
+    real = sys.modules[module.__name__]
+    sys.modules[module.__name__] = fresh
+    try:
+        exec(compile(source, str(path), "exec"), fresh.__dict__)  # noqa: S102 - our own source
+    finally:
+        sys.modules[module.__name__] = real
+    old, new = dict(_functions(module)), dict(_functions(fresh))
+    for name, function in old.items():
+        if name in new and not _same(function.__code__, new[name].__code__):
+            function.__code__ = new[name].__code__
+        if name in new:
+            function.__defaults__ = new[name].__defaults__
+            function.__kwdefaults__ = new[name].__kwdefaults__
+    for name, value in vars(fresh).items():
+        before = vars(module).get(name)
+        if not isinstance(value, FunctionType | type | ModuleType) and not name.startswith("__"):
+            _put_value(name, before, value, old)
+
+
+def _put_value(
+    name: str, before: object, value: object, functions: dict[str, FunctionType]
+) -> None:
+    if (
+        is_dataclass(before)
+        and not isinstance(before, type)
+        and type(before).__name__ == type(value).__name__
+    ):
+        for each in fields(before):
+            new = getattr(value, each.name)
+            kept = functions.get(new.__qualname__) if isinstance(new, FunctionType) else None
+            object.__setattr__(before, each.name, new if kept is None else kept)
+        return
+    with contextlib.suppress(Exception):
+        if bool(before == value):
+            return
+    for module in list(sys.modules.values()):
+        if getattr(module, name, None) is before and before is not None:
+            setattr(module, name, value)
+
+
+def _same(one: CodeType, two: CodeType) -> bool:
+    return one.co_code == two.co_code and one.co_consts == two.co_consts
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions that a module defines, methods and cached views included, by name."""
+    for value in list(vars(module).values()):
+        whole: Iterable[Any] = [value]
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            whole = vars(value).values()
+        for each in whole:
+            function = _unwrapped(each)
+            if function is not None and function.__module__ == module.__name__:
+                yield function.__qualname__, function
+
+
+def _unwrapped(value: object) -> FunctionType | None:
+    for name in ("fget", "func", "__func__", "__wrapped__"):
+        inner = getattr(value, name, None)
+        if isinstance(inner, FunctionType):
+            return inner
+    return value if isinstance(value, FunctionType) else None
+
+
+def test_files(paths: Sequence[Path]) -> list[str]:
+    """Return the test files of `tests/checkers` that import any of some modules."""
+    names = "|".join(re.escape(path.stem) for path in paths)
+    told = re.compile(rf"\b({names})\b")
+    return [
+        str(path)
+        for path in sorted((ROOT / "tests" / "checkers").glob("test_*.py"))
+        if told.search(path.read_text(encoding="utf-8")) and not any(x in path.name for x in SLOW)
+    ]
+
+
+def main() -> None:
+    """Try the mutants of some modules, and tell which survived."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("modules", nargs="+", type=Path)
+    parser.add_argument("--tests", nargs="+", help="test files; default: those that import them")
+    parser.add_argument("--sample", type=float, default=1.0, help="try this share of the mutants")
+    parser.add_argument("--line", type=int, action="append", help="only mutants of this line")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    paths = [(ROOT / path).resolve() for path in options.modules]
+    chance = random.Random("mutation")
+
+    def keep(mutant: Mutant) -> bool:
+        return chance.random() < options.sample and mutant.line in (options.line or [mutant.line])
+
+    plugin = Mutation(paths, keep, jobs=options.jobs)
+    tests = options.tests or test_files(paths)
+    arguments = ["-q", "-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider",
+                 "--timeout=0", "--capture=no", "--no-header",
+                 "-m", "not spark and not kafka and not namespaces"]  # fmt: skip
+    pytest.main([*arguments, *tests], plugins=[plugin])
+    if plugin.failed:
+        sys.exit("the tests fail without any mutant:\n" + plugin.failed[0])
+    report(plugin.fates, options.json)
+
+
+def report(fates: Sequence[Fate], path: Path | None) -> None:
+    """Print the score of each module, and of all together."""
+    by_path: defaultdict[str, list[Fate]] = defaultdict(list)
+    for fate in fates:
+        by_path[fate.path].append(fate)
+    print()
+    for name, some in sorted(by_path.items()):
+        killed = sum(each.killed for each in some)
+        print(f"{name:40} {killed:5} / {len(some):5} {100 * killed / len(some):6.1f} %")
+    killed = sum(each.killed for each in fates)
+    print(f"{'all':40} {killed:5} / {len(fates):5} {100 * killed / max(1, len(fates)):6.1f} %")
+    if path is not None:
+        rows = [
+            {"path": each.path, "line": each.mutant.line, "operator": each.mutant.operator,
+             "before": each.mutant.before, "after": each.mutant.after, "killed": each.killed}
+            for each in fates
+        ]  # fmt: skip
+        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
