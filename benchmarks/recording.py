@@ -55,9 +55,10 @@ from results.record.stream import read_stream, table_of
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
 from results.record.values import VALUE_BYTES
+from workloads.assigning import Assigner
 from workloads.clients.settings import consumer_settings, producer_settings
 from workloads.fleet import Fleet
-from workloads.log import POLL_LIMIT, SEND_SHARE, LogGenerator
+from workloads.log import POLL_LIMIT, SEND_SHARE
 from workloads.worker import collect_seldom
 
 TARGET = 0.80
@@ -105,12 +106,12 @@ class PlainLoop:
         self._random = Random(f"{plan.seed}/plain/{worker}")
         self._payload = bytes(plan.payload_bytes)
         self._producer = Producer(producer_settings(plan, bootstrap=bootstrap, worker=worker))
-        generator = LogGenerator(plan, worker=worker, workers=plan.workers)
+        assigner = Assigner(plan, self._random)
         self._free: deque[Consumer] = deque()
         for thread in range(worker, plan.concurrency, plan.workers):
             settings = consumer_settings(plan, bootstrap=bootstrap, client_id=f"plain-{thread}")
             consumer = Consumer(settings)
-            keys = list(generator.share_of(thread))
+            keys = list(assigner.share_of(thread))
             keys += [
                 key for key in self._random.sample(plan.topic_partitions, 2) if key not in keys
             ]

@@ -5,7 +5,8 @@ from checkers.facts import RunFacts
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
     """Return a sentence for each promise that the plan's settings make or give up."""
-    return (_acks(facts), _unclean(facts), _duplicates(facts))
+    promises = (_acks(facts), _unclean(facts), _duplicates(facts))
+    return (*promises, _transactions(facts)) if facts.plan.transactional else promises
 
 
 def _acks(facts: RunFacts) -> str:
@@ -34,3 +35,11 @@ def _duplicates(facts: RunFacts) -> str:
     if facts.retries:
         return "producers retry and are not idempotent: a message may be stored twice"
     return "producers never send a message again: each is stored at most once"
+
+
+def _transactions(facts: RunFacts) -> str:
+    limit = f"{facts.plan.transaction_timeout_s:g} s"
+    return (
+        "writes are transactions: a read_committed reader gets all of a committed one, and nothing"
+        f" of an aborted one; what nobody ends is aborted after {limit}"
+    )

@@ -19,6 +19,7 @@ from checkers.columns import (
     NONE,
     Ints,
     Mask,
+    equal,
     first_match,
     ints,
     nullable,
@@ -30,7 +31,7 @@ from checkers.columns import (
 from checkers.facts import CRASH, FINAL
 from results.record.stream import STREAM_SUFFIX, table_of
 from results.record.tables import LIVE, TABLES
-from results.record.terms import OUTCOME_RANK, Outcome
+from results.record.terms import OUTCOME_RANK, F, Outcome
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """What Kafka says of the id of a topic that has none."""
@@ -305,10 +306,13 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
 
 
 def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table) -> Ints:
+    """Return how many messages each op sent or read; of a transaction, how many it sent."""
     op_ids = ints(ops, "op_id")
     counts = np.zeros(len(op_ids), dtype=np.int64)
     for parts in (sends, polled):
         home = first_match(ints(parts, "op_id"), op_ids)
+        if parts is polled:
+            home[np.isin(home, np.flatnonzero(equal(ops, "f", F.TXN.value)))] = -1
         np.add.at(counts, home[home >= 0], 1)
     return counts
 

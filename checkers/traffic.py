@@ -4,8 +4,8 @@ Definition: under 100 ok sends or 100 ok polls in the main phase (the plan's min
 before, during or after the faults (a scenario whose story is that nobody serves asks for none).
 
 Why it proves something: that the run cannot prove anything. A cluster that answered nobody loses
-nothing. Sends are counted as messages; a poll counts if it returned any, as an empty poll succeeds
-even where no broker answers.
+nothing. Sends are counted as messages, those of transactions too; a poll counts if it returned any,
+as an empty poll succeeds even where no broker answers.
 
 What would not prove it: a low rate; ops that failed while the cluster was cut, as long as others
 did not.
@@ -60,7 +60,8 @@ def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
 def _in_main(group: Group, useful: pa.Table) -> list[_Gap]:
     minimums = group.facts.plan.minimums
     main = equal(useful, "phase", Phase.MAIN.value)
-    sent = int(ints(useful, "messages")[main & equal(useful, "f", F.SEND.value)].sum())
+    sending = equal(useful, "f", F.SEND.value, F.TXN.value)
+    sent = int(ints(useful, "messages")[main & sending].sum())
     polled = int((main & equal(useful, "f", F.POLL.value)).sum())
     wanted = [("ok sends", sent, minimums.ok_sends), ("ok polls", polled, minimums.ok_polls)]
     return [(f"{what} in the main phase", had, least) for what, had, least in wanted if had < least]

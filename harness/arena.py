@@ -124,9 +124,7 @@ class Arena:
         self.progress.phase("final reads")
         self.reach("final-reads")
         # The last stable offset, taken after the last send ended: where a committed record can lie.
-        targets = cluster.leader_ends(
-            self.plan.topic_partitions, committed=True, timeout_s=NOTE_LIMIT_S
-        )
+        targets = self._last_stable_offsets(cluster)
         read_to_end(
             self.plan,
             topics,
@@ -136,6 +134,21 @@ class Arena:
             live=self.paths.live,
             timeout_s=FINAL_READS_LIMIT_S,
         )
+
+    def _last_stable_offsets(self, cluster: KafkaCluster) -> dict[tuple[str, int], int]:
+        """Return where a committed record can lie, once all transactions have ended."""
+        places, plan = self.plan.topic_partitions, self.plan
+        limit_s = NOTE_LIMIT_S + (plan.transaction_timeout_s if plan.transactional else 0)
+        stable = cluster.leader_ends(places, committed=True, timeout_s=limit_s)
+        if plan.transactional:
+            ends = cluster.leader_ends(places, committed=False, timeout_s=NOTE_LIMIT_S)
+            self.troubles += [
+                f"a transaction stayed open in {topic}-{part}: its last stable offset is {at}, and"
+                f" its high watermark {ends[topic, part]}"
+                for (topic, part), at in sorted(stable.items())
+                if ends.get((topic, part), at) > at
+            ]
+        return stable
 
     def note(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
         """Take the last look at every broker, but those that are away by the plan."""

@@ -26,7 +26,8 @@ topics = 2
 partitions = 4               # Of each topic.
 
 # Clients.
-workload = "log"
+workload = "log"             # log: send and read; txn: in transactions; groups: in consumer groups
+                             # too. With txn the default rate is 100.
 rate = 500                   # Operations a second, all clients together; 0: as many as can be.
 concurrency = 16             # Logical clients, each one operation at a time.
 workers = 2                  # Processes that they live in.
@@ -38,6 +39,7 @@ compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1
 payload_bytes = 100
 delivery_timeout_s = 30      # Longer than the longest fault.
+transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
 
 # Faults: dealt from the seed ...
 # nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can; and "stop".

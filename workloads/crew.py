@@ -1,30 +1,39 @@
 """The logical processes of one worker: each one op at a time, none with a thread of its own.
 
 An op that ends as info retires its process: the thread goes on as the next one
-(`process = thread + k * concurrency`), with a new consumer. Producers are shared by all.
+(`process = thread + k * concurrency`), with a new consumer. Producers are shared by all, but for
+transactional ones: each thread has its own. What waits for a broker is done aside (`aside.py`).
 """
 
-import queue
-import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import cast
 
 from results.record.clock import RunClock
-from results.record.terms import F, Outcome, Phase
+from results.record.terms import AssignmentKind, F, Outcome, Phase
+from workloads.aside import Aside
+from workloads.graveyard import Graveyard
 from workloads.protocol import (
     Assign,
     Batch,
+    Commit,
     Crash,
     Generator,
     Key,
+    Member,
     Observed,
+    Op,
     Poll,
     Reader,
     Send,
     Sender,
     SendResult,
+    Subscribe,
+    Transactor,
+    Txn,
+    TxnResult,
 )
 from workloads.recorder import Recorder
 
@@ -35,11 +44,17 @@ REST_NS = 250_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """How a crew comes by its clients."""
+    """How a crew comes by its clients.
 
-    sender: Callable[[], Sender]
+    Attributes:
+        reader: For a process.
+        sender: The producer that all share; None: there are only transactions.
+        transactor: For a thread; None: there are no transactions.
+    """
+
     reader: Callable[[int], Reader]
-    """For a process."""
+    sender: Callable[[], Sender] | None = None
+    transactor: Callable[[int], Transactor] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,8 +62,11 @@ class _Thread:
     number: int
     process: int
     reader: Reader
+    transactor: Transactor | None = None
     assigned: bool = False
     rest_until_ns: int = 0
+    starts: dict[Key, int | None] = field(default_factory=dict)
+    """The process's assignment, by hand."""
     positions: dict[Key, int] = field(default_factory=dict)
 
 
@@ -82,28 +100,32 @@ class Crew:
         self._recorder = recorder
         self._clock = clock
         self._next_op_id = worker << WORKER_BITS
-        self._sender = clients.sender()
+        self._sender = clients.sender() if clients.sender else None
         self._replaced: list[Sender] = []
         self._free = deque(
-            _Thread(number=number, process=number, reader=clients.reader(number))
+            _Thread(
+                number=number,
+                process=number,
+                reader=clients.reader(number),
+                transactor=clients.transactor(number) if clients.transactor else None,
+            )
             for number in threads
         )
         self._resting: deque[_Thread] = deque()
+        self._aside = Aside(len(threads))
         self._in_flight: Counter[Key] = Counter()
-        self._graveyard = _Graveyard()
+        self._transacting = 0
+        self._graveyard = Graveyard()
+        self.in_flight = 0
+        """How many ops have begun and not ended."""
         self.ops: Counter[tuple[F, Outcome]] = Counter()
         self.latencies_ns: list[int] = []
-        """Of the sends that ended ok, since whoever shows them emptied the list."""
+        """Of sends and transactions that ended ok, since whoever shows them emptied the list."""
 
     @property
     def free(self) -> int:
         """How many processes have no op in flight."""
         return len(self._free)
-
-    @property
-    def in_flight(self) -> int:
-        """How many ops have begun and not ended."""
-        return self._in_flight.total()
 
     def invoke(self, phase: Phase) -> bool:
         """Start the next op of the process that has been free for longest.
@@ -112,51 +134,67 @@ class Crew:
             Whether it did anything: False for a poll that found nothing.
         """
         thread = self._free.popleft()
-        now_ns = self._clock.now_ns()
-        op = self._generator.next_op(
-            Observed(
-                now_ns=now_ns,
-                phase=phase,
-                thread=thread.number,
-                assigned=thread.assigned,
-                positions=thread.positions,
-                in_flight=self._in_flight,
-            )
-        )
+        op = self._generator.next_op(self._observed(thread, phase))
         op_id = self._next_op_id
         self._next_op_id += 1
         invoked_ns = self._clock.now_ns()
+        self.in_flight += 1
         self._recorder.invoked(
             op_id, process=thread.process, f=_F[type(op)], phase=phase, at_ns=invoked_ns
         )
-        match op:
-            case Send():
-                self._send(thread, op_id, op, invoked_ns)
-            case Poll():
-                return self._poll(thread, op_id, op)
-            case Assign():
-                self._assign(thread, op_id, op)
-            case Crash():
-                self._end(
-                    thread, op_id, F.CRASH, outcome=Outcome.INFO, error="thrown away on purpose"
-                )
-        return True
+        return self._carry_out(thread, op_id, op, invoked_ns)
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports of sends, at most that long, and replace a producer that is broken."""
-        self._sender.serve(timeout_s)
+        """Wait for reports and results, at most that long; replace a producer that is broken."""
+        if self._sender is None:
+            self._aside.serve(timeout_s)
+        else:
+            self._serve(self._sender, timeout_s)
+            self._aside.serve(0)
         now_ns = self._clock.now_ns()
         while self._resting and self._resting[0].rest_until_ns <= now_ns:
             self._resting[0].rest_until_ns = 0
             self._free.append(self._resting.popleft())
-        for sender in self._replaced:
-            sender.serve(0)
-        self._replaced = [sender for sender in self._replaced if sender.waiting()]
-        if self._sender.fatal:
-            self._replaced.append(self._sender)
+
+    def _serve(self, sender: Sender, timeout_s: float) -> None:
+        sender.serve(timeout_s)
+        for each in self._replaced:
+            each.serve(0)
+        self._replaced = [each for each in self._replaced if each.waiting()]
+        if sender.fatal and self._clients.sender is not None:
+            self._replaced.append(sender)
             self._sender = self._clients.sender()
 
+    def _observed(self, thread: _Thread, phase: Phase) -> Observed:
+        return Observed(
+            now_ns=self._clock.now_ns(),
+            phase=phase,
+            thread=thread.number,
+            assigned=thread.assigned,
+            positions=thread.positions,
+            in_flight=self._in_flight,
+            transacting=self._transacting,
+        )
+
+    def _carry_out(self, thread: _Thread, op_id: int, op: Op, invoked_ns: int) -> bool:
+        match op:
+            case Send():
+                self._send(thread, op_id, op, invoked_ns)
+            case Txn():
+                self._transact(thread, op_id, op, invoked_ns)
+            case Poll():
+                return self._poll(thread, op_id, op)
+            case Assign():
+                self._assign(thread, op_id, op)
+            case Subscribe():
+                self._subscribe(thread, op_id, op)
+            case Crash():
+                why = "thrown away on purpose"
+                self._end(thread, op_id, F.CRASH, Outcome.INFO, error=why, leave=op.leave)
+        return True
+
     def _send(self, thread: _Thread, op_id: int, op: Send, invoked_ns: int) -> None:
+        assert self._sender is not None, "a workload without a shared producer sends by itself"
         if op.reserved is not None:
             self._recorder.reserve(op.reserved)
         self._recorder.sending(op_id, op)
@@ -167,73 +205,147 @@ class Crew:
             self._recorder.sent(op_id, result)
             if result.outcomes is None:
                 self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
-            self._end(thread, op_id, F.SEND, outcome=result.worst, error=result.error)
+            self._end(thread, op_id, F.SEND, result.worst, error=result.error)
 
         self._sender.send(op, done)
 
+    def _transact(self, thread: _Thread, op_id: int, op: Txn, invoked_ns: int) -> None:
+        transactor = thread.transactor
+        assert transactor is not None, "a workload without transactions has one"
+        for send in op.sends:
+            if send.reserved is not None:
+                self._recorder.reserve(send.reserved)
+        self._recorder.transacting(op_id, op, transactor.transactional_id)
+        keys = [send.key for send in op.sends]
+        self._in_flight.update(keys)
+        self._transacting += 1
+
+        def done(result: TxnResult) -> None:
+            self._in_flight.subtract(keys)
+            self._transacting -= 1
+            self._recorder.transacted(op_id, op, transactor.transactional_id, result)
+            if result.outcome is Outcome.OK:
+                self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
+            self._settle(thread, result)
+            self._end(thread, op_id, F.TXN, result.outcome, error=result.error)
+
+        work = partial(transactor.transact, op, thread.reader, dict(thread.positions))
+        self._aside.do(work, done)
+
+    def _settle(self, thread: _Thread, result: TxnResult) -> None:
+        """Move the process on behind what it read, or back if its transaction was aborted.
+
+        What an aborted transaction has read was read in vain: as every application that reads,
+        works and writes in transactions does, the reader goes back to where it began.
+        """
+        if any(batch.error is not None for _, batch in result.batches):
+            self._fail_to_read(thread)
+        elif result.outcome is Outcome.FAIL and any(batch.spans for _, batch in result.batches):
+            thread.reader.assign({**thread.starts, **thread.positions})
+        elif result.outcome is Outcome.OK:
+            for _, batch in result.batches:
+                thread.positions.update(batch.positions)
+
     def _poll(self, thread: _Thread, op_id: int, op: Poll) -> bool:
+        if op.commit is Commit.SYNC:
+            work = partial(_poll_and_commit, cast("Member", thread.reader), op)
+            self._aside.do(work, partial(self._polled, thread, op_id))
+            return True
         batch = thread.reader.poll(op.limit)
+        if op.commit is Commit.ASYNC and batch.spans:
+            cast("Member", thread.reader).commit(batch.positions, wait=False)
+        self._polled(thread, op_id, batch)
+        return len(batch.offsets) > 0
+
+    def _polled(self, thread: _Thread, op_id: int, batch: Batch) -> None:
         self._recorder.polled(op_id, batch)
-        thread.positions.update(next_positions(batch))
+        for each in batch.rebalances:
+            self._recorder.assigned(
+                op_id,
+                process=thread.process,
+                at_ns=each.at_ns,
+                starts=dict.fromkeys(each.keys),
+                kind=each.kind,
+            )
+        thread.positions.update(batch.positions)
         outcome = Outcome.OK if batch.error is None else Outcome.INFO
         if batch.error is not None:
-            # Where the next process starts must not repeat the error, as behind a truncated end.
-            thread.positions.clear()
-            thread.rest_until_ns = self._clock.now_ns() + REST_NS
-        self._end(thread, op_id, F.POLL, outcome=outcome, error=batch.error)
-        return len(batch.offsets) > 0
+            self._fail_to_read(thread)
+        self._end(thread, op_id, F.POLL, outcome, error=batch.error or batch.commit_error)
+
+    def _fail_to_read(self, thread: _Thread) -> None:
+        """Let a thread rest, and forget where it was.
+
+        Where the next process starts must not repeat the error, as behind a truncated end.
+        """
+        thread.positions.clear()
+        thread.rest_until_ns = self._clock.now_ns() + REST_NS
 
     def _assign(self, thread: _Thread, op_id: int, op: Assign) -> None:
         error = thread.reader.assign(op.starts)
         self._recorder.assigned(
             op_id, process=thread.process, at_ns=self._clock.now_ns(), starts=op.starts
         )
-        thread.assigned = True
+        thread.starts = dict(op.starts)
         thread.positions = {key: offset for key, offset in op.starts.items() if offset is not None}
+        self._attached(thread, op_id, F.ASSIGN, error)
+
+    def _subscribe(self, thread: _Thread, op_id: int, op: Subscribe) -> None:
+        error = cast("Member", thread.reader).subscribe(op.topics)
+        self._recorder.assigned(
+            op_id,
+            process=thread.process,
+            at_ns=self._clock.now_ns(),
+            starts=self._recorder.partitions_of(op.topics),
+            kind=AssignmentKind.SUBSCRIBE,
+        )
+        thread.positions.clear()
+        self._attached(thread, op_id, F.SUBSCRIBE, error)
+
+    def _attached(self, thread: _Thread, op_id: int, f: F, error: str | None) -> None:
+        thread.assigned = True
         if error:
             thread.rest_until_ns = self._clock.now_ns() + REST_NS
         outcome = Outcome.INFO if error else Outcome.OK
-        self._end(thread, op_id, F.ASSIGN, outcome=outcome, error=error)
+        self._end(thread, op_id, f, outcome, error=error)
 
     def _end(
-        self, thread: _Thread, op_id: int, f: F, *, outcome: Outcome, error: str | None
+        self,
+        thread: _Thread,
+        op_id: int,
+        f: F,
+        outcome: Outcome,
+        *,
+        error: str | None,
+        leave: bool = True,
     ) -> None:
         self._recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
+        self.in_flight -= 1
         self.ops[f, outcome] += 1
         if outcome is Outcome.INFO:
-            self._retire(thread)
+            self._retire(thread, leave=leave)
         (self._resting if thread.rest_until_ns else self._free).append(thread)
 
-    def _retire(self, thread: _Thread) -> None:
-        self._graveyard.bury(thread.reader)
+    def _retire(self, thread: _Thread, *, leave: bool) -> None:
+        reader = thread.reader
+        self._graveyard.bury(reader.close if leave else cast("Member", reader).abandon)
         thread.process += self._concurrency
         thread.reader = self._clients.reader(thread.process)
         thread.assigned = False
 
 
-_F = {Send: F.SEND, Poll: F.POLL, Assign: F.ASSIGN, Crash: F.CRASH}
+_F: dict[type[Op], F] = {
+    Send: F.SEND,
+    Txn: F.TXN,
+    Poll: F.POLL,
+    Assign: F.ASSIGN,
+    Subscribe: F.SUBSCRIBE,
+    Crash: F.CRASH,
+}
 
 
-def next_positions(batch: Batch) -> dict[Key, int]:
-    """Return the offset after the last record of each partition in a batch."""
-    ends = accumulate(length for _, length in batch.spans)
-    return {
-        key: int(batch.offsets[end - 1]) + 1
-        for (key, _), end in zip(batch.spans, ends, strict=True)
-    }
-
-
-class _Graveyard:
-    """Closes consumers aside: to close one may take as long as a broker is silent."""
-
-    def __init__(self) -> None:
-        self._readers: queue.SimpleQueue[Reader] = queue.SimpleQueue()
-        threading.Thread(target=self._dig, name="graveyard", daemon=True).start()
-
-    def bury(self, reader: Reader) -> None:
-        """Take a consumer that nobody will use any more."""
-        self._readers.put(reader)
-
-    def _dig(self) -> None:
-        while True:
-            self._readers.get().close()
+def _poll_and_commit(reader: Member, op: Poll) -> Batch:
+    batch = reader.poll(op.limit)
+    if not batch.spans or batch.error is not None:
+        return batch
+    return replace(batch, commit_error=reader.commit(batch.positions, wait=True))

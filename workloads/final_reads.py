@@ -2,6 +2,7 @@
 
 They run when the workers have stopped and the cluster has recovered. A read is complete only if its
 position has really reached the target, the leader's last stable offset after the last send ended.
+Where clients write in transactions it is read_committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,12 @@ from pathlib import Path
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.plan import Plan
 from results.record.stream import StreamWriter
-from results.record.terms import F, Outcome, Phase
+from results.record.terms import F, Isolation, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
-from workloads.crew import WORKER_BITS, next_positions
+from workloads.crew import WORKER_BITS
 from workloads.protocol import Batch, Key
-from workloads.recorder import ISOLATION, STREAMS, Recorder
+from workloads.recorder import STREAMS, Recorder
 
 FINAL_WORKER = 1023
 FIRST_PROCESS = 1_000_000
@@ -127,7 +128,11 @@ class FinalReader:
         """Give a process its consumer; a later process reads on where the one before it was."""
         client_id = f"process-{reader.process}"
         reader.client = ProcessConsumer(
-            self._plan, bootstrap=self._bootstrap, client_id=client_id, report_ends=True
+            self._plan,
+            bootstrap=self._bootstrap,
+            client_id=client_id,
+            report_ends=True,
+            isolation=final_isolation(self._plan),
         )
         starts = {key: reader.positions[key] or None for key in reader.goals}
         op_id = self._begin(reader, F.ASSIGN)
@@ -157,10 +162,15 @@ class FinalReader:
         reader.rest_until_s = stopwatch_s() + _REST_S
 
     def _advance(self, reader: _Reader, batch: Batch) -> None:
-        for key, position in (next_positions(batch) | batch.ends).items():
+        for key, position in (batch.positions | batch.ends).items():
             reader.positions[key] = max(reader.positions[key], position)
             if reader.positions[key] >= reader.goals.get(key, 0):
                 reader.goals.pop(key, None)
+
+
+def final_isolation(plan: Plan) -> Isolation:
+    """Return how the final reads read."""
+    return Isolation.READ_COMMITTED if plan.transactional else Isolation.READ_UNCOMMITTED
 
 
 def read_to_end(
@@ -207,11 +217,13 @@ def read_to_end(
         )
         for (topic, partition), target in sorted(targets.items())
     ]
-    _record(reads, topics, live)
+    _record(reads, topics, live, final_isolation(plan))
     return reads
 
 
-def _record(reads: Sequence[FinalRead], topics: Sequence[CreatedTopic], live: Path) -> None:
+def _record(
+    reads: Sequence[FinalRead], topics: Sequence[CreatedTopic], live: Path, isolation: Isolation
+) -> None:
     topic_ids = {each.topic: each.topic_id for each in topics}
     writer = StreamWriter(live, "final_reads", _WRITER)
     for each in reads:
@@ -220,7 +232,7 @@ def _record(reads: Sequence[FinalRead], topics: Sequence[CreatedTopic], live: Pa
                 each.topic,
                 topic_ids.get(each.topic),
                 each.partition,
-                ISOLATION,
+                isolation.value,
                 each.target_end,
                 each.reached,
                 each.complete,

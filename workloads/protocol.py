@@ -2,12 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from results.record.terms import OUTCOME_RANK, Outcome, Phase
+from results.record.terms import (
+    OUTCOME_RANK,
+    AssignmentKind,
+    Decision,
+    Isolation,
+    Outcome,
+    Phase,
+    TransactionOutcome,
+)
 
 Key = tuple[str, int]
 """A topic and a partition of it."""
@@ -39,11 +49,20 @@ class Send:
     reserved: Reservation | None = None
 
 
+class Commit(Enum):
+    """What a member of a group does with its positions after a poll."""
+
+    NONE = "none"
+    ASYNC = "async"
+    SYNC = "sync"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """Take what the consumer has fetched, `limit` records at most."""
+    """Take what the consumer has fetched, `limit` records at most, and commit the positions."""
 
     limit: int
+    commit: Commit = Commit.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +73,63 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """Join the process's group, and read whatever partitions of these topics it is given."""
+
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
-    """Throw the process's consumer away; the op ends as info, and the next process takes over."""
+    """Throw the process's consumer away; the op ends as info, and the next process takes over.
+
+    Attributes:
+        leave: Whether a group is told; otherwise it learns of it by the session's timeout.
+    """
+
+    leave: bool = True
 
 
-Op = Send | Poll | Assign | Crash
+class End(Enum):
+    """How a transaction is meant to end."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+    CRASH = "crash"
+    """Its producer is thrown away with the transaction open, and fenced by the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Txn:
+    """One transaction.
+
+    Attributes:
+        mops: What it does, in order.
+        end: How it is meant to end.
+        commits_positions: Whether what it read becomes a part of it
+            (`send_offsets_to_transaction`).
+    """
+
+    mops: Sequence[Send | Poll]
+    end: End = End.COMMIT
+    commits_positions: bool = False
+
+    @property
+    def sends(self) -> list[Send]:
+        """Those of its mops that send."""
+        return [mop for mop in self.mops if isinstance(mop, Send)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each mop in the record: a send takes as many as it has values."""
+        numbers, free = [], 0
+        for mop in self.mops:
+            numbers.append(free)
+            free += len(mop.values) if isinstance(mop, Send) else 1
+        return numbers
+
+
+Op = Send | Poll | Assign | Subscribe | Crash | Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +142,8 @@ class Observed:
         thread: The number of the thread that is free, below the plan's concurrency.
         assigned: Whether its process has an assignment.
         positions: The next offset to read, by partition, as far as this thread knows.
-        in_flight: Ops of this worker that are sending, by partition.
+        in_flight: Sends of this worker that have not ended, by partition.
+        transacting: How many transactions of this worker have not ended.
     """
 
     now_ns: int
@@ -80,6 +152,7 @@ class Observed:
     assigned: bool
     positions: Mapping[Key, int]
     in_flight: Mapping[Key, int]
+    transacting: int = 0
 
 
 class Generator(Protocol):
@@ -118,6 +191,21 @@ class SendResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """What a poll was told of its group: partitions that were given to the consumer, or taken.
+
+    Attributes:
+        kind: Assigned or revoked; a partition that was lost is revoked too.
+        keys: Which.
+        at_ns: When, in nanoseconds since the run's start.
+    """
+
+    kind: AssignmentKind
+    keys: Sequence[Key]
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What one poll returned: columns of equal length, in the order of the records.
 
@@ -128,6 +216,9 @@ class Batch:
         leader_epochs: The epoch of its batch; None where the broker did not say.
         ends: Partitions whose end was reached, with the end (only if asked for).
         error: Why the poll did not end well, None if it did.
+        isolation: The consumer's.
+        rebalances: What happened to its assignment meanwhile, in order.
+        commit_error: Why its positions were not committed; the records were read all the same.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -135,6 +226,55 @@ class Batch:
     values: Column
     leader_epochs: Column
     ends: dict[Key, int]
+    error: str | None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    rebalances: Sequence[Rebalance] = ()
+    commit_error: str | None = None
+
+    @property
+    def positions(self) -> dict[Key, int]:
+        """The offset after the last record of each partition."""
+        ends = accumulate(length for _, length in self.spans)
+        return {
+            key: int(self.offsets[end - 1]) + 1
+            for (key, _), end in zip(self.spans, ends, strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What the delivery report of one value said.
+
+    Attributes:
+        offset: None where none is known; records of aborted transactions have one too.
+        acked: Whether the brokers took it.
+        error: None if they did.
+    """
+
+    offset: int | None = None
+    acked: bool = False
+    error: str | None = "no report came"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnResult:
+    """What came of a transaction.
+
+    Attributes:
+        outcome: ok if its commit succeeded, fail if its abort was decided and no commit was ever
+            sent, otherwise info.
+        decision: What was decided in the end.
+        ended: What the coordinator answered.
+        deliveries: Of the values of all sends, in order; of those that were never handed over too.
+        batches: Of the polls that were done, each with the number of its mop.
+        error: None if it is ok.
+    """
+
+    outcome: Outcome
+    decision: Decision
+    ended: TransactionOutcome
+    deliveries: Sequence[Delivery]
+    batches: Sequence[tuple[int, Batch]]
     error: str | None
 
 
@@ -163,5 +303,36 @@ class Reader(Protocol):
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
         """Return what was fetched, waiting for the first record at most that long."""
 
+    def membership(self) -> object:
+        """Return what a transaction needs to commit this reader's positions."""
+
     def close(self) -> None:
         """Leave without ceremony."""
+
+
+class Member(Reader, Protocol):
+    """A consumer that can belong to a group."""
+
+    def subscribe(self, topics: Sequence[str]) -> str | None:
+        """Join the group; return the error, if there is one."""
+
+    def commit(self, positions: Mapping[Key, int], *, wait: bool) -> str | None:
+        """Commit positions, and wait for the answer or not; return the error, if there is one."""
+
+    def abandon(self) -> None:
+        """Vanish: the group learns of it by the session's timeout."""
+
+
+class Transactor(Protocol):
+    """A transactional producer of one thread. It waits, so it is called aside of the loop."""
+
+    transactional_id: str
+
+    def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
+        """Carry a transaction out.
+
+        Args:
+            op: What to do.
+            reader: The process's consumer; nobody else uses it meanwhile.
+            starts: Its positions before.
+        """

@@ -14,16 +14,26 @@ import pyarrow as pa
 
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE
-from results.record.terms import F, Outcome, Phase
+from results.record.terms import AssignmentKind, F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.pacing import ArrivalCount
-from workloads.protocol import Batch, Column, Key, Reservation, Send, SendResult
+from workloads.protocol import (
+    Batch,
+    Column,
+    Key,
+    Reservation,
+    Send,
+    SendResult,
+    Txn,
+    TxnResult,
+)
 
 STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
     "assignments", "reservations", "arrivals",
 )  # fmt: skip
-ISOLATION = "read_uncommitted"
+TRANSACTIONS = "transactions"
+"""A stream more, of whoever writes in transactions."""
 _ROWS_UP_TO = 16
 """Ops with more sends or records than this are recorded as columns."""
 
@@ -121,6 +131,7 @@ class Recorder:
         self._worker = worker
         self._acks = acks
         self._topic_ids = {each.topic: each.topic_id for each in topics}
+        self._partitions = {each.topic: each.partitions for each in topics}
         self._streams = {table: _Stream(folder, table, writer) for table in streams}
         self._invocations = self._streams["op_invocations"].append
         self._completions = self._streams["op_completions"].append
@@ -184,42 +195,92 @@ class Recorder:
             "error": result.errors,
         })  # fmt: skip
 
-    def polled(self, op_id: int, batch: Batch) -> None:
+    def transacting(self, op_id: int, op: Txn, transactional_id: str) -> None:
+        """Record what a transaction is about to send."""
+        stream = self._streams["send_invocations"]
+        for number, mop in zip(op.numbers, op.mops, strict=True):
+            if not isinstance(mop, Send):
+                continue
+            topic, partition = mop.key
+            place = (topic, self._topic_ids[topic], partition)
+            for at, value in enumerate(mop.values.tolist(), number):
+                stream.append((op_id, at, *place, value, self._acks, transactional_id, op_id))
+
+    def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
+        """Record what came of a transaction: each of its sends has its outcome."""
+        numbers = [
+            at
+            for number, mop in zip(op.numbers, op.mops, strict=True)
+            if isinstance(mop, Send)
+            for at in range(number, number + len(mop.values))
+        ]
+        for at, sent in zip(numbers, result.deliveries, strict=True):
+            self._streams["send_completions"].append(
+                (op_id, at, sent.offset, result.outcome.value, sent.acked, sent.error)
+            )
+        for number, batch in result.batches:
+            self.polled(op_id, batch, mop=number)
+        # librdkafka tells nobody its producer id and epoch; the replicas' records have them.
+        self._streams[TRANSACTIONS].append(
+            (op_id, op_id, transactional_id, None, None, result.decision.value, result.ended.value)
+        )
+
+    def polled(self, op_id: int, batch: Batch, *, mop: int = 0) -> None:
         """Record what a poll returned."""
         start = 0
         for (topic, partition), length in batch.spans:
             end = start + length
             place = (topic, self._topic_ids.get(topic), partition)
-            self._span(op_id, place, batch, start=start, end=end)
+            self._span((op_id, mop), place, batch, start=start, end=end)
             start = end
 
     def _span(
-        self, op_id: int, place: tuple[str, str | None, int], batch: Batch, *, start: int, end: int
+        self,
+        part_of: tuple[int, int],
+        place: tuple[str, str | None, int],
+        batch: Batch,
+        *,
+        start: int,
+        end: int,
     ) -> None:
+        (op_id, mop), isolation = part_of, batch.isolation.value
         stream, part = self._streams["polled"], slice(start, end)
         offsets, values = batch.offsets[part], batch.values[part]
         epochs = batch.leader_epochs[part]
         if end - start <= _ROWS_UP_TO:
             rows = zip(_listed(offsets), _listed(values), _listed(epochs), strict=True)
             for pos, row in enumerate(rows, start):
-                stream.append((op_id, 0, pos, *place, *row, ISOLATION))
+                stream.append((op_id, mop, pos, *place, *row, isolation))
             return
         topic, topic_id, partition = place
         stream.columns(end - start, {
-            "op_id": op_id, "mop": 0, "pos": np.arange(start, end), "topic": topic,
+            "op_id": op_id, "mop": mop, "pos": np.arange(start, end), "topic": topic,
             "topic_id": topic_id, "partition": partition, "offset": offsets, "value": values,
-            "leader_epoch": epochs, "isolation": ISOLATION,
+            "leader_epoch": epochs, "isolation": isolation,
         })  # fmt: skip
 
     def assigned(
-        self, op_id: int, *, process: int, at_ns: int, starts: Mapping[Key, int | None]
+        self,
+        op_id: int,
+        *,
+        process: int,
+        at_ns: int,
+        starts: Mapping[Key, int | None],
+        kind: AssignmentKind = AssignmentKind.ASSIGN,
     ) -> None:
-        """Record what a consumer was assigned, and where it starts (null: the beginning)."""
+        """Record what a consumer was assigned, and where it starts.
+
+        Without an offset it starts at the beginning; in a group, where that has committed to.
+        """
         for (topic, partition), offset in starts.items():
             topic_id = self._topic_ids[topic]
             self._streams["assignments"].append(
-                (op_id, process, "assign", at_ns, topic, topic_id, partition, offset)
+                (op_id, process, kind.value, at_ns, topic, topic_id, partition, offset)
             )
+
+    def partitions_of(self, topics: Sequence[str]) -> dict[Key, None]:
+        """Return all partitions of some topics, without positions."""
+        return {(topic, part): None for topic in topics for part in range(self._partitions[topic])}
 
     def arrived(self, counts: Sequence[ArrivalCount]) -> None:
         """Record what was offered and missed."""

@@ -24,13 +24,18 @@ from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
+from workloads.clients.member import MemberConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
+from workloads.clients.transactions import TransactionalProducer
 from workloads.crew import Clients, Crew
+from workloads.groups import GroupsGenerator, group_of
 from workloads.log import LogGenerator
 from workloads.pacing import Arrivals
-from workloads.recorder import Recorder
+from workloads.protocol import Reader
+from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
+from workloads.txn import TxnGenerator, isolation_of
 
-GENERATORS = {"log": LogGenerator}
+GENERATORS = {"log": LogGenerator, "txn": TxnGenerator, "groups": GroupsGenerator}
 
 FLUSH_S = 0.05
 STATUS_S = 0.2
@@ -133,6 +138,7 @@ class Worker:
             worker=config.worker,
             topics=config.topics,
             acks=plan.acks,
+            streams=(*STREAMS, TRANSACTIONS) if plan.transactional else STREAMS,
         )
         generator = GENERATORS[plan.workload]
         self._crew = Crew(
@@ -140,7 +146,7 @@ class Worker:
             concurrency=plan.concurrency,
             worker=config.worker,
             generator=generator(plan, worker=config.worker, workers=config.workers),
-            clients=_clients(config),
+            clients=_clients(config, self._clock),
             recorder=self._recorder,
             clock=self._clock,
         )
@@ -216,11 +222,19 @@ class Worker:
         })  # fmt: skip
 
 
-def _clients(config: WorkerConfig) -> Clients:
+def _clients(config: WorkerConfig, clock: RunClock) -> Clients:
     plan, bootstrap = config.plan, config.bootstrap
     first = SharedProducer(plan, bootstrap=bootstrap, worker=config.worker)
     for topic in config.topics:
         first.check_reachable(topic.topic, timeout_s=READY_TIMEOUT_S)
+    if plan.transactional:
+        first.close()
+        return Clients(
+            reader=lambda process: _transactional_reader(config, process),
+            transactor=lambda thread: TransactionalProducer(
+                plan, bootstrap=bootstrap, thread=thread
+            ),
+        )
     made = [first]
 
     def sender() -> SharedProducer:
@@ -228,10 +242,27 @@ def _clients(config: WorkerConfig) -> Clients:
             plan, bootstrap=bootstrap, worker=config.worker
         )  # fmt: skip
 
-    def reader(process: int) -> ProcessConsumer:
-        return ProcessConsumer(plan, bootstrap=bootstrap, client_id=f"process-{process}")
+    return Clients(sender=sender, reader=lambda process: _reader(config, process, clock))
 
-    return Clients(sender=sender, reader=reader)
+
+def _transactional_reader(config: WorkerConfig, process: int) -> ProcessConsumer:
+    plan = config.plan
+    return ProcessConsumer(
+        plan,
+        bootstrap=config.bootstrap,
+        client_id=f"process-{process}",
+        isolation=isolation_of(process % plan.concurrency, workers=config.workers),
+    )
+
+
+def _reader(config: WorkerConfig, process: int, clock: RunClock) -> Reader:
+    plan, client_id = config.plan, f"process-{process}"
+    group = group_of(process % plan.concurrency, plan, workers=config.workers)
+    if group is None:
+        return ProcessConsumer(plan, bootstrap=config.bootstrap, client_id=client_id)
+    return MemberConsumer(
+        plan, bootstrap=config.bootstrap, client_id=client_id, group=group, clock=clock
+    )
 
 
 def _say(line: dict[str, object]) -> None:

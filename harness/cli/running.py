@@ -45,7 +45,12 @@ _OPTIONS = (
         kind=click.Choice(["auto", "namespace", "process"]),
         help="Where brokers run; auto takes the best that works here.",
     ),
-    _Option(flag="--workload", key="workload", kind=click.Choice(["log"]), help="What clients do."),
+    _Option(
+        flag="--workload",
+        key="workload",
+        kind=click.Choice(["log", "txn", "groups"]),
+        help="What clients do: send and read; in transactions; in consumer groups.",
+    ),
     _Option(
         flag="--nemesis",
         key="nemesis",
@@ -61,7 +66,10 @@ _OPTIONS = (
     _Option(flag="--warmup", key="warmup_s", kind=float, help="Seconds without faults before."),
     _Option(flag="--time-limit", key="time_limit_s", kind=float, help="Seconds with faults."),
     _Option(
-        flag="--rate", key="rate", kind=float, help="Operations a second; 0: as many as can be."
+        flag="--rate",
+        key="rate",
+        kind=float,
+        help="Operations a second (default: 500, with txn 100); 0: as many as can be.",
     ),
     _Option(flag="--concurrency", key="concurrency", kind=int, help="Logical clients."),
     _Option(flag="--workers", key="workers", kind=int, help="Processes that clients live in."),

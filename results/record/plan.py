@@ -7,6 +7,7 @@ whole as `plan.toml` of the run. Two runs of one plan differ only by what the br
 import difflib
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -87,6 +88,13 @@ MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 
 
+DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "txn": {"name": "txn", "rate": 100},
+    "groups": {"name": "groups"},
+}
+"""Where a workload's defaults are others than the plan's: a transaction costs many a send."""
+
+
 class Plan(Part):
     """A run, before it is run."""
 
@@ -113,7 +121,8 @@ class Plan(Part):
     warmup_s: float = Field(default=5, ge=0)
     time_limit_s: float = Field(default=60, gt=0, le=7 * 86_400)
     rate: float = Field(default=500, ge=0)
-    """Operations a second offered, all processes together; 0: as fast as they can."""
+    """Operations a second offered, all processes together; 0: as fast as they can. With txn, 100 by
+    default."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Logical processes."""
     workers: int = Field(default=2, ge=1, le=64)
@@ -150,6 +159,14 @@ class Plan(Part):
     scenario: ScenarioPlan | None = None
     """Of a scripted run; None: of an ordinary one."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_workload(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        own = DEFAULTS.get(str(values.get("workload")), {})
+        return {**own, **values} if own else values
+
     @field_validator("nemesis", mode="before")
     @classmethod
     def _split_nemesis(cls, value: object) -> object:
@@ -177,6 +194,8 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
+        if self.transactional and (refusal := self._transactions_refusal()):
+            raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
             raise ValueError(
@@ -184,6 +203,16 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _transactions_refusal(self) -> str | None:
+        """Return why these clients cannot write in transactions, None if they can (KIP-98)."""
+        if self.acks != "all":
+            return f'acks: transactions need acks = "all", not {self.acks!r}'
+        if not self.idempotent:
+            return "idempotence: transactions need idempotent producers, and so message format v2"
+        if self.transaction_timeout_s < 1:
+            return "transaction_timeout_s: a client needs one second at least"
+        return None
 
     @property
     def topic_names(self) -> list[str]:

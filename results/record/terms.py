@@ -22,6 +22,37 @@ class F(StrEnum):
     CRASH = "crash"
 
 
+class Isolation(StrEnum):
+    """What a consumer is given: every record, or none of a transaction that is open or aborted."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+class AssignmentKind(StrEnum):
+    """How a consumer came by a partition, or lost it."""
+
+    ASSIGN = "assign"
+    SUBSCRIBE = "subscribe"
+    REBALANCE_ASSIGNED = "rebalance-assigned"
+    REBALANCE_REVOKED = "rebalance-revoked"
+
+
+class Decision(StrEnum):
+    """What a client decided on its transaction; a crash before the end leaves it to be aborted."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+class TransactionOutcome(StrEnum):
+    """What the coordinator answered to the decision."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
 class Phase(StrEnum):
     """The part of a run in which an op was invoked."""
 

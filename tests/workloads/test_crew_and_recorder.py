@@ -74,6 +74,9 @@ class MemoryReader:
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - the protocol's
         return EMPTY
 
+    def membership(self) -> object:
+        return None
+
     def close(self) -> None:
         self.closed = True
 

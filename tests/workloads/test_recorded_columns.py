@@ -10,8 +10,7 @@ from confluent_kafka import Message
 from results.record.paths import RunPaths
 from results.record.stream import read_stream
 from results.record.topics import CreatedTopic
-from workloads.clients.consumer import _batch
-from workloads.crew import next_positions
+from workloads.clients.consumer import batch_of as read_batch
 from workloads.protocol import Batch, Column
 from workloads.recorder import Recorder
 
@@ -28,22 +27,20 @@ def test_spans_part_topics_and_partitions_where_they_change() -> None:
         message(topic, partition, 10 + at, (at + 5).to_bytes(8, "big") + b"rest")
         for at, (topic, partition) in enumerate(places)
     ]
-    batch = _batch(records, [], None)
+    batch = read_batch(records)
     assert batch.spans == [
         (("log-0", 1), 2), (("log-1", 1), 1), (("log-1", 0), 1), (("log-0", 1), 1),
     ]  # fmt: skip
     assert batch.offsets.tolist() == [10, 11, 12, 13, 14]
     assert list(batch.values) == [5, 6, 7, 8, 9]
     assert list(batch.leader_epochs) == [3] * 5
-    assert next_positions(batch) == {("log-0", 1): 15, ("log-1", 1): 13, ("log-1", 0): 14}
+    assert batch.positions == {("log-0", 1): 15, ("log-1", 1): 13, ("log-1", 0): 14}
 
 
 @pytest.mark.parametrize("odd", [None, b"", b"short", (1 << 63).to_bytes(8, "big") + b"longer"])
 def test_one_odd_payload_leaves_the_other_values_as_they_are(odd: bytes | None) -> None:
     whole = (7).to_bytes(8, "big")
-    batch = _batch(
-        [message("log-0", 0, at, each) for at, each in enumerate([whole, odd])], [], None
-    )
+    batch = read_batch([message("log-0", 0, at, each) for at, each in enumerate([whole, odd])])
     expected = -(1 << 63) if odd is not None and len(odd) >= 8 else None
     assert list(batch.values) == [7, expected]
 

@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 
 from results.record.plan import Plan
+from results.record.terms import Isolation
 from results.record.values import VALUE_BYTES, decode_payload
 from workloads.clients.failures import error_name
 from workloads.clients.settings import consumer_settings
@@ -31,12 +32,22 @@ class ProcessConsumer:
         bootstrap: `host:port,...`.
         client_id: The process, as brokers' logs shall show it.
         report_ends: Whether a poll tells which partitions were read to their end.
+        isolation: Whether it is given records of open and aborted transactions.
     """
 
     def __init__(
-        self, plan: Plan, *, bootstrap: str, client_id: str, report_ends: bool = False
+        self,
+        plan: Plan,
+        *,
+        bootstrap: str,
+        client_id: str,
+        report_ends: bool = False,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        settings = consumer_settings(plan, bootstrap=bootstrap, client_id=client_id)
+        self._isolation = isolation
+        settings = consumer_settings(
+            plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
+        )
         self._handle = Consumer({**settings, "enable.partition.eof": report_ends})
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
@@ -56,21 +67,40 @@ class ProcessConsumer:
         try:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
-            return _batch([], [], error_name(refused.args[0]))
-        if not any(map(Message.error, messages)):
-            return _batch(messages, [], None)
-        records = [message for message in messages if message.error() is None]
-        others = [message for message in messages if message.error() is not None]
-        ends = [message for message in others if _code(message) == _END]
-        errors = [_sentence(message) for message in others if _code(message) != _END]
-        return _batch(records, ends, "; ".join(errors) or None)
+            return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
+        return batch_of(messages, isolation=self._isolation)
+
+    def membership(self) -> object:
+        """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
+        return self._handle.consumer_group_metadata()
 
     def close(self) -> None:
         """Leave; nothing is committed, and no group is told."""
         self._handle.close()
 
 
-def _batch(records: Sequence[Message], ends: Sequence[Message], error: str | None) -> Batch:
+def batch_of(
+    messages: Sequence[Message],
+    *,
+    error: str | None = None,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> Batch:
+    """Return what a consumer returned, as columns; an error of a partition is the batch's."""
+    if not any(map(Message.error, messages)):
+        return _batch(messages, [], error, isolation)
+    records = [message for message in messages if message.error() is None]
+    others = [message for message in messages if message.error() is not None]
+    ends = [message for message in others if _code(message) == _END]
+    errors = [_sentence(message) for message in others if _code(message) != _END]
+    return _batch(records, ends, error or "; ".join(errors) or None, isolation)
+
+
+def _batch(
+    records: Sequence[Message],
+    ends: Sequence[Message],
+    error: str | None,
+    isolation: Isolation,
+) -> Batch:
     # Whole columns by map: no Python of our own runs for each record.
     offsets = cast("Iterator[int]", map(Message.offset, records))
     return Batch(
@@ -82,6 +112,7 @@ def _batch(records: Sequence[Message], ends: Sequence[Message], error: str | Non
             (str(end.topic()), int(end.partition() or 0)): int(end.offset() or 0) for end in ends
         },
         error=error,
+        isolation=isolation,
     )
 
 

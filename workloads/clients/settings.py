@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from results.record.plan import Plan, PlanError
+from results.record.terms import Isolation
 
 Settings = dict[str, str | int | float | bool | logging.Logger]
 
@@ -33,6 +34,7 @@ OWNED: Mapping[str, str] = {
     "enable.partition.eof": "the final reads",
     "delivery.report.only.error": "the record, which needs every report",
     "transactional.id": "the workload",
+    "transaction.timeout.ms": "the plan's transaction_timeout_s",
     "group.id": "the workload",
 }
 """Settings that a user may not override, and who decides them: the record would not be true."""
@@ -87,7 +89,49 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
     return {**settings, **plan.client}
 
 
-def consumer_settings(plan: Plan, *, bootstrap: str, client_id: str) -> Settings:
+def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
+    """Return the settings of a thread's transactional producer.
+
+    librdkafka wants a delivery to end before its transaction does, and a request well before.
+    """
+    timeout_ms = round(plan.transaction_timeout_s * 1000)
+    delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
+    patience_ms = max(1000, timeout_ms // 3)
+    settings: Settings = {
+        **producer_settings(plan, bootstrap=bootstrap, worker=thread),
+        "client.id": f"thread-{thread}",
+        "transactional.id": f"{plan.name}-{thread}",
+        "transaction.timeout.ms": timeout_ms,
+        "delivery.timeout.ms": delivery_ms,
+        # A request to a paused broker is tried elsewhere before the transaction's time is over.
+        "socket.timeout.ms": min(patience_ms, timeout_ms),
+        "request.timeout.ms": min(patience_ms, delivery_ms),
+    }
+    return {**settings, **plan.client}
+
+
+def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
+    """Return the settings of a consumer that belongs to a group."""
+    settings: Settings = {
+        **consumer_settings(plan, bootstrap=bootstrap, client_id=client_id),
+        "group.id": group,
+        # Where the group has committed nothing yet it begins at the beginning.
+        "auto.offset.reset": "earliest",
+        # The shortest that brokers take by default: a crashed member must be missed within a run.
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 1000,
+        "max.poll.interval.ms": 10_000,
+    }
+    return {**settings, **plan.client}
+
+
+def consumer_settings(
+    plan: Plan,
+    *,
+    bootstrap: str,
+    client_id: str,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> Settings:
     """Return the settings of one process's consumer."""
     settings: Settings = {
         **_CONNECTION,
@@ -98,7 +142,7 @@ def consumer_settings(plan: Plan, *, bootstrap: str, client_id: str) -> Settings
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
-        "isolation.level": "read_uncommitted",
+        "isolation.level": isolation.value,
         "check.crcs": True,
     }
     return {**settings, **plan.client}
@@ -124,6 +168,8 @@ def check_client_settings(plan: Plan) -> None:
 def _refusal(plan: Plan) -> str | None:
     silent = logging.Logger("unconnected clients", level=logging.CRITICAL + 1)
     sender = producer_settings(plan, bootstrap="", worker=0)
+    if plan.transactional:
+        sender = transactional_settings(plan, bootstrap="", thread=0)
     reader = consumer_settings(plan, bootstrap="", client_id="check")
     for settings, kind in ((sender, Producer), (reader, Consumer)):
         del settings["bootstrap.servers"]

@@ -1,0 +1,196 @@
+"""The transactional producer of one thread, which carries whole transactions out.
+
+Its calls wait for the coordinator, each with a limit, so it is used aside of the worker's loop. The
+`transactional.id` is the thread's: whoever comes next with it fences the one before, and what that
+one left open is aborted (KIP-98). So a producer of which nobody knows how far it came is thrown
+away, and another one takes its place.
+
+What is certain: everything is flushed and answered before the commit is sent. Until then a failure
+leads to an abort, and since no commit will ever be sent the transaction cannot commit: by the
+abort, by the fence, or by `transaction.timeout.ms`. After that, only the answer tells.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from results.record.plan import Plan
+from results.record.terms import Decision, Outcome, TransactionOutcome
+from results.record.values import encode_payload
+from workloads.clients.failures import error_name
+from workloads.clients.settings import transactional_settings
+from workloads.protocol import Batch, Delivery, End, Key, Reader, Send, Txn, TxnResult
+
+_ON_PURPOSE = "aborted on purpose"
+_CRASHED = "its producer was thrown away before the end, on purpose"
+
+
+class TransactionalProducer:
+    """A confluent-kafka producer with a `transactional.id`, and those that follow it.
+
+    Args:
+        plan: Decides the transaction timeout, linger, compression and payloads.
+        bootstrap: `host:port,...`.
+        thread: The thread's number, below the plan's concurrency.
+    """
+
+    def __init__(self, plan: Plan, *, bootstrap: str, thread: int) -> None:
+        self.transactional_id = f"{plan.name}-{thread}"
+        self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
+        self._limit_s = plan.transaction_timeout_s
+        self._payload_bytes = plan.payload_bytes
+        self._handle: Producer | None = None
+
+    def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
+        """Carry a transaction out; it takes a few times the transaction timeout at most."""
+        course = _Course(op)
+        trouble = self._until_the_end(op, reader, starts, course)
+        if op.end is End.CRASH:
+            self._discard()
+            return course.result(
+                Outcome.INFO, Decision.ABORT, TransactionOutcome.UNKNOWN, trouble or _CRASHED
+            )
+        if trouble or op.end is End.ABORT:
+            return course.result(
+                Outcome.FAIL, Decision.ABORT, self._abort(), trouble or _ON_PURPOSE
+            )
+        return self._commit(course)
+
+    def close(self) -> None:
+        """End the client at once, whatever it has open."""
+        self._discard()
+
+    def _until_the_end(
+        self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: "_Course"
+    ) -> str | None:
+        """Begin, send, poll and flush; return what went wrong, None if all is answered."""
+        try:
+            producer = self._begin()
+            for number, mop in zip(op.numbers, op.mops, strict=True):
+                if isinstance(mop, Send):
+                    self._send(producer, mop, course, number)
+                else:
+                    course.batches.append((number, reader.poll(mop.limit)))
+            if op.commits_positions:
+                self._add_positions(producer, reader, course.positions(starts))
+            unanswered = producer.flush(self._limit_s)
+        except KafkaException as refused:
+            return error_name(refused.args[0])
+        except BufferError:
+            return "the client's own queue was full"
+        if unanswered:
+            return f"{unanswered} sends were not answered within {self._limit_s:g} s"
+        return course.trouble()
+
+    def _begin(self) -> Producer:
+        if self._handle is None:
+            handle = Producer(self._settings)
+            handle.init_transactions(self._limit_s)
+            self._handle = handle
+        self._handle.begin_transaction()
+        return self._handle
+
+    def _send(self, producer: Producer, mop: Send, course: "_Course", number: int) -> None:
+        topic, partition = mop.key
+        for at, value in enumerate(mop.values.tolist(), number):
+            payload = encode_payload(value, self._payload_bytes)
+            producer.produce(topic, payload, None, partition, course.reporter(at))
+
+    def _add_positions(
+        self, producer: Producer, reader: Reader, positions: Mapping[Key, int]
+    ) -> None:
+        if positions:
+            producer.send_offsets_to_transaction(
+                [TopicPartition(*key, offset) for key, offset in positions.items()],
+                reader.membership(),
+                self._limit_s,
+            )
+
+    def _abort(self) -> TransactionOutcome:
+        if self._handle is None:
+            return TransactionOutcome.ABORTED  # It never began.
+        try:
+            self._handle.abort_transaction(self._limit_s)
+        except KafkaException:
+            self._discard()
+            return TransactionOutcome.UNKNOWN
+        return TransactionOutcome.ABORTED
+
+    def _commit(self, course: "_Course") -> TxnResult:
+        assert self._handle is not None
+        try:
+            self._handle.commit_transaction(self._limit_s)
+        except KafkaException as refused:
+            self._discard()
+            why = error_name(refused.args[0])
+            return course.result(Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, why)
+        return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
+
+    def _discard(self) -> None:
+        """Throw the producer away; its end waits for its connections, so nobody waits for it."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            threading.Thread(target=_end, args=[[handle]], daemon=True).start()
+            del handle
+
+
+def _end(handles: list[Producer]) -> None:
+    """Destroy the handle of a list: the last reference must be dropped here."""
+    handles.clear()
+
+
+class _Course:
+    """What has come of a transaction so far."""
+
+    def __init__(self, op: Txn) -> None:
+        self._deliveries: dict[int, Delivery] = {
+            at: Delivery()
+            for number, mop in zip(op.numbers, op.mops, strict=True)
+            if isinstance(mop, Send)
+            for at in range(number, number + len(mop.values))
+        }
+        self.batches: list[tuple[int, Batch]] = []
+
+    def reporter(self, at: int) -> Callable[[KafkaError | None, Message], None]:
+        """Return what takes the delivery report of a value, by its number in the record."""
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._deliveries[at] = Delivery(offset=message.offset(), acked=True, error=None)
+            else:
+                self._deliveries[at] = Delivery(error=error_name(error))
+
+        return report
+
+    def positions(self, starts: Mapping[Key, int]) -> dict[Key, int]:
+        """Return where the reader is after its polls."""
+        positions = dict(starts)
+        for _, batch in self.batches:
+            positions |= batch.positions
+        return positions
+
+    def trouble(self) -> str | None:
+        """Return the first error of a send or a poll."""
+        polls = [batch.error for _, batch in self.batches]
+        sends = [each.error for each in self._deliveries.values()]
+        return next((error for error in (*polls, *sends) if error is not None), None)
+
+    def result(
+        self,
+        outcome: Outcome,
+        decision: Decision,
+        ended: TransactionOutcome,
+        error: str | None,
+    ) -> TxnResult:
+        """Return what is recorded."""
+        broken = any(batch.error is not None for _, batch in self.batches)
+        return TxnResult(
+            # A reader that failed retires its process, and only an info does that.
+            outcome=Outcome.INFO if broken else outcome,
+            decision=decision,
+            ended=ended,
+            deliveries=list(self._deliveries.values()),
+            batches=self.batches,
+            error=error,
+        )

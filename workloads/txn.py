@@ -1,0 +1,100 @@
+"""The txn workload: sends and polls in transactions that end in a commit, an abort, or a crash.
+
+An op is one transaction of one to four micro-operations. Readers are read_committed, in and outside
+of transactions. Some threads only watch: they are read_uncommitted, and see what others must not;
+they write nothing, so that what they know goes nowhere.
+"""
+
+from collections.abc import Mapping
+from random import Random
+
+from results.record.plan import Plan
+from results.record.terms import Isolation
+from workloads.allotment import Allotment
+from workloads.assigning import Assigner
+from workloads.pacing import Recurring
+from workloads.protocol import Crash, End, Key, Observed, Op, Poll, Send, Txn
+
+MOST_MOPS = 4
+TXN_SHARE = 0.5
+"""Of a writing thread's ops; the others are plain polls."""
+SEND_SHARE = 0.6
+"""Of the micro-operations."""
+ABORT_SHARE = 0.1
+CRASH_SHARE = 0.01
+COMMIT_POSITIONS_SHARE = 0.5
+"""Of the transactions that poll."""
+MEAN_CRASH_S = 8.0
+MEAN_REASSIGN_S = 3.0
+POLL_LIMIT = 2000
+WATCHERS = 4
+"""Each fourth thread of a worker watches."""
+
+
+def watches(thread: int, *, workers: int) -> bool:
+    """Tell whether a thread only reads, and read_uncommitted."""
+    return (thread // workers) % WATCHERS == WATCHERS - 1
+
+
+def isolation_of(thread: int, *, workers: int) -> Isolation:
+    """Return how the processes of a thread read."""
+    watcher = watches(thread, workers=workers)
+    return Isolation.READ_UNCOMMITTED if watcher else Isolation.READ_COMMITTED
+
+
+class TxnGenerator:
+    """The ops of one worker's processes.
+
+    Args:
+        plan: Its seed, topics, partitions, concurrency and sends of a micro-operation.
+        worker: The worker's number; it decides the random stream and the ranges of values.
+        workers: How many workers share the sequences.
+    """
+
+    def __init__(self, plan: Plan, *, worker: int, workers: int) -> None:
+        self._random = Random(f"{plan.seed}/workload/{worker}")
+        self._keys = plan.topic_partitions
+        self._workers = workers
+        threads = range(worker, plan.concurrency, workers)
+        writers = sum(not watches(thread, workers=workers) for thread in threads)
+        # As in the log workload: a partition without a leader must not hold up every process.
+        self._most_in_flight = writers if plan.rate == 0 else max(1, writers // 3)
+        self._most_at_once = writers if plan.rate == 0 else max(1, writers - writers // 4)
+        self._allotment = Allotment(plan, worker=worker, workers=workers)
+        self._assigner = Assigner(plan, self._random)
+        self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
+        self._reassign = Recurring(self._random, mean_s=MEAN_REASSIGN_S)
+
+    def next_op(self, observed: Observed) -> Op:
+        """Return an assign for a new process, else what is due: crash, assign, txn or poll."""
+        self._assigner.note(observed.positions)
+        if not observed.assigned:
+            return self._assigner.assign(observed, kept=())
+        if self._crash.due(observed.now_ns):
+            return Crash()
+        if self._reassign.due(observed.now_ns):
+            return self._assigner.assign(observed, kept=observed.positions)
+        transacts = (
+            not watches(observed.thread, workers=self._workers)
+            and self._random.random() < TXN_SHARE
+            and observed.transacting < self._most_at_once
+        )
+        return self._txn(observed.in_flight) if transacts else Poll(limit=POLL_LIMIT)
+
+    def _txn(self, in_flight: Mapping[Key, int]) -> Txn:
+        open_keys = [key for key in self._keys if in_flight.get(key, 0) < self._most_in_flight]
+        mops = [self._mop(open_keys) for _ in range(self._random.randint(1, MOST_MOPS))]
+        polls = any(isinstance(mop, Poll) for mop in mops)
+        commits_positions = self._random.random() < COMMIT_POSITIONS_SHARE
+        return Txn(mops=mops, end=self._end(), commits_positions=polls and commits_positions)
+
+    def _mop(self, open_keys: list[Key]) -> Send | Poll:
+        if open_keys and self._random.random() < SEND_SHARE:
+            return self._allotment.send_to(self._random.choice(open_keys))
+        return Poll(limit=POLL_LIMIT)
+
+    def _end(self) -> End:
+        drawn = self._random.random()
+        if drawn < CRASH_SHARE:
+            return End.CRASH
+        return End.ABORT if drawn < CRASH_SHARE + ABORT_SHARE else End.COMMIT
