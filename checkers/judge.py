@@ -6,8 +6,10 @@ knows Jepsen's kinds only, and allows what Jepsen does.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
@@ -44,6 +46,12 @@ _JEPSENS = frozenset({
     "int-send-skip", "int-nonmonotonic-send", "precommitted-read", "G0", "G0-process",
     "G0-realtime", "G1c", "G1c-process", "G1c-realtime",
 })  # fmt: skip
+
+_JEPSEN_ALLOWS: Mapping[str, frozenset[str]] = {
+    "with write-write dependencies": frozenset({"G1c", "G1c-process", "G1c-realtime"}),
+    "with subscribe": frozenset({"poll-skip", "nonmonotonic-poll"}),
+}
+"""What Jepsen allows beside what is always allowed, and in which of its modes."""
 
 _PREMISE_SENTENCES = {
     Premise.WELL_FORMED.value: "the history is malformed",
@@ -102,14 +110,13 @@ def weigh(
         )
         if fails
     )
-    tallies = _tallies(results, judge, broken)
+    tallies = _tallies(results, partial(allowed, judge=judge, facts=facts), broken)
     checked = _checked(facts, results)
+    of_run = (_shortfalls(facts), _unchecked(facts, results, checked), _gaps(results))
     doubts = (
         *facts.problems,
-        *_shortfalls(facts),
         *_crashes(results),
-        *_unchecked(facts, results, checked),
-        *_gaps(results),
+        *chain.from_iterable([_limits(facts, checked)] if facts.history else of_run),
         *_harness_doubts(tallies),
         *_untrusted(tallies),
     )
@@ -126,22 +133,56 @@ def weigh(
     )
 
 
-def allowed(name: str, excuses: Iterable[str], judge: Judge) -> str | None:
-    """Return why a judge allows an anomaly, None if it does not."""
+def allowed(
+    name: str, excuses: Iterable[str], judge: Judge, *, facts: RunFacts | None = None
+) -> str | None:
+    """Return why a judge allows an anomaly, None if it does not.
+
+    Args:
+        name: Of the anomaly.
+        excuses: Rows of the contract's table that fit it.
+        judge: Who judges.
+        facts: Of the run, for what depends on it.
+    """
     if name in _CONTRACT[Excuse.ALWAYS]:
         return Excuse.ALWAYS.value
     match judge:
         case Judge.STRICT:
             return None
         case Judge.JEPSEN:
-            return None if name in _JEPSENS else "not one of Jepsen's kinds"
+            if name not in _JEPSENS:
+                return "not one of Jepsen's kinds"
+            modes = _jepsens_modes(facts) if facts is not None else ()
+            return next((mode for mode in modes if name in _JEPSEN_ALLOWS[mode]), None)
         case Judge.CONTRACT:
             fitting = (row for row in excuses if name in _CONTRACT.get(row, frozenset()))
             return next(fitting, None)
 
 
+def _jepsens_modes(facts: RunFacts) -> list[str]:
+    """Return the rows of `_JEPSEN_ALLOWS` that fit a run."""
+    fits = (facts.ww_deps, facts.plan.workload == "groups")
+    return [mode for mode, fit in zip(_JEPSEN_ALLOWS, fits, strict=True) if fit]
+
+
+def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
+    """Why a history cannot be called valid: it has nothing in it, or more was promised than shown.
+
+    Jepsen's judge is content with what clients saw.
+    """
+    if not any(checked.values()):
+        return ["there is not one send or poll in the history"]
+    if facts.judge is Judge.JEPSEN:
+        return []
+    unseen = "lost-write, unseen and what happened on the brokers cannot be judged"
+    why = "a history has no final reads and no replicas' logs, so that"
+    return [f"{why} {unseen} (--judge jepsen judges by what clients saw)"]
+
+
 def _tallies(
-    results: Mapping[Place, Sequence[CheckResult]], judge: Judge, broken: frozenset[Premise]
+    results: Mapping[Place, Sequence[CheckResult]],
+    permits: Callable[[str, Iterable[str]], str | None],
+    broken: frozenset[Premise],
 ) -> dict[str, _Tally]:
     tallies: dict[str, _Tally] = {}
     for place in sorted(results):
@@ -150,21 +191,26 @@ def _tallies(
                 checker = _checker(result.name)
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
-                _add(tally, result, judge, tuple(sorted(each.value for each in broken & needed)))
+                _add(tally, result, permits, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
         tally.examples.sort(key=lambda each: (each.topic, each.partition, each.offset))
     return tallies
 
 
-def _add(tally: _Tally, result: CheckResult, judge: Judge, failed: tuple[str, ...]) -> None:
+def _add(
+    tally: _Tally,
+    result: CheckResult,
+    permits: Callable[[str, Iterable[str]], str | None],
+    failed: tuple[str, ...],
+) -> None:
     harness = tally.anomaly_class is AnomalyClass.HARNESS
     for anomaly in result.anomalies:
         broken = (*anomaly.broken_premises, *failed)
-        why = None if harness else allowed(result.name, anomaly.excuses, judge)
+        why = None if harness else permits(result.name, anomaly.excuses)
         _count(tally, 1, broken, is_allowed=why is not None)
         tally.examples.append(_example(anomaly, why, broken))
     for (excuses, noted), count in result.beyond:
-        why = None if harness else allowed(result.name, excuses, judge)
+        why = None if harness else permits(result.name, excuses)
         _count(tally, count, (*noted, *failed), is_allowed=why is not None)
 
 
@@ -216,7 +262,7 @@ def _checked(
     for group in results.values():
         for result in group:
             rows[result.name] += result.rows
-    checkers = checkers_of(facts.judge)
+    checkers = checkers_of(facts)
     names = sorted({checker.name for checker in checkers})
     applied = {checker.name for checker in checkers if checker.applies(facts)}
     return {name: rows[name] if name in applied else None for name in names}

@@ -12,8 +12,13 @@ from checkers import (
     two_leaders,
     unseen,
 )
+from checkers.facts import RunFacts
+from checkers.jepsen import aborted_read as jepsens_aborted_read
+from checkers.jepsen import lost_write as jepsens_lost_write
+from checkers.jepsen import places as jepsens_places
+from checkers.jepsen import unseen as jepsens_unseen
 from checkers.protocol import Checker, Derivation
-from results.record.terms import Judge
+from results.record.terms import AnomalyClass, Judge
 
 CHECKERS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,
@@ -32,13 +37,39 @@ CHECKERS: tuple[Checker, ...] = (
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety."""
 
-JEPSENS: tuple[Checker, ...] = CHECKERS
-"""Those of Jepsen's own Kafka checker, by its definitions."""
+JEPSENS: tuple[Checker, ...] = (
+    malformed.OPS_CHECKER,
+    malformed.VALUES_CHECKER,
+    traffic.CHECKER,
+    faults.CHECKER,
+    unseen.INCOMPLETE_CHECKER,
+    jepsens_lost_write.CHECKER,
+    jepsens_unseen.CHECKER,
+    jepsens_places.DUPLICATE_CHECKER,
+    jepsens_places.INCONSISTENT_CHECKER,
+    jepsens_aborted_read.CHECKER,
+)
+"""The harness's own, and those of Jepsen's Kafka checker, by its definitions."""
+
+OF_HISTORIES = frozenset({
+    "duplicate", "inconsistent-offsets", "ack-mismatch", "G1a", "precommitted-read", "poll-skip",
+    "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",
+    "int-send-skip", "int-nonmonotonic-send", "offset-order", "G0", "G0-process", "G0-realtime",
+    "G1c", "G1c-process", "G1c-realtime",
+})  # fmt: skip
+"""What can be judged of a history of others under the contract: what its clients saw is enough."""
 
 DERIVATIONS: tuple[Derivation, ...] = ()
 """What is worked out in each partition for checks across them."""
 
 
-def checkers_of(judge: Judge) -> tuple[Checker, ...]:
-    """Return the checkers by which a judge judges."""
-    return JEPSENS if judge is Judge.JEPSEN else CHECKERS
+def checkers_of(facts: RunFacts) -> tuple[Checker, ...]:
+    """Return the checkers by which a run's judge judges."""
+    if facts.judge is Judge.JEPSEN:
+        kept = not facts.history
+        return tuple(
+            each for each in JEPSENS if kept or each.anomaly_class is not AnomalyClass.HARNESS
+        )
+    if facts.history:
+        return tuple(each for each in CHECKERS if each.name in OF_HISTORIES)
+    return CHECKERS

@@ -44,7 +44,7 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
         checkers: None: those of the run's judge.
     """
     scope = _scope(group)
-    checkers = checkers_of(group.facts.judge) if checkers is None else checkers
+    checkers = checkers_of(group.facts) if checkers is None else checkers
     return [
         _run(checker, group)
         for checker in checkers

@@ -1,0 +1,59 @@
+"""G1a as Jepsen has it: an ok op read a value whose send certainly failed.
+
+Definition: each time that an op which ended ok returned a value of an op which ended `fail`. Every
+reading counts.
+
+Why it proves something: `fail` is said only of what certainly has no effect, so nobody may see it.
+What would not prove it: a reader whose own op did not end ok; it may have been given more than it
+was promised. It differs from the contract's, which counts every reader.
+"""
+
+import numpy as np
+
+from checkers.columns import Ints, equal, first_match, ints, select, take
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Findings
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+NAME = "G1a"
+
+
+def _check(group: Group) -> Findings:
+    sends, polls = group.table("sends"), group.table("polls")
+    failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value))
+    ok = select(polls, equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "value") >= 0))
+    writer = first_match(ints(ok, "value"), ints(failed, "value"))
+    readings = np.flatnonzero(writer >= 0)
+    names = ("offset", "value", "op_id", "process")
+    columns: list[Ints] = [ints(take(ok, readings), name) for name in names]
+    columns.append(ints(failed, "op_id")[writer[readings]])
+    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    return findings(ok.num_rows, rows, lambda row: _describe(group, row))
+
+
+def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
+    offset, value, op_id, process, writer = row
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"process {process} read {group.facts.name_of(value)} at offset {offset} of"
+        f" {group.place} in op {op_id}, though op {writer}, which sent it, failed",
+        evidence={
+            "value": value,
+            "offset": offset,
+            "op_id": op_id,
+            "process": process,
+            "writer_op_id": writer,
+        },
+        offset=offset,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls"),
+    check=_check,
+)

@@ -1,0 +1,100 @@
+"""duplicate and inconsistent-offsets as Jepsen has them: values and offsets that do not match.
+
+Definition: among all that readers were given, in ops of whatever outcome, and what certainly
+committed sends were told, one value at two or more offsets (`duplicate`), or one offset with two or
+more values (`inconsistent-offsets`).
+
+Why it proves something: a value is sent once, and an offset is written once. What would not prove
+it: the offset of a send that failed, or of which nobody knows whether it committed. They differ
+from the contract's, which also look into the leader's final log, and believe every acknowledgement.
+"""
+
+import numpy as np
+
+from checkers.columns import Ints, ints, repeated, stack, unique_pairs
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Findings
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+DUPLICATE, INCONSISTENT = "duplicate", "inconsistent-offsets"
+_MAX_OPS = 10
+_Repeats = list[tuple[int, list[int]]]
+
+
+def _repeats(keys: Ints, others: Ints) -> _Repeats:
+    """Return the keys that come with several others, and these."""
+    keys, others = unique_pairs(keys, others)
+    twice = repeated(keys)
+    begin, end = np.searchsorted(keys, twice), np.searchsorted(keys, twice, "right")
+    bounds = zip(twice.tolist(), begin.tolist(), end.tolist(), strict=True)
+    return [(key, others[first:last].tolist()) for key, first, last in bounds]
+
+
+def _claims(group: Group) -> tuple[Ints, Ints]:
+    """Return all (offset, value) that anybody was told."""
+    tables = (group.table("polls"), group.committed)
+    offsets, values = (
+        stack([ints(table, name) for table in tables]) for name in ("offset", "value")
+    )
+    real = (offsets >= 0) & (values >= 0)
+    return offsets[real], values[real]
+
+
+def _check_values(group: Group) -> Findings:
+    offsets, values = _claims(group)
+    found = sorted(_repeats(values, offsets), key=lambda each: each[1])
+    return findings(len(values), found, lambda each: _describe_value(group, *each))
+
+
+def _check_offsets(group: Group) -> Findings:
+    offsets, values = _claims(group)
+    found = _repeats(offsets, values)
+    return findings(len(values), found, lambda each: _describe_offset(group, *each))
+
+
+def _describe_value(group: Group, value: int, offsets: list[int]) -> Anomaly:
+    at = " and ".join(str(offset) for offset in offsets)
+    return anomaly_at(
+        group,
+        DUPLICATE,
+        sentence=f"{group.facts.name_of(value)} stands at offsets {at} of {group.place}",
+        evidence={"value": value, "offsets": offsets, **_ops(group, "value", value)},
+        offset=offsets[0],
+    )
+
+
+def _describe_offset(group: Group, offset: int, values: list[int]) -> Anomaly:
+    held = " and ".join(group.facts.name_of(value) for value in values)
+    return anomaly_at(
+        group,
+        INCONSISTENT,
+        sentence=f"offset {offset} of {group.place} held {held}",
+        evidence={"offset": offset, "values": values, **_ops(group, "offset", offset)},
+        offset=offset,
+    )
+
+
+def _ops(group: Group, name: str, number: int) -> dict[str, list[int]]:
+    """Return the ops that sent or read a value, or at an offset; the first few."""
+    return {
+        f"{table.removesuffix('s')}_op_ids": np.unique(
+            ints(rows, "op_id")[ints(rows, name) == number]
+        ).tolist()[:_MAX_OPS]
+        for table, rows in (("sends", group.committed), ("polls", group.table("polls")))
+    }
+
+
+DUPLICATE_CHECKER = Checker(
+    name=DUPLICATE,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls"),
+    check=_check_values,
+)
+INCONSISTENT_CHECKER = Checker(
+    name=INCONSISTENT,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls"),
+    check=_check_offsets,
+)

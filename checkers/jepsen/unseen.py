@@ -1,0 +1,55 @@
+"""unseen as Jepsen has it: an op ended ok, and no ok poll ever returned what it sent.
+
+Why it proves something: Jepsen's workload goes on until readers have read all that was
+acknowledged; what nobody got by then is not there. What would not prove it: a history that was cut
+off, or whose readers stopped early; nothing in a history tells. A value may be `lost-write` as
+well. It differs from the contract's, which asks for complete final reads, and does not count losses
+twice.
+"""
+
+import numpy as np
+
+from checkers.columns import equal, ints, select
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.jepsen.lost_write import read_values
+from checkers.protocol import Checker, Findings
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+NAME = "unseen"
+
+
+def _check(group: Group) -> Findings:
+    sends = group.table("sends")
+    ended = select(sends, equal(sends, "outcome", Outcome.OK.value))
+    unread = select(ended, ~np.isin(ints(ended, "value"), read_values(group)))
+    names = ("offset", "value", "op_id", "complete_ns")
+    rows = sorted(zip(*(ints(unread, name).tolist() for name in names), strict=True))
+    return findings(ended.num_rows, rows, lambda row: _describe(group, row))
+
+
+def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
+    offset, value, op_id, ended_ns = row
+    at = f"offset {offset}" if offset >= 0 else "an unknown offset"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{group.facts.name_of(value)}, acknowledged at {at} of {group.place} at"
+        f" {seconds(ended_ns)} by op {op_id}, was returned by no poll",
+        evidence={
+            "value": value,
+            "offset": known(offset),
+            "op_id": op_id,
+            "acknowledged_ns": known(ended_ns),
+        },
+        offset=offset,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls"),
+    check=_check,
+)
