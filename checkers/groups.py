@@ -70,9 +70,10 @@ class StoredGroups:
             try:
                 if file in self._whole:
                     tables |= self._of(file, place)
-                else:
+                elif place in file.row_groups:
                     tables[file.name] = file.read(place)
-                    self._look_at_the_rest(file, place)
+                if place == RUN:
+                    self._look_at_the_rest(file)
             except DamagedError:
                 hurt.append(file.name)
         if hurt:
@@ -90,12 +91,11 @@ class StoredGroups:
             read |= {each: {file.name: rows} for each, rows in split(file.read())}
         return read.get(place, {})
 
-    def _look_at_the_rest(self, file: TableFile, place: Place) -> None:
+    def _look_at_the_rest(self, file: TableFile) -> None:
         """Read what no group reads: its place may be wrong because the file is damaged."""
-        if place == RUN:
-            for each in set(file.row_groups) - {RUN, None}:
-                if each is not None and not self._judged(each):
-                    file.read(each)
+        for place in set(file.row_groups):
+            if place is not None and not self._judged(place) and file not in self._whole:
+                file.read(place)
 
     def _judged(self, place: Place) -> bool:
         """Tell whether a place is the run's: rows of other topics are not judged."""
