@@ -62,7 +62,6 @@ class RunFacts:
             `step-01/n2`.
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
-        step_ends_ns: Of a scenario: when each step was over, its copies of files made.
         power_cuts: What confirmed power losses took.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
@@ -91,7 +90,6 @@ class RunFacts:
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    step_ends_ns: Mapping[str, int] = field(default_factory=dict)
     power_cuts: tuple[PowerCut, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT

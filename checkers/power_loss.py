@@ -8,9 +8,10 @@ allows its loss. If one replica that may have held it did not lose power, nothin
 import json
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, present, select, texts
+from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import FINAL, PowerCut
 from checkers.group import Group
 
@@ -68,3 +69,18 @@ def lost_to_power(group: Group, offset: int, acked_ns: int) -> bool:
     hit = {node for cut in cuts for node in cut.nodes}
     all_hit = len(replicas) >= group.facts.plan.replication and replicas <= hit
     return all_hit and any(offset < cut.end_before for cut in cuts)
+
+
+def cut_by_power(group: Group, node: str, offsets: Ints) -> Mask:
+    """Tell which offsets of a replica were cut off when its node lost power.
+
+    Args:
+        group: The partition.
+        node: Whose replica.
+        offsets: Which.
+    """
+    gone = np.zeros(len(offsets), dtype=np.bool_)
+    for cut in group.facts.power_cuts:
+        here = (cut.topic, cut.partition) == (group.topic, group.partition) and node in cut.nodes
+        gone |= here & (offsets >= cut.end_after) & (offsets < cut.end_before)
+    return gone

@@ -1,0 +1,302 @@
+"""A run's folder as the pipeline sees it: its context, and the tables that were worked out of it.
+
+Whatever is missing or broken becomes a problem of `RunFacts`, never an exception.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.calm import calm_from_ns
+from checkers.columns import ints
+from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.ingest import (
+    Problem,
+    Tables,
+    Unit,
+    combined,
+    live_units,
+    node_units,
+    step_units,
+    with_topic_ids,
+)
+from checkers.layout import DamagedError, TableFile, write_table
+from checkers.ordering import ordered
+from checkers.power_loss import power_cuts
+from checkers.quorum import quorum_facts
+from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
+from results.record.milestones import Milestone, load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.steps import Step, load_steps
+from results.record.stream import STREAM_SUFFIX
+from results.record.tables import SCHEMA_VERSION, TABLES
+from results.record.terms import Outcome
+from results.record.topics import CreatedTopic, load_topics
+
+_BROKEN = (OSError, ValueError, TypeError, KeyError, pa.ArrowException)
+_OPS_STREAMS = (
+    "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
+)  # fmt: skip
+"""What every worker writes, and the final reader; a crew writes more, which decides nothing."""
+_POLLS_AT_ONCE = 1_000_000
+_OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
+
+
+_SCRIPT = "script"
+"""The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
+
+
+def _notes(paths: RunPaths) -> Path:
+    """What ingest has to say of a record; written last, it marks the tables as complete."""
+    return paths.record / "ingest.json"
+
+
+def needs_ingest(paths: RunPaths) -> bool:
+    """Tell whether a run's tables are missing, or were not finished, and can be worked out.
+
+    Without the live streams they cannot: what is left of them must not be written over.
+    """
+    whole = all(paths.table(name).exists() for name in TABLES)
+    return can_ingest(paths) and not (whole and _notes(paths).exists())
+
+
+def can_ingest(paths: RunPaths) -> bool:
+    """Tell whether the live streams of a run are still there."""
+    return next(paths.live.glob(f"*{STREAM_SUFFIX}"), None) is not None
+
+
+def units_of(paths: RunPaths) -> list[Unit]:
+    """Return what ingest has to read of a run."""
+    stopped = any(each.name == "stopped" for each in _milestones(paths)[0])
+    snapshot = FINAL if stopped else CRASH
+    return [
+        *live_units(paths.run_id, paths.live),
+        *node_units(paths.run_id, paths.nodes, snapshot),
+        *step_units(paths.run_id, paths.snapshots),
+    ]
+
+
+def missing_streams(paths: RunPaths) -> list[Problem]:
+    """Return a problem for each stream that the run must have had, as far as it came, and has not.
+
+    Every writer opens all of its streams when it starts. Without one, the rows of it would be
+    missed without a trace: what it read counts as unseen, what it sent as never sent.
+    """
+    plan, _ = _plan(paths)
+    reached = {each.name for each in _milestones(paths)[0]}
+    writers = [f"worker-{at}" for at in range(plan.workers)]
+    if plan.workload == "script":
+        writers = [_SCRIPT]
+    wanted = [
+        *((table, writer) for writer in (writers if "main" in reached else [])
+          for table in _OPS_STREAMS),
+        *(("transactions", writer) for writer in writers
+          if plan.transactional and "main" in reached),
+        *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
+    ]  # fmt: skip
+    names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]
+    return [
+        Problem(unit=writer, sentence=f"the stream {name} is missing", cut=True)
+        for name, writer in names
+        if not (paths.live / name).exists()
+    ]
+
+
+def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Problem]) -> None:
+    """Write a Parquet file a table, and then what could not be read.
+
+    Args:
+        paths: The run.
+        parts: The tables of its units.
+        problems: Of its units.
+    """
+    ids = _unique_topic_ids(_topics(paths)[0])
+    paths.record.mkdir(parents=True, exist_ok=True)
+    for name, table in combined(parts).items():
+        whole = with_topic_ids(table, ids) if name in _OBSERVED else table
+        write_table(paths.table(name), name, [ordered(name, whole)])
+    notes = {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": paths.run_id,
+        "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
+    }
+    _notes(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+
+
+def load_facts(root: Path) -> RunFacts:
+    """Return the context of a run whose tables are there."""
+    paths = RunPaths(root)
+    plan, plan_problems = _plan(paths)
+    milestones, milestone_problems = _milestones(paths)
+    topics, topic_problems = _topics(paths)
+    steps, step_problems = _steps(paths)
+    if (
+        plan.scenario is not None
+        and not steps
+        and any(each.name == "main-ended" for each in milestones)
+    ):
+        step_problems.append("the steps are missing")
+    recorded_id, noted, note_problems = _noted(paths)
+    reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
+    faults = load_table(paths, "faults")
+    mark = pc.max(quorum["high_watermark"]).as_py()
+    unread = frozenset(TABLES) - readable_tables(paths).keys()
+    nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
+    return RunFacts(
+        run_id=paths.run_id,
+        recorded_id=recorded_id,
+        plan=plan,
+        plan_known=not plan_problems,
+        topics=tuple(topics),
+        milestones=tuple(milestones),
+        reservations=_ranges(reservations),
+        quorum_high_watermark=mark,
+        quorum=quorum_facts(quorum, {each.name: each.begun_ns for each in steps}),
+        calm_from_ns=calm_from_ns(faults, milestones),
+        step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
+        power_cuts=power_cuts(faults),
+        witnessed=_witnessed(paths),
+        story_broken=bool(step_problems) or any(each.failed for each in steps),
+        problems=(
+            *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
+            *_unread_sentences(unread),
+            *(problem.sentence for problem in noted),
+        ),
+        unread=unread,
+        cut_streams=any(problem.cut for problem in noted) or bool(unread),
+        unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
+    )  # fmt: skip
+
+
+def _witnessed(paths: RunPaths) -> frozenset[int]:
+    """Return what `RunFacts.witnessed` is; of ten million polls only few rows are kept."""
+    words = [name for name in POLL_COLUMNS if name != "value"]
+    try:
+        sends = pq.read_table(
+            paths.table("sends"), columns=[*SEND_COLUMNS],
+            filters=[("outcome", "=", Outcome.INFO.value)], page_checksum_verification=True,
+        )  # fmt: skip
+        with pq.ParquetFile(
+            paths.table("polls"), read_dictionary=words, page_checksum_verification=True
+        ) as polls:
+            parts = polls.iter_batches(_POLLS_AT_ONCE, columns=[*POLL_COLUMNS])
+            return witnessed(
+                unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
+            )
+    except _BROKEN:
+        return frozenset()  # That a table cannot be read is told as such.
+
+
+def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
+    """Return the steps up to the first line that cannot be read; they are told one a line."""
+    try:
+        steps = load_steps(paths.steps)
+        lines = paths.steps.read_bytes().splitlines() if paths.steps.exists() else []
+    except OSError as broken:
+        return [], [f"the steps cannot be read: {broken}"]
+    if len(steps) < len(lines):
+        return steps, [f"the steps cannot be read to their end: only {len(steps)} of {len(lines)}"]
+    return steps, []
+
+
+def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
+    """Return the context of a run of which more tables turned out to be damaged.
+
+    Half a table looks like lost messages: so the whole of it counts as empty.
+    """
+    more = frozenset(names) - facts.unread
+    return replace(
+        facts,
+        unread=facts.unread | more,
+        problems=(*facts.problems, *_unread_sentences(more)),
+        cut_streams=True,
+    )
+
+
+def _unread_sentences(names: frozenset[str]) -> list[str]:
+    if names == frozenset(TABLES):
+        return ["there is no record: no table can be read"]
+    return [f"the table {name} cannot be read" for name in TABLES if name in names]
+
+
+def readable_tables(paths: RunPaths) -> dict[str, Path]:
+    """Return the Parquet files of a run that have their columns, by table.
+
+    Their pages are looked at by whoever reads them: see `layout.DamagedError`.
+    """
+    files = [TableFile(name, paths.table(name)) for name in TABLES]
+    return {each.name: each.path for each in files if each.sound}
+
+
+def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
+    """Return a table of a run, or some columns of it; empty if it cannot be read.
+
+    Only for tables that are small, or for few columns: it lies in this process's memory as a whole.
+    """
+    schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
+    file = TableFile(name, paths.table(name))
+    try:
+        return file.read_columns(schema.names).cast(schema) if file.sound else schema.empty_table()
+    except DamagedError:
+        return schema.empty_table()
+
+
+def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> None:
+    """Write a Parquet file a statistic."""
+    paths.statistics.mkdir(parents=True, exist_ok=True)
+    for name, table in statistics.items():
+        pq.write_table(table, paths.statistics / f"{name}.parquet")
+
+
+def _plan(paths: RunPaths) -> tuple[Plan, list[str]]:
+    try:
+        return plan_from(load_plan(paths.plan)), []
+    except PlanError as broken:
+        return Plan(), [f"what was asked of the system is not known: {broken}"]
+
+
+def _milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
+    try:
+        return load_milestones(paths.milestones), []
+    except _BROKEN as broken:
+        return [], [f"the milestones cannot be read: {broken}"]
+
+
+def _topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
+    try:
+        return load_topics(paths.topics), []
+    except _BROKEN as broken:
+        return [], [f"the list of topics cannot be read: {broken}"]
+
+
+def _noted(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
+    if not _notes(paths).exists():
+        return _id_in_tables(paths), [], []
+    try:
+        notes = json.loads(_notes(paths).read_text(encoding="utf-8"))
+        return str(notes["run_id"]), [Problem(**each) for each in notes["problems"]], []
+    except _BROKEN as broken:
+        return _id_in_tables(paths), [], [f"the notes of ingest cannot be read: {broken}"]
+
+
+def _id_in_tables(paths: RunPaths) -> str:
+    ids = load_table(paths, "ops", ["run_id"])["run_id"]
+    return str(ids[0].as_py()) if len(ids) else paths.run_id
+
+
+def _ranges(reservations: pa.Table) -> tuple[tuple[int, int], ...]:
+    columns = (ints(reservations, name).tolist() for name in ("value_from", "value_to"))
+    return tuple(sorted(zip(*columns, strict=True)))
+
+
+def _unique_topic_ids(topics: Iterable[CreatedTopic]) -> dict[str, str]:
+    ids: dict[str, set[str]] = {}
+    for each in topics:
+        ids.setdefault(each.topic, set()).add(each.topic_id)
+    return {topic: next(iter(known)) for topic, known in ids.items() if len(known) == 1}

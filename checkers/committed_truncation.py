@@ -1,0 +1,315 @@
+"""committed-truncation: a replica dropped a record that was committed.
+
+Definition: a truncated record (offset, epoch, hash; known from an earlier snapshot, otherwise not
+checked) equals the one that a leader held at that offset when it announced a high watermark above
+it. Without snapshots, a leader's own announcement tells what it held itself: below the high
+watermark that it announced in an epoch, a record of a later epoch in its log, or none at the end,
+shows that it dropped what it had called committed. With a power loss of that replica it says so.
+
+Why it proves something: a leader announces a high watermark when every replica in sync holds what
+lies below it, and such a record stays in every log that had it. It may be fetched again; but until
+then the replica could be elected without it, and that is how acknowledged messages are lost.
+
+What would not prove it: a follower that truncates what its leader never had; a record that only
+looks dropped because the log's beginning was deleted, or the replica was moved away and came back
+(then no truncation is recorded); an announcement of which nobody knows what the leader held then.
+What it held is taken from its first copy after the announcement (a step's copies are made when all
+brokers have been asked): if it held another record before, it dropped that one, which was committed
+too. The announcement must be older than the copy that still has the record. After an unclean
+election, and after a power loss of that replica, it is allowed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from checkers.announcements import Announcement, Announcements, announcements, announces
+from checkers.columns import Mask, equal, ints, select
+from checkers.epoch_starts import runs
+from checkers.facts import CRASH, FINAL
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group, ReplicaLog
+from checkers.power_loss import cut_by_power
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.witnesses import holds, truncations_of
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "committed-truncation"
+_NEVER_NS = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """What a replica's files held.
+
+    Attributes:
+        asked_ns: The brokers had been asked before the files were copied; -1 if none answered.
+    """
+
+    snapshot: str
+    log: ReplicaLog
+    asked_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Committed records that a replica no longer has.
+
+    Attributes:
+        node: Whose log.
+        first, last, count: Of their offsets.
+        had: The copy in which they were seen; None: as a leader the replica had announced them.
+        lacks: The log in which they are missing, or others stand in their place.
+        after: The snapshot of that log.
+        announced: The answer that says that they were committed.
+    """
+
+    node: str
+    first: int
+    last: int
+    count: int
+    had: Copy | None
+    lacks: ReplicaLog
+    after: str
+    announced: Announcement
+
+
+def _same(log: ReplicaLog, other: ReplicaLog) -> Mask:
+    """Tell which records of a log stand in another one, too, at their offsets."""
+    if not len(other.offsets):
+        return np.zeros(len(log.offsets), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(other.offsets, log.offsets), len(other.offsets) - 1)
+    same = other.offsets[at] == log.offsets
+    for name in ("epochs", "hashes", "controls"):
+        same &= getattr(other, name)[at] == getattr(log, name)
+    return np.asarray(same, dtype=np.bool_)
+
+
+def _copies(group: Group) -> dict[str, list[Copy]]:
+    """Return the copies of each node's log that can be read, the oldest first."""
+    facts, states = group.facts, group.table("replica_states")
+    copies: dict[str, list[Copy]] = {}
+    for snapshot in (*facts.step_isrs, FINAL):
+        told = select(states, equal(states, "snapshot", snapshot))
+        asked_ns = int(ints(told, "observed_ns").max(initial=-1))
+        if snapshot == FINAL:
+            asked_ns = _NEVER_NS  # Everything that was ever announced is older.
+        for node, log in sorted(group.logs.get(snapshot, {}).items()):
+            unit = node if snapshot == FINAL else f"{snapshot}/{node}"
+            if unit not in facts.unreadable_nodes and (snapshot != FINAL or log.whole):
+                copy = Copy(snapshot=snapshot, log=log, asked_ns=asked_ns)
+                copies.setdefault(node, []).append(copy)
+    return copies
+
+
+def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
+    """Tell which records of a copy the next copy of the replica lacks, or has others for."""
+    lost = ~_same(one.log, other.log) & (one.log.offsets >= other.log.start)
+    if group.facts.compacted:
+        lost &= np.isin(one.log.offsets, other.log.offsets)
+    cuts = group.table("truncations")
+    mine = select(cuts, equal(cuts, "node", one.log.node))
+    recorded = np.zeros(len(lost), dtype=np.bool_)
+    for start, end in zip(ints(mine, "from_offset"), ints(mine, "to_offset"), strict=True):
+        recorded |= (one.log.offsets >= start) & ((one.log.offsets < end) | (end < 0))
+    return lost & (recorded | cut_by_power(group, one.log.node, one.log.offsets))
+
+
+def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
+    """Return how many records were looked at, and what was dropped between two copies."""
+    copies = _copies(group)
+    rows, found = 0, list[Dropped]()
+    for mine in copies.values():
+        for one, other in pairwise(mine):
+            rows += len(one.log.offsets)
+            lost = _lost_between(group, one, other)
+            if lost.any():
+                older = told.where((told.observed_ns >= 0) & (told.observed_ns <= one.asked_ns))
+                found += _committed(one, other, lost, list(_held(one, older, copies)))
+    return rows, found
+
+
+def _held(
+    copy: Copy, told: Announcements, copies: dict[str, list[Copy]]
+) -> Iterator[tuple[Announcement, Mask]]:
+    """Yield announcements, and which records of a copy their leader held then, below its mark."""
+    for node, logs in copies.items():
+        before_ns = -1
+        for later in logs:
+            first = (told.observed_ns > before_ns) & (told.observed_ns <= later.asked_ns)
+            heard = told.where(first & (told.brokers == _broker(node)))
+            before_ns = max(before_ns, later.asked_ns)
+            if len(heard):
+                highest = heard[int(np.argmax(heard.marks))]
+                below = copy.log.offsets < highest.high_watermark
+                yield highest, below & _same(copy.log, later.log)
+
+
+def _committed(
+    one: Copy, other: Copy, lost: Mask, held: list[tuple[Announcement, Mask]]
+) -> Iterator[Dropped]:
+    """Yield what of the lost records leaders held and had announced, if any of it."""
+    known = [(announced, lost & mask) for announced, mask in held if (lost & mask).any()]
+    if not known:
+        return
+    gone = np.logical_or.reduce([mask for _, mask in known])
+    offsets, first = one.log.offsets[gone], int(np.argmax(gone))
+    witnesses = [announced for announced, mask in known if mask[first]]
+    yield Dropped(
+        node=one.log.node,
+        first=int(offsets[0]),
+        last=int(offsets[-1]),
+        count=len(offsets),
+        had=one,
+        lacks=other.log,
+        after=other.snapshot,
+        announced=max(witnesses, key=lambda each: each.high_watermark),
+    )
+
+
+def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
+    """Return how many records were looked at, and what leaders dropped that they had announced."""
+    rows, found = 0, dict[str, Dropped]()
+    for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
+        for node, log in sorted(group.logs[snapshot].items()):
+            own = told.where(told.brokers == _broker(node))
+            if not len(own):
+                continue
+            rows += int(np.searchsorted(log.offsets, own.marks.max()))
+            for dropped in (*_replaced(log, snapshot, own), *_missing(log, snapshot, own)):
+                found.setdefault(node, dropped)
+    return rows, list(found.values())
+
+
+def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
+    """Yield what has records of later epochs in its place."""
+    parts = runs(log)
+    at = own.highest_before(np.maximum(parts.epochs, 0))
+    over = np.flatnonzero((at >= 0) & (parts.firsts < own.marks[at]))
+    if not len(over):
+        return
+    ends = np.searchsorted(log.offsets, np.minimum(parts.lasts[over] + 1, own.marks[at[over]]))
+    counts = ends - np.searchsorted(log.offsets, parts.firsts[over])
+    yield Dropped(
+        node=log.node,
+        first=int(parts.firsts[over[0]]),
+        last=int(log.offsets[ends[-1] - 1]),
+        count=int(counts.sum()),
+        had=None,
+        lacks=log,
+        after=snapshot,
+        announced=own[int(at[over[0]])],
+    )
+
+
+def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
+    """Yield what is no longer there at the end, when nothing can come any more."""
+    highest = own[int(np.argmax(own.marks))]
+    end = max(log.read_end, log.start)
+    if snapshot == FINAL and end < highest.high_watermark:
+        yield Dropped(
+            node=log.node,
+            first=end,
+            last=highest.high_watermark - 1,
+            count=highest.high_watermark - end,
+            had=None,
+            lacks=log,
+            after=snapshot,
+            announced=highest,
+        )
+
+
+def _broker(node: str) -> int:
+    """Return a broker's number: n2 is 2; -2 of what is none."""
+    number = node.removeprefix("n")
+    return int(number) if number.isdecimal() else -2
+
+
+def _check(group: Group) -> Findings:
+    told = announcements(group)
+    compared, dropped = _by_copies(group, told)
+    looked_at, owned = _by_own_word(group, told)
+    told_twice = [
+        own
+        for own in owned
+        if any(
+            each.node == own.node and each.first <= own.last and own.first <= each.last
+            for each in dropped
+        )
+    ]
+    return findings(
+        compared + looked_at,
+        sorted(
+            (*dropped, *(own for own in owned if own not in told_twice)),
+            key=lambda each: (each.first, each.node, each.after),
+        ),
+        lambda each: _describe(group, each),
+        lambda each: _labels(group, each),
+    )
+
+
+def _by_power(group: Group, dropped: Dropped) -> bool:
+    ends = np.array([dropped.first, dropped.last], dtype=np.int64)
+    return bool(cut_by_power(group, dropped.node, ends).all())
+
+
+def _labels(group: Group, dropped: Dropped) -> Labels:
+    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    if _by_power(group, dropped):
+        excuses.append(Excuse.POWER.value)
+    lacks = dropped.lacks
+    unread = not lacks.whole or dropped.node in group.facts.unreadable_nodes
+    doubtful = dropped.after == FINAL and lacks.at(dropped.last) is None and unread
+    return tuple(excuses), (Premise.READABLE_LOGS.value,) if doubtful else ()
+
+
+def _how(group: Group, dropped: Dropped) -> list[str]:
+    """Return what is known of how the records went, a phrase each."""
+    told = [f"{dropped.node} had lost power"] if _by_power(group, dropped) else []
+    cuts = [cut for cut in truncations_of(group, dropped.first) if cut.node == dropped.node]
+    return told + [cut.text(dropped.first) for cut in cuts]
+
+
+def _describe(group: Group, dropped: Dropped) -> Anomaly:
+    announced, node = dropped.announced, dropped.node
+    how = _how(group, dropped)
+    what = f"offset {dropped.first}"
+    if dropped.count > 1:
+        what = f"{dropped.count} offsets from {dropped.first} to {dropped.last}"
+    when = "" if dropped.after in {FINAL, CRASH} else f" at the end of {dropped.after}"
+    held = f"broker {announced.broker} led and held it"
+    had = f"as a leader, {node} held it"
+    if dropped.had is not None:
+        had = f"{holds(group, dropped.had.log, dropped.first)} at the end of {dropped.had.snapshot}"
+        had = f"{had}, and {held}"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{node} dropped {what} of {group.place}, which was committed: {had};"
+        f" {announced.text}; now {holds(group, dropped.lacks, dropped.first)}{when}"
+        f"{''.join(f'; {each}' for each in how)}",
+        evidence={
+            "node": node,
+            "first_offset": dropped.first,
+            "last_offset": dropped.last,
+            "dropped": dropped.count,
+            "before": dropped.had.snapshot if dropped.had else None,
+            "after": dropped.after,
+            **announced.evidence("announced"),
+            "how": how,
+        },
+        offset=dropped.first,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states", "truncations"),
+    check=_check,
+    premises=(),
+    applies=announces,
+)

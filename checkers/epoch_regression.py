@@ -1,0 +1,268 @@
+"""epoch-regression: a leader epoch went back, where it can only grow.
+
+Definition: in metadata, down within one life of an observer (and in ZooKeeper, and along the
+metadata log below the quorum's high watermark); along a log, a batch with a smaller epoch than one
+before it (-1, no epoch, is ignored); in a checkpoint after a clean stop, a record of epoch e
+outside of [start of e, start of the next line).
+
+Why it proves something: an epoch is the only order of leaders that needs no clock. A leader appends
+in its own epoch, which is larger than all before it; a follower's log is a copy of that. Where
+checkpoint and records disagree, a follower that asks where an epoch ends is told a lie, and
+truncates too much or too little.
+
+What would not prove it: a broker that was restarted, which forgets (another incarnation); answers
+that overlap in time, which have no order; another broker's belief, which may be older; records of
+message formats without an epoch; lines of the checkpoint without records, which are normal; the
+checkpoint of a broker that was killed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.announcements import first_highest
+from checkers.columns import Ints, equal, ints, present, select, texts
+from checkers.epoch_starts import checkpoints
+from checkers.facts import FINAL
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Evidence
+
+NAME = "epoch-regression"
+_TOLD = ("metadata", "zookeeper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """An epoch that is smaller than it may be.
+
+    Attributes:
+        source: metadata, zookeeper, metadata-log, log, or checkpoint.
+        node: Who told, or whose log.
+        epoch: The one that is too small (of a checkpoint: that of the record).
+        after: The larger one before it; of a checkpoint: -1.
+        offset: Of the first record, -1 of what was told.
+        count: How many rows or records are wrong like that.
+        where: For people: the place, and what was before it.
+        times_ns: Of what was told: when the larger one had been observed, and when the smaller
+            one was asked for.
+    """
+
+    source: str
+    node: str
+    epoch: int
+    after: int
+    offset: int
+    count: int
+    where: str
+    times_ns: tuple[int, ...] = ()
+
+
+def _told(rows: pa.Table, source: str) -> Iterator[Regression]:
+    """Yield what went back in the answers of one observer in one life."""
+    observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
+    order = np.argsort(observed_ns, kind="stable")
+    done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
+    highest = np.append(order[first_highest(epochs[order])], -1)[done - 1]
+    low = np.flatnonzero((highest >= 0) & (epochs < epochs[np.maximum(highest, 0)]))
+    if not len(low):
+        return
+    at = int(low[np.argmin(ints(rows, "asked_ns")[low])])
+    before = int(highest[at])
+    asked_ns = int(ints(rows, "asked_ns")[at])
+    yield Regression(
+        source=source,
+        node=texts(rows, "observer")[at],
+        epoch=int(epochs[at]),
+        after=int(epochs[before]),
+        offset=-1,
+        count=len(low),
+        where=f"told at {seconds(int(observed_ns[before]))} and asked again at {seconds(asked_ns)}",
+        times_ns=(int(observed_ns[before]), asked_ns),
+    )
+
+
+def _observers(group: Group, source: str) -> Iterator[pa.Table]:
+    """Yield the timed rows of each observer's lives that name an epoch."""
+    rows = group.table("leadership")
+    timed = present(rows, "observed_ns") & present(rows, "asked_ns")
+    named = select(rows, equal(rows, "source", source) & timed & (ints(rows, "leader_epoch") >= 0))
+    for node in sorted(set(texts(named, "observer"))):
+        mine = select(named, equal(named, "observer", node))
+        for life in np.unique(ints(mine, "incarnation")).tolist():
+            yield select(mine, ints(mine, "incarnation") == life)
+
+
+def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
+    """Yield how many rows each node's metadata log has below the high watermark, and what fell."""
+    rows, end = group.table("leadership"), group.facts.quorum_high_watermark or 0
+    written = present(rows, "log_offset") & (ints(rows, "leader_epoch") >= 0)
+    logged = select(
+        rows, equal(rows, "source", "metadata-log") & written & (ints(rows, "log_offset") < end)
+    )
+    for node in sorted(set(texts(logged, "observer"))):
+        mine = select(logged, equal(logged, "observer", node))
+        order = np.argsort(ints(mine, "log_offset"), kind="stable")
+        places = ints(mine, "log_offset")[order]
+        fell = [
+            Regression(
+                source="metadata-log", node=node, epoch=fall.epoch, after=fall.after, offset=-1,
+                count=fall.count, where=f"record {places[fall.at]} of the quorum's log",
+            )
+            for fall in _fall(ints(mine, "leader_epoch")[order])
+        ]  # fmt: skip
+        yield len(order), fell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fall:
+    """The first of some epochs that is smaller than one before it.
+
+    Attributes:
+        at: Its index.
+        count: How many are smaller than one before them.
+    """
+
+    at: int
+    epoch: int
+    after: int
+    count: int
+
+
+def _fall(epochs: Ints) -> Iterator[_Fall]:
+    """Yield the fall of epochs in their order, if there is one."""
+    top = np.maximum.accumulate(epochs)
+    low = np.flatnonzero(epochs < top)
+    if len(low):
+        at = int(low[0])
+        yield _Fall(at=at, epoch=int(epochs[at]), after=int(top[at]), count=len(low))
+
+
+def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
+    with_epoch = log.epochs >= 0
+    offsets = log.offsets[with_epoch]
+    for fall in _fall(log.epochs[with_epoch]):
+        yield Regression(
+            source="log", node=log.node, epoch=fall.epoch, after=fall.after,
+            offset=int(offsets[fall.at]), count=fall.count, where=snapshot,
+        )  # fmt: skip
+
+
+def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
+    """Return how many records have an epoch, and those that do not lie where their line says."""
+    epochs, starts = (np.array(column, dtype=np.int64) for column in zip(*lines, strict=True))
+    with_epoch = log.epochs >= 0
+    written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
+    line = np.searchsorted(epochs, written)
+    known = np.append(epochs, -1)[line] == written
+    start = np.append(starts, 0)[line]
+    end = np.append(starts, [np.iinfo(np.int64).max] * 2)[line + 1]
+    out = np.flatnonzero(~known | (offsets < start) | (offsets >= end))
+    found = []
+    for epoch in np.unique(written[out]).tolist():
+        mine = out[written[out] == epoch]
+        at = int(mine[0])
+        span = f"from {start[at]} on" if known[at] else "no line"
+        if known[at] and line[at] + 1 < len(starts):
+            span = f"from {start[at]} to {end[at] - 1}"
+        found.append(
+            Regression(
+                source="checkpoint",
+                node=log.node,
+                epoch=epoch,
+                after=-1,
+                offset=int(offsets[at]),
+                count=len(mine),
+                where=span,
+            )
+        )
+    return len(written), found
+
+
+def _along_logs(group: Group) -> tuple[int, list[Regression]]:
+    """Return how many records have an epoch, and what fell, each but once."""
+    rows, fallen = 0, dict[tuple[str, int, int], Regression]()
+    for snapshot, logs in sorted(group.logs.items()):
+        for log in logs.values():
+            rows += int((log.epochs >= 0).sum())
+            for each in _along(log, snapshot):
+                fallen.setdefault((each.node, each.offset, each.epoch), each)
+    return rows, list(fallen.values())
+
+
+def _check(group: Group) -> Findings:
+    parts = [_along_logs(group), *_along_metadata(group)]
+    for source in _TOLD:
+        parts += [(told.num_rows, list(_told(told, source))) for told in _observers(group, source)]
+    final = group.logs.get(FINAL, {})
+    lines = checkpoints(group)
+    parts += [_outside(final[node], lines[node]) for node in sorted(lines) if node in final]
+    return findings(
+        sum(rows for rows, _ in parts),
+        sorted(
+            (regression for _, found in parts for regression in found),
+            key=lambda each: (each.offset, each.source, each.node, each.epoch),
+        ),
+        lambda regression: _describe(group, regression),
+        lambda regression: _labels(group, regression),
+    )
+
+
+def _labels(group: Group, regression: Regression) -> Labels:
+    # A node that never came back may keep metadata that the others dropped.
+    left_behind = regression.source == "metadata-log" and not group.facts.recovered
+    return (), (Premise.RECOVERED.value,) if left_behind else ()
+
+
+def _sentence(group: Group, fell: Regression) -> str:
+    more = f" ({fell.count} in all)" if fell.count > 1 else ""
+    match fell.source:
+        case "log":
+            return (
+                f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
+                f" epoch {fell.epoch}, and one before it epoch {fell.after}{more} ({fell.where})"
+            )
+        case "checkpoint":
+            return (
+                f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
+                f" epoch {fell.epoch}, for which its checkpoint has {fell.where}{more}"
+            )
+        case "zookeeper":
+            who = "ZooKeeper"
+        case "metadata-log":
+            who = f"{fell.node}'s metadata log"
+        case _:
+            who = f"{fell.node}'s metadata"
+    return (
+        f"the leader epoch of {group.place} went back from {fell.after} to {fell.epoch} in {who}"
+        f"{more}: {fell.where}"
+    )
+
+
+def _describe(group: Group, fell: Regression) -> Anomaly:
+    evidence: Evidence = {
+        "source": fell.source,
+        "node": fell.node,
+        "epoch": fell.epoch,
+        "after": known(fell.after),
+        "offset": known(fell.offset),
+        "count": fell.count,
+        "where": fell.where,
+        "times_ns": list(fell.times_ns),
+    }
+    return anomaly_at(
+        group, NAME, sentence=_sentence(group, fell), evidence=evidence, offset=fell.offset
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+)

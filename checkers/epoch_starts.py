@@ -1,0 +1,124 @@
+"""Where leader epochs begin: in the records of a log, and in `leader-epoch-checkpoint`.
+
+The file is told of what its broker knew when it stopped by itself. After a crash it may have lines
+that the broker would have corrected (KAFKA-16541), so that it proves nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import Ints, equal, present, select, texts
+from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.group import Group, ReplicaLog
+
+CLEAN = "clean"
+"""How the harness notes that a node ended by itself when it was told to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStart:
+    """The smallest offset of a leader epoch, as one replica has it.
+
+    Attributes:
+        snapshot, node: Where: `final`, or a scenario's step.
+        by_records: Whether there is a record of the epoch; otherwise the checkpoint has a line.
+    """
+
+    epoch: int
+    offset: int
+    node: str
+    snapshot: str
+    by_records: bool
+
+    @property
+    def text(self) -> str:
+        """For people: `n2's first record of epoch 5 is at offset 250`."""
+        when = "" if self.snapshot in {FINAL, CRASH} else f" at the end of {self.snapshot}"
+        if self.by_records:
+            return f"{self.node}'s first record of epoch {self.epoch} is at {self.offset}{when}"
+        return f"by {self.node}'s checkpoint, epoch {self.epoch} starts at {self.offset}{when}"
+
+
+def clean_nodes(facts: RunFacts) -> frozenset[str]:
+    """Return the nodes that ended by themselves when they were told to stop."""
+    stopped = facts.milestone("stopped")
+    detail = stopped.detail if stopped is not None else {}
+    return frozenset(node for node, how in detail.items() if how == CLEAN)
+
+
+def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
+    """Return the lines (epoch, start offset) of the final checkpoints that count, by node."""
+    states = group.table("replica_states")
+    final = select(states, equal(states, "snapshot", FINAL) & present(states, "epochs"))
+    clean = clean_nodes(group.facts)
+    lines: dict[str, list[tuple[int, int]]] = {}
+    for node, told in zip(texts(final, "node"), final["epochs"].to_pylist(), strict=True):
+        if node in clean and told:
+            lines[node] = sorted((line["epoch"], line["start_offset"]) for line in told)
+    return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Runs:
+    """Stretches of a log whose records have one epoch, by offset.
+
+    Attributes:
+        epochs: Of each, -1 where the records have none.
+        firsts, lasts: The offsets of its first and of its last record.
+        sizes: How many records it has.
+    """
+
+    epochs: Ints
+    firsts: Ints
+    lasts: Ints
+    sizes: Ints
+
+
+def runs(log: ReplicaLog) -> Runs:
+    """Return the stretches of a log."""
+    fresh = np.ones(len(log.epochs) + 1, dtype=np.bool_)
+    fresh[1:-1] = log.epochs[1:] != log.epochs[:-1]
+    edges = np.flatnonzero(fresh) if len(log.epochs) else np.empty(0, np.int64)
+    at, ends = edges[:-1], edges[1:]
+    return Runs(
+        epochs=log.epochs[at],
+        firsts=log.offsets[at],
+        lasts=log.offsets[ends - 1],
+        sizes=ends - at,
+    )
+
+
+def _of_records(snapshot: str, log: ReplicaLog) -> Iterator[EpochStart]:
+    found = runs(log)
+    epochs, first = np.unique(found.epochs, return_index=True)
+    for epoch, offset in zip(epochs.tolist(), found.firsts[first].tolist(), strict=True):
+        if epoch >= 0:
+            yield EpochStart(
+                epoch=epoch, offset=offset, node=log.node, snapshot=snapshot, by_records=True
+            )
+
+
+def epoch_starts(group: Group) -> list[EpochStart]:
+    """Return the smallest start that is known of each epoch, by epoch; a record's before a line's.
+
+    Of all snapshots: what a log held at some time, it was given by a leader.
+    """
+    found = [
+        start
+        for snapshot, logs in sorted(group.logs.items())
+        for _, log in sorted(logs.items())
+        for start in _of_records(snapshot, log)
+    ]
+    found += [
+        EpochStart(epoch=epoch, offset=offset, node=node, snapshot=FINAL, by_records=False)
+        for node, lines in sorted(checkpoints(group).items())
+        for epoch, offset in lines
+    ]
+    smallest: dict[int, EpochStart] = {}
+    for start in found:
+        known = smallest.setdefault(start.epoch, start)
+        if start.offset < known.offset:
+            smallest[start.epoch] = start
+    return [smallest[epoch] for epoch in sorted(smallest)]

@@ -1,0 +1,134 @@
+"""high-watermark-regression: what leaders announced as committed went back.
+
+Definition: for epochs e <= e', a successful leader's ListOffsets(latest, read_uncommitted) in e is
+greater than one in e' (for e = e': the first had ended before the second began). Never between
+replicas.
+
+Why it proves something: committed records stay committed. A leader's high watermark only grows in
+its epoch, and a later leader has all that earlier ones committed; it does not answer before it
+knows so (KIP-207). Epochs order leaders without any clock.
+
+What would not prove it: a follower's own high watermark, which always lags; an old leader that
+still answers while a new one is ahead of it, in its old epoch; two answers of one epoch that
+overlap in time. After an unclean election, and after a power loss of all replicas, it is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.announcements import (
+    Announcement,
+    Announcements,
+    announcements,
+    announces,
+    first_highest,
+)
+from checkers.columns import Ints
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.power_loss import lost_to_power
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "high-watermark-regression"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """An answer that is lower than one before it.
+
+    Attributes:
+        earlier, later: The two answers that are the furthest apart.
+        answers: How many answers of the later one's epoch are too low.
+    """
+
+    earlier: Announcement
+    later: Announcement
+    answers: int
+
+
+def _before_in_epoch(told: Announcements) -> Ints:
+    """Return for each answer the highest of its epoch that had ended before it was asked, or -1."""
+    found = np.full(len(told), -1, dtype=np.int64)
+    for epoch in np.unique(told.epochs).tolist():
+        low, high = np.searchsorted(told.epochs, [epoch, epoch + 1]).tolist()
+        mine = np.arange(low, high)
+        ended = mine[told.observed_ns[mine] >= 0]
+        ended = ended[np.argsort(told.observed_ns[ended], kind="stable")]
+        done = np.searchsorted(told.observed_ns[ended], told.asked_ns[mine], side="left")
+        highest = ended[first_highest(told.marks[ended])]
+        found[mine] = np.append(highest, -1)[done - 1]
+    return found
+
+
+def _drops(told: Announcements, before: Ints) -> Ints:
+    """Return by how much each answer is lower than the one that it may not be lower than."""
+    highest = told.marks[np.maximum(before, 0)]
+    return np.where(before >= 0, highest - told.marks, 0)
+
+
+def _regressions(told: Announcements) -> list[Regression]:
+    """Return one for each epoch that has answers which are too low."""
+    earlier, same = told.highest_before(told.epochs), _before_in_epoch(told)
+    of_epochs, in_epoch = _drops(told, earlier), _drops(told, same)
+    drops = np.maximum(of_epochs, in_epoch)
+    witness = np.where(of_epochs >= in_epoch, earlier, same)
+    low = np.flatnonzero(drops > 0)
+    return [
+        _furthest(told, witness, low[told.epochs[low] == epoch], drops)
+        for epoch in np.unique(told.epochs[low]).tolist()
+    ]
+
+
+def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Regression:
+    worst = int(low[np.argmax(drops[low])])
+    return Regression(earlier=told[int(witness[worst])], later=told[worst], answers=len(low))
+
+
+def _check(group: Group) -> Findings:
+    told = announcements(group)
+    return findings(
+        len(told),
+        sorted(_regressions(told), key=lambda each: (each.later.high_watermark, each.later.epoch)),
+        lambda regression: _describe(group, regression),
+        lambda regression: _labels(group, regression),
+    )
+
+
+def _labels(group: Group, regression: Regression) -> Labels:
+    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    earlier = regression.earlier
+    gone = (regression.later.high_watermark, earlier.high_watermark - 1)
+    if all(lost_to_power(group, offset, earlier.observed_ns) for offset in gone):
+        excuses.append(Excuse.POWER.value)
+    return tuple(excuses), ()
+
+
+def _describe(group: Group, regression: Regression) -> Anomaly:
+    earlier, later = regression.earlier, regression.later
+    more = f" ({regression.answers} answers of that epoch are too low)"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the high watermark of {group.place} went back from {earlier.high_watermark} to"
+        f" {later.high_watermark}: {earlier.text}, and {later.text}"
+        f"{more if regression.answers > 1 else ''}",
+        evidence={
+            **earlier.evidence("earlier"),
+            **later.evidence("later"),
+            "answers": regression.answers,
+        },
+        offset=later.high_watermark,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=announces,
+)

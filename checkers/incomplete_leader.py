@@ -1,0 +1,127 @@
+"""incomplete-leader: a leader began its epoch without what earlier leaders had committed.
+
+Definition: the start offset of an epoch (the smallest over records, and over checkpoints after a
+clean stop) lies below the highest high watermark that leaders of earlier epochs announced.
+
+Why it proves something: a leader announces a high watermark when every replica in sync holds what
+lies below it, and only such a replica may become leader. A leader's epoch starts where its log
+ended when it was elected; so a start below an announced high watermark shows a leader that lacked
+what was committed, whether or not anybody wrote or read it.
+
+What would not prove it: an old leader that does not know yet that it was replaced, and goes on
+answering: its high watermark cannot pass what the new leader had. The checkpoint of a broker that
+was killed at the end. A start that is only known too high, because the log's beginning was deleted:
+then something may be missed, and nothing is alleged. After an unclean election, and after a power
+loss of all replicas, it is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.announcements import Announcement, announcements, announces
+from checkers.columns import equal, ints, select
+from checkers.epoch_starts import EpochStart, epoch_starts
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings
+from checkers.group import LEADER_SOURCES, Group
+from checkers.power_loss import lost_to_power
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "incomplete-leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete:
+    """An epoch that started too low.
+
+    Attributes:
+        start: Where, and how it is known.
+        before: The highest high watermark of the epochs before.
+    """
+
+    start: EpochStart
+    before: Announcement
+
+
+def _check(group: Group) -> Findings:
+    starts, told = epoch_starts(group), announcements(group)
+    if not starts or not len(told):
+        return Findings(rows=0)
+    highest = told.highest_before(np.array([start.epoch for start in starts], dtype=np.int64))
+    pairs = [
+        Incomplete(start=start, before=told[at])
+        for start, at in zip(starts, highest.tolist(), strict=True)
+        if at >= 0
+    ]
+    return findings(
+        len(told) + len(starts),
+        sorted(
+            (pair for pair in pairs if pair.start.offset < pair.before.high_watermark),
+            key=lambda pair: (pair.start.offset, pair.start.epoch),
+        ),
+        lambda pair: _describe(group, pair),
+        lambda pair: _labels(group, pair),
+    )
+
+
+def _labels(group: Group, pair: Incomplete) -> Labels:
+    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    missing = (pair.start.offset, pair.before.high_watermark - 1)
+    if all(lost_to_power(group, offset, pair.before.observed_ns) for offset in missing):
+        excuses.append(Excuse.POWER.value)
+    return tuple(excuses), ()
+
+
+def _leader_of(group: Group, epoch: int) -> int | None:
+    """Return who led in an epoch, as the best source has it; None if nobody told."""
+    rows = group.table("leadership")
+    led = select(rows, (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))
+    for source in (*LEADER_SOURCES, "metadata-log", "metadata"):
+        named = ints(select(led, equal(led, "source", source)), "leader")
+        if len(named):
+            return int(named[0])
+    return None
+
+
+def _describe(group: Group, pair: Incomplete) -> Anomaly:
+    start, before = pair.start, pair.before
+    leader = _leader_of(group, start.epoch)
+    who = "the leader" if leader is None else f"broker {leader}, the leader"
+    last = before.high_watermark - 1
+    lacked = f"offset {start.offset}"
+    if last > start.offset:
+        lacked = f"offsets {start.offset} to {last}"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{who} of {group.place} in epoch {start.epoch}, began without {lacked}, which"
+        f" had been committed: {before.text}, and {start.text}",
+        evidence={
+            "epoch": start.epoch,
+            "leader": leader,
+            "start_offset": start.offset,
+            "start_of": start.node,
+            "snapshot": start.snapshot,
+            "start_is": "record" if start.by_records else "checkpoint",
+            **before.evidence("announced"),
+        },
+        offset=start.offset,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    # Message formats before 0.11 have no epochs, in records or in checkpoints.
+    return announces(facts) and facts.plan.keeps_producer_ids
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

@@ -1,0 +1,161 @@
+"""uncommitted-read: a reader was given a record that was not committed.
+
+Definition: a value was polled at an offset, and the first answer asked for after the poll had
+ended that announces a high watermark announces one at or below that offset; so does the first one
+of the newest epoch in which the poll can have been served, or of a later one. Without such answers
+it is not checked.
+
+Why it proves something: readers get what lies below the leader's high watermark, and it never goes
+back, not even when another broker leads. So whoever leads after the poll announces more than the
+offset that was read.
+
+What would not prove it: an old leader that was cut off, and answers without knowing that another
+serves readers by now. It alone proves nothing if a newer epoch was seen by anybody (in ListOffsets,
+Metadata, or ZooKeeper) until `SEEN_WITHIN_NS` after the poll: a leader that serves readers is asked
+several times a second, and so are all others that hear of it. Nor does a high watermark that went
+back later on: that is `high-watermark-regression`. After an unclean election, and after a power
+loss of all replicas, it is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.announcements import Announcement, Announcements, announcements, announces
+from checkers.columns import Ints, equal, ints, present, select, take
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.power_loss import lost_to_power
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "uncommitted-read"
+SEEN_WITHIN_NS = 10_000_000_000
+"""No leader serves readers for so long without anybody's seeing its epoch."""
+_TIMED = ("list-offsets", "metadata", "zookeeper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncommitted:
+    """A value that was read too early.
+
+    Attributes:
+        op_id, process: Of the poll that was the first to get it.
+        value: -1 if the payload holds none.
+        completed_ns: When that poll had ended.
+        answer: What a leader announced afterwards.
+        readers: How many polls got it before they could.
+    """
+
+    offset: int
+    op_id: int
+    process: int
+    value: int
+    completed_ns: int
+    answer: Announcement
+    readers: int
+
+
+def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
+    """Return for each time the newest epoch that anybody had seen by then, -1 if none."""
+    rows = group.table("leadership")
+    timed = equal(rows, "source", *_TIMED) & present(rows, "observed_ns")
+    seen = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
+    order = np.argsort(ints(seen, "observed_ns"), kind="stable")
+    newest = np.maximum.accumulate(ints(seen, "leader_epoch")[order])
+    by_then = np.searchsorted(ints(seen, "observed_ns")[order], times_ns, side="right")
+    return np.append(newest, -1)[by_then - 1]
+
+
+def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
+    """Return for each poll the index of the first answer after it, of its epoch or a later one."""
+    found = np.full(len(epochs), -1, dtype=np.int64)
+    for epoch in np.unique(epochs).tolist():
+        counts = np.flatnonzero((told.epochs >= epoch) & (told.asked_ns >= 0))
+        counts = counts[np.argsort(told.asked_ns[counts], kind="stable")]
+        mine = epochs == epoch
+        after = np.searchsorted(told.asked_ns[counts], ended_ns[mine], side="right")
+        found[mine] = np.append(counts, -1)[np.minimum(after, len(counts))]
+    return found
+
+
+def _uncommitted(polls: pa.Table, told: Announcements, answers: Ints) -> list[Uncommitted]:
+    """Return one for each offset, with the poll that ended first; answers are by poll."""
+    offsets, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
+    early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
+    early = early[np.lexsort((ended_ns[early], offsets[early]))]
+    _, first, readers = np.unique(offsets[early], return_index=True, return_counts=True)
+    rows = take(polls, early[first])
+    columns = {name: ints(rows, name).tolist() for name in ("offset", "op_id", "process", "value")}
+    return [
+        Uncommitted(
+            offset=columns["offset"][at],
+            op_id=columns["op_id"][at],
+            process=columns["process"][at],
+            value=columns["value"][at],
+            completed_ns=int(ended_ns[early[first[at]]]),
+            answer=told[int(answers[early[first[at]]])],
+            readers=int(readers[at]),
+        )
+        for at in range(len(first))
+    ]
+
+
+def _check(group: Group) -> Findings:
+    told, polls = announcements(group), group.table("polls")
+    polls = select(polls, present(polls, "complete_ns") & (ints(polls, "offset") >= 0))
+    if not len(told) or not polls.num_rows:
+        return Findings(rows=0)
+    ended_ns, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
+    first = _first_answers(told, np.zeros(len(offsets), dtype=np.int64), ended_ns)
+    doubtful = np.flatnonzero((first >= 0) & (told.marks[first] <= offsets))
+    suspects = take(polls, doubtful)
+    newest = _newest_epochs(group, ended_ns[doubtful] + SEEN_WITHIN_NS)
+    newest = np.maximum(newest, ints(suspects, "leader_epoch"))
+    answers = _first_answers(told, newest, ended_ns[doubtful])
+    return findings(
+        int((first >= 0).sum() - (answers < 0).sum()),
+        _uncommitted(suspects, told, answers),
+        lambda read: _describe(group, read),
+        lambda read: _labels(group, read),
+    )
+
+
+def _labels(group: Group, read: Uncommitted) -> Labels:
+    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    if lost_to_power(group, read.offset, read.completed_ns):
+        excuses.append(Excuse.POWER.value)
+    return tuple(excuses), ()
+
+
+def _describe(group: Group, read: Uncommitted) -> Anomaly:
+    what = "a record" if read.value < 0 else group.facts.name_of(read.value)
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"op {read.op_id} (process {read.process}) read {what} at offset {read.offset} of"
+        f" {group.place} at {seconds(read.completed_ns)}, which was not committed: the first"
+        f" leader to be asked after that, {read.answer.text}",
+        evidence={
+            "value": known(read.value),
+            "offset": read.offset,
+            "op_id": read.op_id,
+            "process": read.process,
+            "completed_ns": read.completed_ns,
+            "polls": read.readers,
+            **read.answer.evidence("announced"),
+        },
+        offset=read.offset,
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "polls", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=announces,
+)
