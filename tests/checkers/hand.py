@@ -65,8 +65,8 @@ def timed_out(value: int, *, op: int = 1) -> Row:
 
 
 def read(value: int | None, offset: int, *, op: int = 9, phase: str = "final") -> Row:
-    return {"op_id": op, "mop": 0, "pos": offset, "value": value, "offset": offset, "phase": phase,
-            "isolation": "read_uncommitted", "outcome": "ok"}  # fmt: skip
+    return {"op_id": op, "process": op, "mop": 0, "pos": offset, "value": value, "offset": offset,
+            "phase": phase, "isolation": "read_uncommitted", "outcome": "ok"}  # fmt: skip
 
 
 def final_read(end: int, *, complete: bool = True) -> Row:

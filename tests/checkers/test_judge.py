@@ -3,7 +3,8 @@ from dataclasses import replace
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.judge import Place, weigh
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Scope
+from checkers.registry import CHECKERS
 from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
 from results.record.terms import AnomalyClass, Judge, Validity
@@ -18,13 +19,14 @@ PLAN: dict[str, object] = {"nemesis": ""}
 def results(*extra: CheckResult) -> dict[Place, list[CheckResult]]:
     """Every check looked at something, and found only what is given."""
     names = {
-        RUN: ("malformed-history", "not-enough-traffic"),
-        PART: ("malformed-history", "final-read-incomplete", "lost-write", "unseen", "duplicate",
-               "inconsistent-offsets", "phantom", "log-divergence", "two-leaders-in-epoch"),
-    }  # fmt: skip
+        place: dict.fromkeys(
+            each.name for each in CHECKERS if (each.scope is Scope.PARTITION) is part
+        )
+        for place, part in ((RUN, False), (PART, True))
+    }
     given = {each.name for each in extra}
     return {
-        place: [CheckResult(name=name, rows=5) for name in each if name not in given]
+        place: [CheckResult(name=name, rows=5) for name in sorted(each) if name not in given]
         + [each for each in extra if place == PART]
         for place, each in names.items()
     }
