@@ -13,22 +13,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from checkers.columns import (
     NONE,
     Ints,
     Mask,
+    coded,
+    codes,
     equal,
     first_match,
     ints,
+    joined,
     nullable,
     repeat,
     rows_at,
+    select,
     stack,
     take,
 )
 from checkers.facts import CRASH, FINAL
+from checkers.left_out import left_out
 from results.record.stream import STREAM_SUFFIX, table_of
 from results.record.tables import LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
@@ -40,6 +44,8 @@ _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexErr
            MemoryError, NotImplementedError)  # fmt: skip
 """What reading hostile bytes raises."""
 _MOP_BITS = 32
+_OP_BITS = 31
+"""A writer numbers its ops in a row: so many bits, and those of its parts, fit an integer."""
 _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 
@@ -145,6 +151,8 @@ def completed(streams: Mapping[str, pa.Table]) -> Tables:
     tables["sends"] = _with_op(sends, ops, ("process", "phase", "invoke_ns", "complete_ns"))
     copies = ("process", "phase", "invoke_ns", "complete_ns", "outcome")
     tables["polls"] = _with_op(live["polled"], ops, copies)
+    moves = live["assignments"]
+    tables["assignments"] = joined([moves, left_out(ops, moves, tables["sends"])])
     return tables
 
 
@@ -155,8 +163,7 @@ def combined(parts: Iterable[Tables]) -> Tables:
         for name, table in part.items():
             gathered[name].append(table)
     return {
-        name: pa.concat_tables([TABLES[name].empty_table(), *tables])
-        for name, tables in gathered.items()
+        name: joined([TABLES[name].empty_table(), *tables]) for name, tables in gathered.items()
     }
 
 
@@ -172,13 +179,18 @@ def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
     """
     if "topic_id" not in table.column_names or not ids:
         return table
-    names, told = table["topic"].combine_chunks(), table["topic_id"].combine_chunks()
-    at = pc.index_in(names, value_set=pa.array(list(ids), pa.string()))
-    known = pa.array(list(ids.values()), pa.string()).take(at)
-    nothing = pa.array([NO_ID], pa.string())
-    nameless = pc.or_(pc.is_in(told, value_set=nothing), pc.is_in(known, value_set=nothing))
-    filled = pc.coalesce(pc.if_else(nameless, pa.scalar(None, pa.string()), told), known)
-    return table.set_column(table.column_names.index("topic_id"), "topic_id", filled)
+    (topic, topics), (told, words) = codes(table, "topic"), codes(table, "topic_id")
+    named = sorted({*words, *ids.values(), NO_ID})
+    place = {word: at for at, word in enumerate(named)}
+    of_topic = np.array([*(place[ids[each]] if each in ids else NONE for each in topics), NONE])
+    of_word = np.array([*(place[word] for word in words), NONE])
+    known, said = of_topic[topic], of_word[told]
+    nameless = (said == place[NO_ID]) | (known == place[NO_ID])
+    at = np.where((said < 0) | nameless, known, said)
+    at = np.where((at < 0) & nameless, NONE, at)
+    numbers = pa.array(at.astype(np.int32), mask=at < 0)
+    filled = pa.DictionaryArray.from_arrays(numbers, pa.array(named, pa.string()))
+    return table.set_column(table.column_names.index("topic_id"), "topic_id", coded(filled))
 
 
 def read_live(path: Path) -> Iterator[pa.RecordBatch]:
@@ -211,12 +223,22 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
         batches: list[pa.RecordBatch] = []
         try:
             for batch in read_live(path):
-                batches.append(batch.cast(LIVE[name]))  # noqa: PERF401 - what came before a break counts
+                batches.append(_coded(batch.cast(LIVE[name])))  # noqa: PERF401 - what came before a break counts
         except _BROKEN as broken:
             sentence = f"the stream {path.name} is cut: {broken}"
             problems.append(Problem(unit=unit.name, sentence=sentence, cut=True))
-        streams[name] = pa.Table.from_batches(batches, schema=LIVE[name])
+        if batches:
+            streams[name] = joined([pa.Table.from_batches(batches)])
     return streams
+
+
+def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with their strings as dictionaries: a few words, and a number a row."""
+    columns = [
+        column.dictionary_encode() if pa.types.is_string(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> Tables:
@@ -227,34 +249,40 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
     except _BROKEN as broken:
         sentence = f"the files of {unit.label} cannot be read: {broken}"
         problems.append(Problem(unit=unit.label, sentence=sentence))
-    return {name: pa.Table.from_batches(rows) for name, rows in batches.items()}
+    return {name: joined([pa.Table.from_batches(rows)]) for name, rows in batches.items()}
 
 
 def _with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
-    """Add `run_id`, and bring the columns into the table's order and types."""
+    """Add `run_id`, and bring the columns into the table's order and types, strings coded."""
     schema = TABLES[name]
     columns = [
-        repeat(run_id, table.num_rows)
+        coded(repeat(run_id, table.num_rows))
         if field.name == "run_id"
-        else table[field.name].cast(field.type)
+        else _as(table[field.name], field.type)
         if field.name in table.column_names
-        else pa.nulls(table.num_rows, field.type)
+        else coded(pa.nulls(table.num_rows, field.type))
         for field in schema
     ]
-    return pa.table(columns, schema=schema)
+    return pa.table(columns, names=schema.names)
+
+
+def _as(column: "pa.ChunkedArray[Any]", kind: pa.DataType) -> "pa.Array[Any]":
+    is_coded = pa.types.is_dictionary(column.type) and pa.types.is_string(kind)
+    return coded(column if is_coded else column.cast(kind))
 
 
 def _ranks(table: pa.Table, name: str = "outcome") -> Ints:
     """Return outcomes as 0 ok, 1 fail, 2 info; null, and anything else, is info."""
-    words = pa.array([str(word) for word in _RANKED], pa.string())
-    found = pc.index_in(table[name].combine_chunks(), value_set=words)
-    return np.asarray(
-        found.fill_null(OUTCOME_RANK[Outcome.INFO]).to_numpy(zero_copy_only=False), np.int64
-    )
+    numbers, words = codes(table, name)
+    known = {str(word): rank for rank, word in enumerate(_RANKED)}
+    unknown = OUTCOME_RANK[Outcome.INFO]
+    ranks = np.array([*(known.get(word, unknown) for word in words), unknown], dtype=np.int64)
+    return ranks[numbers]
 
 
-def _words(ranks: Ints) -> "pa.StringArray":
-    return pa.array([str(_RANKED[rank]) for rank in ranks.tolist()], pa.string())
+def _words(ranks: Ints) -> "pa.DictionaryArray[Any]":
+    words = pa.array([str(outcome) for outcome in _RANKED], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(ranks.astype(np.int8)), words)
 
 
 def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:
@@ -283,9 +311,13 @@ def _at(table: pa.Table, name: str, at: Ints) -> Ints:
 def _part_keys(parts: pa.Table, others: pa.Table) -> tuple[Ints, Ints]:
     """Number the (op_id, mop) of two tables alike."""
     count = parts.num_rows
-    _, op = np.unique(stack([ints(parts, "op_id"), ints(others, "op_id")]), return_inverse=True)
+    op = stack([ints(parts, "op_id"), ints(others, "op_id")])
     mop = stack([ints(parts, "mop"), ints(others, "mop")])
-    keys = (op.astype(np.int64) << _MOP_BITS) + mop
+    least, wide = (int(op.min()), int(op.max())) if len(op) else (0, 0)
+    if wide - least >> _OP_BITS:
+        _, op = np.unique(op, return_inverse=True)
+        least = 0
+    keys = ((op.astype(np.int64) - least) << _MOP_BITS) + mop
     return keys[:count], keys[count:]
 
 
@@ -295,9 +327,14 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
     ops = invoked
     for name in ("complete_ns", "outcome", "error"):
         ops = ops.append_column(name, rows_at(done, name, at))
-    left_over = np.setdiff1d(np.arange(len(done_ids)), at)  # Of no op, or a second one.
-    strays = take(done, left_over)
-    ops = pa.concat_tables([ops, strays], promote_options="default")
+    answered_by = np.zeros(len(done_ids), dtype=np.bool_)
+    answered_by[at[at >= 0]] = True
+    strays = select(done, ~answered_by)  # Of no op, or a second one.
+    if strays.num_rows:
+        absent = [name for name in ops.column_names if name not in strays.column_names]
+        for name in absent:
+            strays = strays.append_column(name, pa.nulls(strays.num_rows, invoked[name].type))
+        ops = joined([ops, strays.select(ops.column_names)])
     ranks = _ranks(ops)
     home = first_match(ints(sends, "op_id"), ints(ops, "op_id"))
     parts = answered & (home >= 0)
@@ -313,7 +350,7 @@ def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table) -> Ints:
         home = first_match(ints(parts, "op_id"), op_ids)
         if parts is polled:
             home[np.isin(home, np.flatnonzero(equal(ops, "f", F.TXN.value)))] = -1
-        np.add.at(counts, home[home >= 0], 1)
+        counts += np.bincount(home[home >= 0], minlength=len(counts))
     return counts
 
 

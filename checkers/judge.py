@@ -30,12 +30,16 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
     }),
     Excuse.UNCLEAN: frozenset({
         "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
-        "int-send-skip", "ack-mismatch", "inconsistent-offsets", "poll-skip", "uncommitted-read",
-        "incomplete-leader", "committed-truncation", "high-watermark-regression",
-        "log-divergence", "duplicate",
+        "int-send-skip", "ack-mismatch", "inconsistent-offsets", "poll-skip", "int-poll-skip",
+        "uncommitted-read", "incomplete-leader", "committed-truncation", "duplicate",
+        "high-watermark-regression", "log-divergence",
     }),
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.POWER: frozenset({"lost-write", "inconsistent-offsets"}),
+    Excuse.POWER: frozenset({
+        "lost-write", "inconsistent-offsets", "offset-order",
+        "nonmonotonic-send", "int-nonmonotonic-send", "ack-mismatch", "committed-truncation",
+        "incomplete-leader", "high-watermark-regression", "uncommitted-read",
+    }),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""

@@ -1,20 +1,30 @@
 """The list of checkers: one line each."""
 
 from checkers import (
+    ack_mismatch,
+    committed_truncation,
     duplicate,
+    epoch_regression,
     faults,
+    high_watermark_regression,
+    incomplete_leader,
     inconsistent_offsets,
     log_divergence,
     lost_write,
     malformed,
+    offset_order,
     phantom,
+    poll_order,
+    send_order,
     traffic,
     two_leaders,
+    uncommitted_read,
     unseen,
 )
 from checkers.facts import RunFacts
 from checkers.jepsen import aborted_read as jepsens_aborted_read
 from checkers.jepsen import lost_write as jepsens_lost_write
+from checkers.jepsen import order as jepsens_order
 from checkers.jepsen import places as jepsens_places
 from checkers.jepsen import unseen as jepsens_unseen
 from checkers.protocol import Checker, Derivation
@@ -31,9 +41,18 @@ CHECKERS: tuple[Checker, ...] = (
     duplicate.CHECKER,
     inconsistent_offsets.CHECKER,
     phantom.CHECKER,
+    ack_mismatch.CHECKER,
+    *poll_order.CHECKERS,
+    *send_order.CHECKERS,
+    offset_order.CHECKER,
     log_divergence.CHECKER,
     two_leaders.CHECKER,
     two_leaders.QUORUM_CHECKER,
+    epoch_regression.CHECKER,
+    incomplete_leader.CHECKER,
+    high_watermark_regression.CHECKER,
+    committed_truncation.CHECKER,
+    uncommitted_read.CHECKER,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety."""
 
@@ -48,6 +67,7 @@ JEPSENS: tuple[Checker, ...] = (
     jepsens_places.DUPLICATE_CHECKER,
     jepsens_places.INCONSISTENT_CHECKER,
     jepsens_aborted_read.CHECKER,
+    *jepsens_order.CHECKERS,
 )
 """The harness's own, and those of Jepsen's Kafka checker, by its definitions."""
 

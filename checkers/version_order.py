@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, equal, ints, present, select, stack, unique_pairs
+from checkers.columns import NONE, Ints, Mask, equal, ints, present, select, stack
 from checkers.group import Group
 from results.record.terms import Judge, Outcome
+
+_PICKED, _LOGGED, _READ, _SENT = range(-1, 3)
+"""Who puts a value at an offset, the one that is believed first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
@@ -22,19 +25,21 @@ class VersionOrder:
     Attributes:
         offsets: Ascending, each once: those of which a value is known.
         values: The value that stands at each; where several were seen there, one is picked.
-        claimed_offsets, claimed_values: All distinct (offset, value) that anybody told, by offset.
     """
 
     offsets: Ints
     values: Ints
-    claimed_offsets: Ints
-    claimed_values: Ints
 
     def between(self, after: Ints, before: Ints) -> Ints:
         """Return how many offsets of the order lie strictly between, pair by pair."""
         low = np.searchsorted(self.offsets, after, side="right")
         high = np.searchsorted(self.offsets, before, side="left")
         return np.maximum(np.asarray(high - low, dtype=np.int64), 0)
+
+    def without(self, values: Ints) -> "VersionOrder":
+        """Return the order as if some values stood nowhere."""
+        kept = ~np.isin(self.values, values)
+        return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
     def last_index(self, values: Ints) -> Ints:
         """Return the index of each value's last place in the order, -1 if it has none."""
@@ -68,22 +73,31 @@ def version_order(group: Group) -> VersionOrder:
     sent_at, sent = (ints(group.committed, name) for name in ("offset", "value"))
     log_at, logged = (np.empty(0, np.int64),) * 2 if jepsen else _logged(group)
     offsets, values = stack([log_at, read_at, sent_at]), stack([logged, read, sent])
-    source = np.repeat([0, 1, 2], [len(log_at), len(read_at), len(sent_at)])
+    source = np.repeat([_LOGGED, _READ, _SENT], [len(log_at), len(read_at), len(sent_at)])
     real = (offsets >= 0) & (values >= 0)
     offsets, values, source = offsets[real], values[real], source[real]
     if picked:
         chosen = np.array([picked.get(at, NONE) for at in offsets.tolist()], dtype=np.int64)
-        source = np.where(chosen == values, -1, source)
+        source = np.where(chosen == values, _PICKED, source)
     order = np.lexsort((values, source, offsets))
+    offsets, values, source = offsets[order], values[order], source[order]
     first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = offsets[order][1:] != offsets[order][:-1]
-    claimed_offsets, claimed_values = unique_pairs(offsets, values)
-    return VersionOrder(
-        offsets=offsets[order][first],
-        values=values[order][first],
-        claimed_offsets=claimed_offsets,
-        claimed_values=claimed_values,
-    )
+    first[1:] = offsets[1:] != offsets[:-1]
+    if not jepsen:
+        first &= ~_misplaced(values, source, first)
+    return VersionOrder(offsets=offsets[first], values=values[first])
+
+
+def _misplaced(values: Ints, source: Ints, first: Mask) -> Mask:
+    """Tell what only an acknowledgement puts where it stands, while others put it elsewhere.
+
+    That is a wrong acknowledgement (`ack-mismatch`), and no record that a reader could leave out.
+    """
+    sent_only = np.flatnonzero(first & (source == _SENT))
+    mask = np.zeros(len(values), dtype=np.bool_)
+    if len(sent_only):
+        mask[sent_only] = np.isin(values[sent_only], values[source != _SENT])
+    return mask
 
 
 def _read(group: Group, *, everything: bool) -> tuple[Ints, Ints]:

@@ -1,0 +1,160 @@
+"""ack-mismatch: an acknowledgement named an offset at which its record does not stand.
+
+Definition: the acknowledged offset does not hold the value, and another offset of the partition
+does; by the final log of the leader, or by what readers were given where there is no such log.
+
+Why it proves something: the offset of an acknowledgement is where the leader appended the record.
+Whoever goes on from there (an exactly-once application, a transaction's markers) is led astray.
+
+What would not prove it: a value that stands nowhere (`lost-write`), an offset below the log's
+start; acks=1 or an unclean election, if the record stood at the acknowledged offset and was
+truncated, while an earlier try of the same send was kept. One wrong answer may break more than one
+definition: if a reader was given another value at that offset, it is told as `inconsistent-offsets`
+too, and if the value stands at several offsets, as `duplicate`; the evidence says so (`also`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs
+from checkers.dropped import taken_by_power
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings
+from checkers.step_findings import step_findings
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "ack-mismatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Places:
+    """Where values stand: distinct (value, offset), by value and then offset."""
+
+    value: Ints
+    offset: Ints
+
+    def of(self, value: int) -> list[int]:
+        """Return the offsets of a value."""
+        begin, end = np.searchsorted(self.value, [value, value + 1]).tolist()
+        offsets: list[int] = self.offset[begin:end].tolist()
+        return offsets
+
+    def knows(self, values: Ints) -> Mask:
+        """Tell which values stand anywhere."""
+        return np.isin(values, self.value)
+
+    def holds(self, values: Ints, offsets: Ints) -> Mask:
+        """Tell which values stand at an offset, pair by pair."""
+        count = len(values)
+        _, at = np.unique(stack([offsets, self.offset]), return_inverse=True)
+        _, what = np.unique(stack([values, self.value]), return_inverse=True)
+        pairs = what.astype(np.int64) * (len(at) + 1) + at
+        return np.isin(pairs[:count], pairs[count:])
+
+
+def _polled(group: Group) -> _Places:
+    polls = group.table("polls")
+    return _places(ints(polls, "value"), ints(polls, "offset"))
+
+
+def _places(values: Ints, offsets: Ints) -> _Places:
+    real = (values >= 0) & (offsets >= 0)
+    value, offset = unique_pairs(values[real], offsets[real])
+    return _Places(value=value, offset=offset)
+
+
+def _known(group: Group) -> _Places:
+    log = group.final_log
+    return _polled(group) if log is None else _places(log.values, log.offsets)
+
+
+def _check(group: Group) -> Findings:
+    sends, places = group.table("sends"), _known(group)
+    offsets, values = ints(sends, "offset"), ints(sends, "value")
+    acked = (offsets >= 0) & equal(sends, "acked", True)  # noqa: FBT003 - a value
+    rows = np.flatnonzero(acked & places.knows(values))
+    wrong = rows[~places.holds(values[rows], offsets[rows])]
+    return step_findings(
+        len(rows),
+        offsets[wrong],
+        lambda index: _describe(group, places, int(wrong[index])),
+        _excuses(group, wrong),
+    )
+
+
+def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
+    sends = group.table("sends")
+    offsets, values, ended = (
+        ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
+    )
+    # It did stand there once: a replica is known to have dropped that offset, or somebody read it.
+    dropped = group.truncated(offsets) | _polled(group).holds(values, offsets)
+    return {
+        Excuse.ACKS: dropped & equal(sends, "acks", "1")[rows],
+        Excuse.UNCLEAN: dropped & group.unclean_election_seen,
+        Excuse.POWER: taken_by_power(group, offsets, ended),
+    }
+
+
+def _describe(group: Group, places: _Places, row: int) -> Anomaly:
+    sends = group.table("sends").slice(row, 1)
+    value, offset, op_id, process = (
+        int(ints(sends, name)[0]) for name in ("value", "offset", "op_id", "process")
+    )
+    there, instead = places.of(value), _held(group, offset)
+    read_there = sorted(set(_read_at(group, offset)) - {value})
+    also = (["inconsistent-offsets"] if read_there else []) + (
+        ["duplicate"] if len({*there, *_polled(group).of(value)}) > 1 else []
+    )
+    name_of = group.facts.name_of
+    held = f"which holds {name_of(instead)}" if instead is not None else "where no value stands"
+    same = f" (the same is told as {' and '.join(also)})" if also else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{name_of(value)}, sent by op {op_id}, was acknowledged at offset {offset} of"
+        f" {group.place}, {held}; it stands at offset {' and '.join(map(str, there))}{same}",
+        evidence={
+            "value": value,
+            "op_id": op_id,
+            "process": process,
+            "acknowledged_offset": offset,
+            "offsets": there,
+            "holds_instead": instead,
+            "also": also,
+        },
+        offset=offset,
+    )
+
+
+def _held(group: Group, offset: int) -> int | None:
+    """Return the value that stands at an offset, None if there is none."""
+    log = group.final_log
+    if log is None:
+        return next(iter(_read_at(group, offset)), None)
+    index = log.at(offset)
+    value = int(log.values[index]) if index is not None else -1
+    return value if value >= 0 else None
+
+
+def _read_at(group: Group, offset: int) -> list[int]:
+    polls = group.table("polls")
+    values = ints(polls, "value")[ints(polls, "offset") == offset]
+    return sorted(set(values[values >= 0].tolist()))
+
+
+def _applies(facts: RunFacts) -> bool:
+    return not facts.no_acks
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
+    check=_check,
+    applies=_applies,
+)

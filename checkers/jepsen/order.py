@@ -1,0 +1,143 @@
+"""The order that clients saw, by the rules of Jepsen's Kafka checker: distances between indexes.
+
+Each value has an index in the version order, its last one if it stands at several offsets. From the
+last value of a process's previous ok poll of a partition to the first of its next op that read it,
+of whatever outcome, the distance is one: more is a `poll-skip`, less a `nonmonotonic-poll`. The
+same of sends, from ok and info ops to such (`nonmonotonic-send`), and of the neighbouring values
+inside of one op (`int-`). An unknown index is no error. An assignment that leaves a partition out
+forgets where the process stood; one that names it does not. See Jepsen's `jepsen.tests.kafka`.
+
+These seven take the place of `poll_order` and `send_order` where Jepsen judges: `CHECKERS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers import poll_order, send_order
+from checkers.columns import Ints, Mask, equal, ints
+from checkers.findings import anomaly_at
+from checkers.group import Group
+from checkers.positions import Steps, inner_poll_steps, inner_send_steps, remembered_steps
+from checkers.protocol import Checker, Findings
+from checkers.step_findings import step_findings
+from checkers.version_order import VersionOrder, version_order
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+_OK, _INFO = Outcome.OK.value, Outcome.INFO.value
+
+
+def polls_apart(group: Group) -> Steps:
+    """Return the steps from each process's last ok poll to its next op that read."""
+    polls = group.table("polls")
+    ok = equal(polls, "outcome", _OK)
+    return remembered_steps(polls, _owned(polls), ok, group.table("assignments"))
+
+
+def polls_inside(group: Group) -> Steps:
+    """Return the steps inside of each op that read."""
+    return inner_poll_steps(group, _owned(group.table("polls")))
+
+
+def sends_apart(group: Group) -> Steps:
+    """Return the steps from each process's last send that may have happened to its next."""
+    sends = group.table("sends")
+    maybe = equal(sends, "outcome", _OK, _INFO)
+    return remembered_steps(sends, _owned(sends) & maybe, maybe, group.table("assignments"))
+
+
+def sends_inside(group: Group) -> Steps:
+    """Return the steps inside of each op that sent."""
+    return inner_send_steps(group, _owned(group.table("sends")))
+
+
+def distances(order: VersionOrder, table: pa.Table, steps: Steps) -> tuple[Ints, Mask]:
+    """Return how far apart the two values of each step stand, and where that is known."""
+    index = order.last_index(ints(table, "value"))
+    since, at = index[steps.since], index[steps.at]
+    return at - since, (since >= 0) & (at >= 0)
+
+
+def _owned(table: pa.Table) -> Mask:
+    return np.asarray(ints(table, "process") >= 0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """One of the seven.
+
+    Attributes:
+        name: Of the anomaly.
+        table: What its steps are rows of.
+        steps: Gives them.
+        forward: Whether it is about steps that are too long, or about those that go back.
+    """
+
+    name: str
+    table: str
+    steps: Callable[[Group], Steps]
+    forward: bool
+
+    def check(self, group: Group) -> Findings:
+        """Return the steps that are too long, or go back."""
+        rows, steps = group.table(self.table), self.steps(group)
+        distance, known = distances(group.view(version_order), rows, steps)
+        wrong = known & ((distance > 1) if self.forward else (distance < 1))
+        found, apart = steps.where(wrong), distance[wrong]
+        return step_findings(
+            rows.num_rows,
+            ints(rows, "offset")[found.at],
+            lambda index: self._describe(group, found, index, int(apart[index])),
+            {},
+        )
+
+    def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
+        rows = group.table(self.table)
+        earlier, later = (_row(rows, int(column[index])) for column in (steps.since, steps.at))
+        did = "sent" if self.table == "sends" else "read"
+        name_of = group.facts.name_of
+        return anomaly_at(
+            group,
+            self.name,
+            sentence=f"process {later['process']} {did} {name_of(earlier['value'])} of"
+            f" {group.place} in op {earlier['op_id']} and then {name_of(later['value'])} in op"
+            f" {later['op_id']}, {distance} further in the order of the log",
+            evidence={
+                "process": later["process"],
+                "op_id": later["op_id"],
+                "previous_op_id": earlier["op_id"],
+                "value": later["value"],
+                "previous_value": earlier["value"],
+                "distance": distance,
+            },
+            offset=later["offset"],
+        )
+
+
+def _row(table: pa.Table, row: int) -> dict[str, int]:
+    names = ("op_id", "process", "offset", "value")
+    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+
+
+_KINDS = (
+    _Kind(name=poll_order.SKIP, table="polls", steps=polls_apart, forward=True),
+    _Kind(name=poll_order.NONMONOTONIC, table="polls", steps=polls_apart, forward=False),
+    _Kind(name=poll_order.INT_SKIP, table="polls", steps=polls_inside, forward=True),
+    _Kind(name=poll_order.INT_NONMONOTONIC, table="polls", steps=polls_inside, forward=False),
+    _Kind(name=send_order.NONMONOTONIC, table="sends", steps=sends_apart, forward=False),
+    _Kind(name=send_order.INT_SKIP, table="sends", steps=sends_inside, forward=True),
+    _Kind(name=send_order.INT_NONMONOTONIC, table="sends", steps=sends_inside, forward=False),
+)
+CHECKERS = tuple(
+    Checker(
+        name=kind.name,
+        anomaly_class=AnomalyClass.SAFETY,
+        tables=("sends", "polls", "assignments"),
+        check=kind.check,
+    )
+    for kind in _KINDS
+)
+"""By name, those that stand for the contract's where Jepsen judges."""

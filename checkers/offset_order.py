@@ -1,0 +1,133 @@
+"""offset-order: a record acknowledged before another one was sent stands behind it.
+
+Definition: an acknowledged send that ended before another acknowledged send of the partition began
+has the higher offset.
+
+Why it proves something: at the acknowledgement the first record was in the log, and the second was
+not yet sent; a log grows at its end only. The clocks of brokers play no part: both times are of
+the one clock of the record. A send of a transaction counts from its op's beginning to its end,
+which is longer than the send itself took, so that nothing is claimed that was not so; an aborted
+one has its place in the log like any other.
+
+What would not prove it: times that are equal; an acknowledgement without an offset; acks=1 or an
+unclean election where one of the two records was dropped, as two leaders may have counted offsets
+for themselves; power that was lost on every replica.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import NONE, Ints, Mask, equal, ints
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings
+from checkers.send_order import send_excuses
+from checkers.step_findings import step_findings
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "offset-order"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Acks:
+    """Acknowledged sends of a partition: their rows in `sends`, offsets and times."""
+
+    row: Ints
+    offset: Ints
+    began: Ints
+    ended: Ints
+
+
+def _acks(group: Group) -> _Acks:
+    sends = group.table("sends")
+    offset, began, ended = (ints(sends, name) for name in ("offset", "invoke_ns", "complete_ns"))
+    whole = (offset >= 0) & (began >= 0) & (ended >= 0)
+    row = np.flatnonzero(whole & equal(sends, "acked", True))  # noqa: FBT003 - a value
+    return _Acks(row=row, offset=offset[row], began=began[row], ended=ended[row])
+
+
+def _highest_before(acks: _Acks, among: Mask) -> Ints:
+    """Return for each send the highest offset of those that had ended when it began, or `NONE`.
+
+    One sort: sends by their ends, with the highest offset of those that ended so far.
+    """
+    ended = np.flatnonzero(among)
+    ended = ended[np.argsort(acks.ended[ended], kind="stable")]
+    highest = np.append(NONE, np.maximum.accumulate(acks.offset[ended]))
+    # Strictly before: of two moments that are equal nobody can tell which was first.
+    return highest[np.searchsorted(acks.ended[ended], acks.began, side="left")]
+
+
+def _check(group: Group) -> Findings:
+    acks = _acks(group)
+    everyone = np.ones(len(acks.row), dtype=np.bool_)
+    found = np.flatnonzero(_highest_before(acks, everyone) > acks.offset)
+    fits = send_excuses(group, acks.row) if len(found) else {}
+    sound = ~np.logical_or.reduce([~everyone, *fits.values()])
+    return step_findings(
+        len(acks.row),
+        acks.offset[found],
+        lambda index: _describe(group, acks, int(found[index]), sound),
+        {excuse: _excused(acks, found, fitting) for excuse, fitting in fits.items()},
+    )
+
+
+def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
+    """Tell which sends were overtaken only as an excuse says: it fits them, or all that did it."""
+    highest = _highest_before(acks, ~fitting)
+    return fitting[found] | (highest[found] <= acks.offset[found])
+
+
+def _witness(acks: _Acks, later: int, sound: Mask) -> int:
+    """Return which send proves that another was overtaken: without an excuse, then the last."""
+    proves = (acks.ended < acks.began[later]) & (acks.offset > acks.offset[later])
+    candidates = np.flatnonzero(proves)
+    ranks = (acks.offset[candidates], acks.ended[candidates], sound[candidates])
+    return int(candidates[np.lexsort(ranks)[-1]])
+
+
+def _describe(group: Group, acks: _Acks, later: int, sound: Mask) -> Anomaly:
+    sends, name_of = group.table("sends"), group.facts.name_of
+    first = _row(sends, int(acks.row[_witness(acks, later, sound)]))
+    second = _row(sends, int(acks.row[later]))
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{name_of(second['value'])}, sent by op {second['op_id']} at"
+        f" {seconds(second['invoke_ns'])}, got offset {second['offset']} of {group.place}, below"
+        f" offset {first['offset']} of {name_of(first['value'])}, which op {first['op_id']} had"
+        f" sent, and which had been acknowledged by {seconds(first['complete_ns'])}",
+        evidence={
+            "op_id": second["op_id"],
+            "value": second["value"],
+            "offset": second["offset"],
+            "sent_ns": second["invoke_ns"],
+            "earlier_op_id": first["op_id"],
+            "earlier_value": first["value"],
+            "earlier_offset": first["offset"],
+            "earlier_acknowledged_ns": first["complete_ns"],
+        },
+        offset=second["offset"],
+    )
+
+
+def _row(table: pa.Table, row: int) -> dict[str, int]:
+    names = ("op_id", "value", "offset", "invoke_ns", "complete_ns")
+    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+
+
+def _applies(facts: RunFacts) -> bool:
+    return not facts.no_acks
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "leadership", "replica_records", "replica_states"),
+    check=_check,
+    applies=_applies,
+)

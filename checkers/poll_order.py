@@ -1,0 +1,193 @@
+"""poll-skip, nonmonotonic-poll: a reader jumped over committed records, or back; int-: in one op.
+
+Definition: from where a reader stood (the last record of its previous ok poll; or the offset from
+which its process was assigned the partition to read) to the first record of its next ok poll, a
+committed record is left out, or the offset is not higher. `int-poll-skip` and
+`int-nonmonotonic-poll`: the same between neighbouring records of one op, all its polls joined.
+
+Why it proves something: a consumer reads a partition's log in the order of offsets, without gaps,
+from its position on; what a broker serves below the last stable offset is final.
+
+What would not prove it: offsets without a committed record (markers and aborted records of
+transactions); records that retention took; an assignment that names another offset, or none, which
+is the partition's beginning; an assignment without the partition, and a new process. Across a
+rebalance a member starts where its group committed: allowed. A skip over nothing but lost records
+is the shadow of their loss: it is told with `lost-write`, and not counted here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, ints
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, seconds
+from checkers.group import Group
+from checkers.lost_write import lost_values
+from checkers.positions import Steps, inner_poll_steps, poll_steps, read_rows
+from checkers.protocol import Checker, Excuse, Findings, Premise
+from checkers.step_findings import step_findings
+from checkers.version_order import VersionOrder, version_order
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, Evidence
+
+SKIP, INT_SKIP = "poll-skip", "int-poll-skip"
+NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-poll", "int-nonmonotonic-poll"
+_SHOWN = 10
+
+
+def _between_polls(group: Group) -> Steps:
+    return group.view(poll_steps)
+
+
+def _inside_polls(group: Group) -> Steps:
+    return inner_poll_steps(group, read_rows(group))
+
+
+def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
+    def check(group: Group) -> Findings:
+        order, steps = group.view(version_order), steps_of(group)
+        jumps = steps.where(_skipped(group, order, steps) > 0)
+        if len(jumps.at):
+            order = order.without(group.view(lost_values))
+            jumps = jumps.where(_skipped(group, order, jumps) > 0)
+        return _findings(group, name, jumps, order)
+
+    return check
+
+
+def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
+    def check(group: Group) -> Findings:
+        steps = steps_of(group)
+        back = steps.where(ints(group.table("polls"), "offset")[steps.at] <= steps.after)
+        return _findings(group, name, back, None)
+
+    return check
+
+
+def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
+    """Return how many records of the order each step leaves out; retention took those below."""
+    since = np.maximum(steps.after, group.log_start - 1)
+    return order.between(since, ints(group.table("polls"), "offset")[steps.at])
+
+
+def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
+    story = _Story(group=group, name=name, steps=steps, order=order)
+    unclean = np.full(len(steps.at), group.unclean_election_seen)
+    between = name in {SKIP, NONMONOTONIC}
+    # Assignments that are not in the record would look like jumps.
+    cut = between and group.facts.cut_streams
+    return step_findings(
+        int(read_rows(group).sum()),
+        ints(group.table("polls"), "offset")[steps.at],
+        story.describe,
+        {Excuse.UNCLEAN: unclean, Excuse.REBALANCE: steps.rebalanced},
+        broken=(Premise.WHOLE_RECORD.value,) if cut else (),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Story:
+    """Tells what happened in a step.
+
+    Attributes:
+        order: Of what was left out; None where a reader went back.
+    """
+
+    group: Group
+    name: str
+    steps: Steps
+    order: VersionOrder | None
+
+    def describe(self, index: int) -> Anomaly:
+        """Return the anomaly of a step."""
+        polls, steps = self.group.table("polls"), self.steps
+        at, since, after = (int(column[index]) for column in (steps.at, steps.since, steps.after))
+        row = _row(polls, at)
+        before = _row(polls, since) if since >= 0 else None
+        where = self.group.place
+        stood = f"assigned {where} from offset {after + 1} on" if before is None else (
+            f"which had read offset {after} of {where} in op {before['op_id']}"
+        )  # fmt: skip
+        told, evidence = self._jump(after, row["offset"])
+        return anomaly_at(
+            self.group,
+            self.name,
+            sentence=f"process {row['process']}, {stood}, was given offset {row['offset']} next, in"
+            f" op {row['op_id']} at {seconds(row['invoke_ns'])}: {told}",
+            evidence={
+                "process": row["process"],
+                "op_id": row["op_id"],
+                "previous_op_id": before["op_id"] if before else None,
+                "after_offset": after,
+                "offset": row["offset"],
+                "value": row["value"],
+                "previous_value": before["value"] if before else None,
+                "read_ns": row["invoke_ns"],
+                "across_rebalance": bool(steps.rebalanced[index]),
+                **evidence,
+            },
+            offset=row["offset"],
+        )
+
+    def _jump(self, after: int, offset: int) -> tuple[str, Evidence]:
+        if self.order is None:
+            return f"{after + 1 - offset} back", {}
+        first = max(after + 1, self.group.log_start)
+        begin, end = np.searchsorted(self.order.offsets, [first, offset]).tolist()
+        offsets = self.order.offsets[begin:end][:_SHOWN].tolist()
+        values = self.order.values[begin:end][:_SHOWN].tolist()
+        named = [
+            f"{self.group.facts.name_of(value)} at offset {at}"
+            for at, value in zip(offsets[:3], values[:3], strict=True)
+        ]
+        count = end - begin
+        more = f" and {count - len(named)} more" if count > len(named) else ""
+        records = "a committed record" if count == 1 else f"{count} committed records"
+        return f"it jumped over {records}: {', '.join(named)}{more}", {
+            "skipped": count, "skipped_offsets": offsets, "skipped_values": values,
+        }  # fmt: skip
+
+
+def _row(table: pa.Table, row: int) -> dict[str, int]:
+    names = ("op_id", "process", "offset", "value", "invoke_ns")
+    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+
+
+def _keeps_all(facts: RunFacts) -> bool:
+    """Tell whether a log keeps every record until retention takes its beginning."""
+    return not facts.compacted
+
+
+_POLLS = ("polls", "assignments", "leadership")
+_ALL = (*_POLLS, "sends", "final_reads", "replica_records", "replica_states")
+
+SKIP_CHECKER = Checker(
+    name=SKIP,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=_ALL,
+    check=_check_skips(SKIP, _between_polls),
+    applies=_keeps_all,
+)
+NONMONOTONIC_CHECKER = Checker(
+    name=NONMONOTONIC,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=_POLLS,
+    check=_check_order(NONMONOTONIC, _between_polls),
+)
+INT_SKIP_CHECKER = Checker(
+    name=INT_SKIP,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=_ALL,
+    check=_check_skips(INT_SKIP, _inside_polls),
+    applies=_keeps_all,
+)
+INT_NONMONOTONIC_CHECKER = Checker(
+    name=INT_NONMONOTONIC,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=_POLLS,
+    check=_check_order(INT_NONMONOTONIC, _inside_polls),
+)
+CHECKERS = (SKIP_CHECKER, NONMONOTONIC_CHECKER, INT_SKIP_CHECKER, INT_NONMONOTONIC_CHECKER)

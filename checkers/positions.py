@@ -1,0 +1,242 @@
+"""Where the readers and writers of a partition stand: which record follows which, op by op.
+
+A process does one thing at a time, and its op ids grow; so the op id is the order of its ops, and
+no time is needed. An assignment places a reader: at the offset that it names, or at the beginning.
+Pairs of records that follow one another are `Steps`: the checks of readers and of writers ask
+different questions about the same pairs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import NONE, Ints, Mask, equal, ints, runs_of, select, stack
+from checkers.group import Group
+from results.record.terms import Outcome
+
+ASSIGN, SUBSCRIBE = "assign", "subscribe"
+LEFT_OUT = "left-out"
+"""An assignment that does not name a partition with which the process had to do before."""
+REBALANCES = ("rebalance-assigned", "rebalance-revoked")
+_BEGINNING = -1
+_FORGOTTEN = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Steps:
+    """Pairs of records that a process read, or wrote, one after the other.
+
+    Attributes:
+        since: Row of the earlier record, `NONE` if an assignment placed the reader.
+        at: Row of the later record.
+        after: Offset of the earlier record, or the one before that where the reader was placed.
+        rebalanced: Whether a rebalance touched the partition in between.
+    """
+
+    since: Ints
+    at: Ints
+    after: Ints
+    rebalanced: Mask
+
+    def where(self, mask: Mask) -> "Steps":
+        """Return the pairs for which a mask holds."""
+        return Steps(
+            since=self.since[mask],
+            at=self.at[mask],
+            after=self.after[mask],
+            rebalanced=self.rebalanced[mask],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Visits:
+    """The ops that met a partition, by process and op: first and last row, and place in order."""
+
+    first: Ints
+    last: Ints
+    key: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Moves:
+    """Rows of `assignments` by process and op; a first one that is before everything."""
+
+    key: Ints
+    start: Ints
+    """The offset before that where the reader was placed, `_FORGOTTEN` if nobody knows."""
+
+
+class OpOrder:
+    """Numbers (process, op) so that the ops of a process follow one another."""
+
+    def __init__(self, *tables: pa.Table) -> None:
+        self._processes = np.unique(stack([ints(table, "process") for table in tables]))
+        self._ops = np.unique(stack([ints(table, "op_id") for table in tables]))
+
+    def keys(self, process: Ints, op_id: Ints) -> Ints:
+        """Return the place of each op in the order."""
+        at = np.searchsorted(self._processes, process) * (len(self._ops) + 1)
+        return np.asarray(at + np.searchsorted(self._ops, op_id), dtype=np.int64)
+
+    def begin(self, keys: Ints) -> Ints:
+        """Return where the process of each op begins in the order."""
+        return keys - keys % (len(self._ops) + 1)
+
+
+def read_rows(group: Group) -> Mask:
+    """Tell which rows of `polls` a reader got in an ok op, at a known offset."""
+    return _known(group.table("polls"), "offset") & equal(
+        group.table("polls"), "outcome", Outcome.OK.value
+    )
+
+
+def written_rows(group: Group) -> Mask:
+    """Tell which rows of `sends` were acknowledged at a known offset, and not undone."""
+    sends = group.table("sends")
+    kept = equal(sends, "outcome", Outcome.OK.value, Outcome.INFO.value)
+    return _known(sends, "offset") & kept & equal(sends, "acked", True)  # noqa: FBT003 - a value
+
+
+def poll_steps(group: Group) -> Steps:
+    """Return the step from where each reader stood to the first record of its next ok poll."""
+    polls, moves = group.table("polls"), group.table("assignments")
+    order = OpOrder(polls, moves)
+    visits = _visits(polls, read_rows(group), order)
+    before = _previous(visits, np.ones(len(visits.key), dtype=np.bool_), order)
+    placing = _moves(select(moves, equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT)), order)
+    since = np.where(before >= 0, visits.key[before], order.begin(visits.key))
+    # An assignment within an op that polled, as after an abort, is behind what that op read.
+    move = np.searchsorted(placing.key, visits.key, side="left") - 1
+    moved = placing.key[move] >= since
+    stood = np.where(before >= 0, ints(polls, "offset")[visits.last[before]], _FORGOTTEN)
+    after = np.where(moved, placing.start[move], stood)
+    steps = Steps(
+        since=np.where(moved, NONE, visits.last[before]),
+        at=visits.first,
+        after=after,
+        rebalanced=_rebalanced(moves, order, np.where(moved, placing.key[move], since), visits.key),
+    )
+    return steps.where(after > _FORGOTTEN)
+
+
+def inner_poll_steps(group: Group, rows: Mask) -> Steps:
+    """Return the steps inside of ops, all polls of an op joined; none across a rebalance in it.
+
+    Args:
+        group: A partition's.
+        rows: Which rows of `polls` count.
+    """
+    moves = group.table("assignments")
+    turned = ints(select(moves, equal(moves, "kind", *REBALANCES)), "op_id")
+    polls = group.table("polls")
+    return _inner(polls, rows & ~np.isin(ints(polls, "op_id"), turned), ("mop", "pos"))
+
+
+def send_steps(group: Group) -> Steps:
+    """Return the step from the last send of each op to the first of the process's next op."""
+    sends = group.table("sends")
+    order = OpOrder(sends)
+    visits = _visits(sends, written_rows(group), order)
+    before = _previous(visits, np.ones(len(visits.key), dtype=np.bool_), order)
+    return _linked(sends, visits, before)
+
+
+def inner_send_steps(group: Group, rows: Mask) -> Steps:
+    """Return the steps inside of ops.
+
+    Args:
+        group: A partition's.
+        rows: Which rows of `sends` count.
+    """
+    return _inner(group.table("sends"), rows, ("mop",))
+
+
+def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table) -> Steps:
+    """Return steps by Jepsen's rule: from an op that moves the process to any op of it.
+
+    An assignment that leaves the partition out forgets where the process stood; one that names it
+    changes nothing, wherever it starts.
+
+    Args:
+        table: `polls` or `sends` of a partition.
+        rows: Which of its rows count.
+        moving: Those of ops that move the position of their process.
+        moves: The partition's `assignments`.
+    """
+    order = OpOrder(table, moves)
+    visits = _visits(table, rows, order)
+    before = _previous(visits, moving[visits.first], order)
+    forgotten = _moves(select(moves, equal(moves, "kind", LEFT_OUT)), order)
+    last = np.searchsorted(forgotten.key, visits.key, side="left") - 1
+    kept = (before >= 0) & (forgotten.key[last] < visits.key[before])
+    return _linked(table, visits, np.where(kept, before, NONE))
+
+
+def _known(table: pa.Table, *names: str) -> Mask:
+    """Tell which rows belong to a process and have a number in some columns."""
+    columns = [ints(table, name) >= 0 for name in ("process", *names)]
+    return np.asarray(np.logical_and.reduce(columns), dtype=np.bool_)
+
+
+def _visits(table: pa.Table, mask: Mask, order: OpOrder) -> _Visits:
+    rows = np.flatnonzero(mask)
+    op_ids = ints(table, "op_id")[rows]
+    cuts = runs_of(op_ids)
+    first = rows[cuts[:-1]]
+    keys = order.keys(ints(table, "process")[first], op_ids[cuts[:-1]])
+    by_process = np.argsort(keys, kind="stable")
+    return _Visits(
+        first=first[by_process], last=rows[cuts[1:] - 1][by_process], key=keys[by_process]
+    )
+
+
+def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
+    """Return for each visit the one before it of its process that moved it, `NONE` if none did."""
+    at = np.where(moving, np.arange(len(moving)), NONE)
+    last = np.maximum.accumulate(np.append(NONE, at))[:-1]
+    same = (last >= 0) & (visits.key[last] >= order.begin(visits.key))
+    return np.where(same, last, NONE)
+
+
+def _moves(rows: pa.Table, order: OpOrder) -> _Moves:
+    keys = order.keys(ints(rows, "process"), ints(rows, "op_id"))
+    placed = np.maximum(ints(rows, "offset") - 1, _BEGINNING)
+    starts = np.where(equal(rows, "kind", ASSIGN), placed, _FORGOTTEN)
+    by_process = np.argsort(keys, kind="stable")
+    return _Moves(
+        key=np.append(NONE, keys[by_process]), start=np.append(_FORGOTTEN, starts[by_process])
+    )
+
+
+def _rebalanced(moves: pa.Table, order: OpOrder, since: Ints, at: Ints) -> Mask:
+    turns = _moves(select(moves, equal(moves, "kind", *REBALANCES)), order).key
+    return np.searchsorted(turns, at, "right") > np.searchsorted(turns, since, "left")
+
+
+def _linked(table: pa.Table, visits: _Visits, before: Ints) -> Steps:
+    linked = before >= 0
+    since = visits.last[before[linked]]
+    return Steps(
+        since=since,
+        at=visits.first[linked],
+        after=ints(table, "offset")[since],
+        rebalanced=np.zeros(len(since), dtype=np.bool_),
+    )
+
+
+def _inner(table: pa.Table, mask: Mask, place: tuple[str, ...]) -> Steps:
+    rows = np.flatnonzero(mask)
+    since, at = rows[:-1], rows[1:]
+    op_ids = ints(table, "op_id")
+    follows = op_ids[since] == op_ids[at]
+    # Two rows at one place of an op contradict each other; no reader stepped from one to the other.
+    places = [ints(table, name) for name in place]
+    follows &= np.logical_or.reduce([column[since] != column[at] for column in places])
+    since, at = since[follows], at[follows]
+    return Steps(
+        since=since,
+        at=at,
+        after=ints(table, "offset")[since],
+        rebalanced=np.zeros(len(at), dtype=np.bool_),
+    )

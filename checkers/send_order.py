@@ -1,0 +1,162 @@
+"""nonmonotonic-send: a writer's records stand in another order than it sent them; int-: in one op.
+
+Definition: the last send of a process's previous op to a partition, and the first send of its next
+one, have offsets that do not grow. `int-nonmonotonic-send`: the same of neighbouring sends of one
+op; `int-send-skip`: committed records of others stand between these. Only sends that were
+acknowledged at an offset are compared, and no aborted ones.
+
+Why it proves something: a process sends on only when every send of its previous op was answered.
+So whoever shares its producer, and whatever was tried again, its earlier record was in the log
+before the later one was sent, and a log only grows. Inside of one op the producer keeps the order.
+
+What would not prove it: acks=1 or an unclean election, if one of the two records was dropped (both
+may have been told by leaders that did not know of each other); retries without idempotence inside
+of one op, where a later request may overtake one that is tried again; power that was lost on every
+replica. `int-send-skip` is what several writers do to each other, and always allowed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, Mask, equal, ints
+from checkers.dropped import dropped, taken_by_power
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, seconds
+from checkers.group import Group
+from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
+from checkers.protocol import Checker, Excuse, Findings
+from checkers.step_findings import step_findings
+from checkers.version_order import version_order
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-send", "int-nonmonotonic-send"
+INT_SKIP = "int-send-skip"
+
+
+def _check_order(group: Group) -> Findings:
+    return _findings(group, NONMONOTONIC, _backward(group, send_steps(group)))
+
+
+def _check_inner_order(group: Group) -> Findings:
+    return _findings(group, INT_NONMONOTONIC, _backward(group, _inside(group)))
+
+
+def _check_inner_skips(group: Group) -> Findings:
+    steps = _inside(group)
+    offsets = ints(group.table("sends"), "offset")[steps.at]
+    skips = group.view(version_order).between(steps.after, offsets) > 0
+    return _findings(group, INT_SKIP, steps.where(skips))
+
+
+def _inside(group: Group) -> Steps:
+    return inner_send_steps(group, written_rows(group))
+
+
+def _backward(group: Group, steps: Steps) -> Steps:
+    return steps.where(ints(group.table("sends"), "offset")[steps.at] <= steps.after)
+
+
+def _findings(group: Group, name: str, steps: Steps) -> Findings:
+    excuses = _excuses(group, steps)
+    if name == INT_NONMONOTONIC:
+        again = group.facts.retries and not group.facts.idempotent
+        excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
+    story = _Story(group=group, name=name, steps=steps)
+    return step_findings(
+        int(written_rows(group).sum()),
+        ints(group.table("sends"), "offset")[steps.at],
+        story.describe,
+        excuses,
+    )
+
+
+def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:
+    """Return what fits either of the two records of each step."""
+    fits: dict[Excuse, Mask] = {}
+    for rows in (steps.since, steps.at):
+        for excuse, mask in send_excuses(group, rows).items():
+            fits[excuse] = fits[excuse] | mask if excuse in fits else mask
+    return fits
+
+
+def send_excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
+    """Return which excuses fit the record of each of some rows of `sends`."""
+    sends = group.table("sends")
+    offsets, values, ended = (
+        ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
+    )
+    lost = dropped(group, offsets, values)
+    return {
+        Excuse.ACKS: lost & equal(sends, "acks", "1")[rows],
+        Excuse.UNCLEAN: lost & group.unclean_election_seen,
+        Excuse.POWER: lost & taken_by_power(group, offsets, ended),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Story:
+    """Tells what happened in a step."""
+
+    group: Group
+    name: str
+    steps: Steps
+
+    def describe(self, index: int) -> Anomaly:
+        """Return the anomaly of a step."""
+        sends, name_of = self.group.table("sends"), self.group.facts.name_of
+        earlier, later = (
+            _row(sends, int(rows[index])) for rows in (self.steps.since, self.steps.at)
+        )
+        inside = earlier["op_id"] == later["op_id"]
+        then = "in the same op" if inside else f"in op {later['op_id']}"
+        return anomaly_at(
+            self.group,
+            self.name,
+            sentence=f"process {later['process']} sent {name_of(earlier['value'])} in op"
+            f" {earlier['op_id']}, acknowledged at offset {earlier['offset']} of"
+            f" {self.group.place}, and after it {name_of(later['value'])} {then}, acknowledged at"
+            f" offset {later['offset']} at {seconds(later['complete_ns'])}",
+            evidence={
+                "process": later["process"],
+                "op_id": later["op_id"],
+                "previous_op_id": earlier["op_id"],
+                "value": later["value"],
+                "previous_value": earlier["value"],
+                "offset": later["offset"],
+                "previous_offset": earlier["offset"],
+                "acknowledged_ns": later["complete_ns"],
+            },
+            offset=later["offset"],
+        )
+
+
+def _row(table: pa.Table, row: int) -> dict[str, int]:
+    names = ("op_id", "process", "offset", "value", "complete_ns")
+    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+
+
+def _acknowledges(facts: RunFacts) -> bool:
+    return not facts.no_acks
+
+
+_TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
+
+
+def _checker(name: str, check: Callable[[Group], Findings]) -> Checker:
+    return Checker(
+        name=name,
+        anomaly_class=AnomalyClass.SAFETY,
+        tables=_TABLES,
+        check=check,
+        applies=_acknowledges,
+    )
+
+
+NONMONOTONIC_CHECKER = _checker(NONMONOTONIC, _check_order)
+INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order)
+INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips)
+CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)
