@@ -100,10 +100,24 @@ def first_match(keys: Ints, among: Ints) -> Ints:
     """Return for each key the first index at which `among` holds it, or -1."""
     if not len(among):
         return np.full(len(keys), NONE, dtype=np.int64)
+    if (among[1:] >= among[:-1]).all():
+        at = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+        return np.where(among[at] == keys, at, NONE)
     order = np.argsort(among, kind="stable")
     ranked = among[order]
     at = np.minimum(np.searchsorted(ranked, keys), len(among) - 1)
     return np.where(ranked[at] == keys, order[at], NONE)
+
+
+def shared(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Return where two ascending columns, each value once, hold the same values.
+
+    Equal columns, as logs of replicas mostly are, are not searched.
+    """
+    if np.array_equal(one, other):
+        return np.arange(len(one)), np.arange(len(one))
+    at = first_match(one, other)
+    return np.flatnonzero(at >= 0), at[at >= 0]
 
 
 def unique_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
@@ -128,8 +142,7 @@ def stack(columns: Sequence[Ints]) -> Ints:
 def rows_at(table: pa.Table, name: str, at: Ints) -> "pa.Array[Any]":
     """Return a column's values at some rows, null where the row is -1."""
     rows = pa.array(at, pa.int64(), mask=at < 0)
-    column = array_of(table, name).take(rows)
-    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+    return array_of(table, name).take(rows)
 
 
 def take(table: pa.Table, at: Ints) -> pa.Table:
@@ -139,7 +152,38 @@ def take(table: pa.Table, at: Ints) -> pa.Table:
 
 def repeat(word: str, times: int) -> "pa.StringArray":
     """Return a column that says the same in every row."""
-    return pa.array([word] * times, pa.string())
+    return cast("pa.StringArray", pa.repeat(pa.scalar(word, pa.string()), times))
+
+
+def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
+    """Return a column in one piece; strings as words and a number a row, in a byte if they fit."""
+    if pa.types.is_string(column.type):
+        column = column.dictionary_encode()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < _FEW:
+        few = column.indices.cast(pa.int8())
+        return pa.DictionaryArray.from_arrays(few, column.dictionary)
+    return cast("pa.Array[Any]", column)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables of the same columns end to end, strings coded, each column in one piece."""
+    names = tables[0].column_names
+    return pa.table({name: _joined([table[name] for table in tables]) for name in names})
+
+
+def _joined(columns: "Sequence[pa.ChunkedArray[Any]]") -> "pa.Array[Any]":
+    if not any(pa.types.is_dictionary(column.type) for column in columns):
+        return coded(pa.chunked_array([chunk for column in columns for chunk in column.chunks],
+                                      columns[0].type))  # fmt: skip
+    kind = pa.dictionary(pa.int32(), pa.string())
+    coded_alike = [
+        (chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()).cast(kind)
+        for column in columns
+        for chunk in column.chunks
+    ]
+    return coded(pa.chunked_array(coded_alike, kind))
 
 
 def nullable(numbers: Ints) -> "pa.Int64Array":

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columns import codes, equal, ints, present, runs_of, take
+from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
 from results.record.tables import TABLES
 
@@ -28,7 +28,6 @@ RUN: Place = ("", "", -1)
 """The place of a whole run."""
 GROUP_ROWS = 1 << 20
 """So many rows at most in a row group; a place has as many row groups as it needs."""
-_FEW = 127
 _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
 """What reading hostile bytes raises."""
@@ -80,11 +79,11 @@ class TableFile:
 
     Attributes:
         name: Of the table.
-        path: Where it lies.
+        path: Where it lies; or its bytes, where only Spark sees it.
     """
 
     name: str
-    path: Path
+    path: Path | pa.NativeFile
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
@@ -168,11 +167,8 @@ class TableFile:
     def _column(self, numbers: list[int], name: str) -> "pa.Array[Any]":
         """Read one column; one after the other, because at ten million rows two copies count."""
         table = self._file.read_row_groups(numbers, columns=[name], use_threads=False)
-        column = table.unify_dictionaries()[name].combine_chunks()
+        column = coded(table[name])
         column.validate(full=True)
-        if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < _FEW:
-            few = column.indices.cast(pa.int8())
-            return pa.DictionaryArray.from_arrays(few, column.dictionary)
         return column
 
 

@@ -69,7 +69,7 @@ def _first_of_each(sends: pa.Table) -> pa.Table:
 
 def _places(rows: pa.Table) -> Ints:
     """Number the partitions of some rows."""
-    (topic, topics), (topic_id, ids) = (codes(rows, name) for name in _PLACE[:2])
+    (topic, _), (topic_id, ids) = (codes(rows, name) for name in _PLACE[:2])
     _, partition = np.unique(ints(rows, "partition"), return_inverse=True)
     names = (topic.astype(np.int64) + 1) * (len(ids) + 1) + topic_id
     _, numbers = np.unique(names * (len(rows) + 1) + partition, return_inverse=True)

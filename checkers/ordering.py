@@ -34,6 +34,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "quorum_states": ("observed_ns", "node", "incarnation", "epoch", "log_end_offset"),
 }  # fmt: skip
 _LAST = np.iinfo(np.int64).max
+_SMALL = np.iinfo(np.int16).max
+"""So many places at most are sorted in one pass."""
 _Keys = list[npt.NDArray[Any]]
 
 
@@ -41,11 +43,27 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     """Return the rows of a table in its order, place by place; nulls come last."""
     if table.num_rows <= 1:
         return table
-    names = [*PLACE, *(key for key in _KEYS[name] if key not in PLACE)]
-    keys = [_key(table, each) for each in names if each in table.column_names]
-    if in_order(keys):
+    keys = [_key(table, each) for each in _KEYS[name] if each in table.column_names]
+    places = [_key(table, each) for each in PLACE if each in table.column_names]
+    if in_order([*places, *keys]):
         return table
-    return take(table, np.lexsort(keys[::-1]))
+    numbered = _numbered(places)
+    if len(numbered) == 1 and in_order(keys):  # As a writer leaves them: one pass sorts them.
+        return take(table, np.argsort(numbered[0], kind="stable"))
+    return take(table, np.lexsort([*keys[::-1], *numbered[::-1]]))
+
+
+def _numbered(places: _Keys) -> _Keys:
+    """Return the keys of places as one small key, if it can be."""
+    number = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
+    width = 1
+    for key in places:
+        least, most = int(key.min()), int(key.max())
+        width *= most - least + 1
+        if width > _SMALL:
+            return places
+        number = number * (most - least + 1) + (key - least)
+    return [number.astype(np.int16)] if places else []
 
 
 def in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:
