@@ -45,7 +45,7 @@ def judge_runs(
         roots: The folders of the runs.
         judge: Who judges; None: whom each plan names.
         engine: One of `ENGINES`.
-        spark_master: Where Spark runs (`local[2]`, `spark://...`, or `sc://...` for a remote one).
+        spark_master: Where Spark runs: `local[2]`, or a cluster: `spark://...`, `yarn`.
         reingest: Work the tables out again though they are there, if the live streams are.
 
     Returns:
@@ -54,17 +54,62 @@ def judge_runs(
     Raises:
         EngineError: The engine cannot work here.
     """
-    with _started(engine, spark_master) as worker:
-        for named in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
-            _ingest(named, worker)
-        facts = {root: _judged_by(load_facts(root), judge) for root in roots}
-        verdicts: dict[Path, Verdict] = {}
-        for batch in _apart(facts):
-            verdicts |= _judge_batch(batch, worker)
+    with started(engine, spark_master) as worker:
+        return _judged(roots, worker, judge, reingest=reingest)
+
+
+def judge_elsewhere(
+    uris: Sequence[str],
+    *,
+    judge: Judge | None = None,
+    spark_master: str | None = None,
+    store: bool = True,
+) -> list[tuple[Verdict, str]]:
+    """Judge runs on any path that Spark reads, all in the same few jobs.
+
+    Args:
+        uris: Of folders of runs (`hdfs://...`, `s3a://...`, `file://...`); they may have `*`.
+        judge: Who judges; None: whom each plan names.
+        spark_master: Where Spark runs.
+        store: Whether to write verdicts, statistics and new tables to where the runs lie.
+
+    Returns:
+        The verdict of each run that was found, and why it could not be stored; empty if it was, or
+        was not meant to be.
+
+    Raises:
+        EngineError: Spark cannot work here, or cannot read a URI, or there is no run.
+    """
+    from checkers.spark.engine import spark_engine  # noqa: PLC0415 - only who uses Spark pays for it
+
+    with spark_engine(spark_master) as worker:
+        roots = [root for uri in uris for root in worker.find(uri)]
+        judged = list(zip(roots, _judged(roots, worker, judge, reingest=False), strict=True))
+        return [(each, worker.give_back(root, each) if store else "") for root, each in judged]
+
+
+def _judged(
+    roots: Sequence[Path], worker: Engine, judge: Judge | None, *, reingest: bool
+) -> list[Verdict]:
+    for named in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
+        _ingest(named, worker)
+    facts = {root: _judged_by(load_facts(root), judge) for root in roots}
+    verdicts: dict[Path, Verdict] = {}
+    for batch in _apart(facts):
+        verdicts |= judge_batch(batch, worker)
     return [verdicts[root] for root in roots]
 
 
-def _started(engine: str, spark_master: str | None) -> AbstractContextManager[Engine]:
+def started(engine: str, spark_master: str | None) -> AbstractContextManager[Engine]:
+    """Return an engine to be entered.
+
+    Args:
+        engine: One of `ENGINES`.
+        spark_master: Where Spark runs.
+
+    Raises:
+        EngineError: There is no such engine, or it cannot work here.
+    """
     if engine == "local":
         return LocalEngine()
     if engine != "spark":
@@ -114,7 +159,13 @@ def _judged_by(facts: RunFacts, judge: Judge | None) -> RunFacts:
     return replace(facts, judge=judge or facts.plan.judge)
 
 
-def _judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Verdict]:
+def judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Verdict]:
+    """Judge runs whose tables are there, and write their statistics.
+
+    Args:
+        runs: Folders and facts; no two were recorded under one id.
+        worker: An engine that was entered.
+    """
     pieces: dict[str, list[Piece]] = {facts.recorded_id: [] for facts in runs.values()}
     for piece in worker.examine(runs):
         pieces[piece.run_id].append(piece)
@@ -126,7 +177,7 @@ def _judge_batch(runs: Mapping[Path, RunFacts], worker: Engine) -> dict[Path, Ve
             hurt[root] = without_tables(facts, names)
         else:
             verdicts[root] = _verdict(root, facts, mine, worker.name)
-    return verdicts | _judge_batch(hurt, worker) if hurt else verdicts
+    return verdicts | judge_batch(hurt, worker) if hurt else verdicts
 
 
 def _verdict(root: Path, facts: RunFacts, pieces: Sequence[Piece], engine: str) -> Verdict:

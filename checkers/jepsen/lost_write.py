@@ -1,8 +1,8 @@
 """lost-write as Jepsen has it: readers went past a committed record that none of them got.
 
-Definition: let B be the highest place that any ok poll of the partition reached (a value that
-stands at several offsets counts with its first). Lost are the values whose last place is at or
-below B, that certainly committed, and that no ok poll returned.
+Definition: let B be the highest offset that any ok poll of the partition reached; a value that
+stands at several offsets (`checkers/jepsen/claims.py`) counts with its first. Lost are the values
+whose last offset is at or below B, that certainly committed, and that no ok poll returned.
 
 Why it proves something: readers read in order, so whoever got a record was given what stands below
 it, or somebody else was. What would not prove it: records above B, which a reader may yet get; a
@@ -12,11 +12,11 @@ contract's: here retention and truncation are no excuse, and what no reader has 
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, select
+from checkers.columns import NONE, Ints, Mask, equal, ints, select
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
+from checkers.jepsen.claims import first_offsets, last_offsets
 from checkers.protocol import Checker, Findings
-from checkers.version_order import version_order
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
@@ -31,10 +31,9 @@ def read_values(group: Group) -> Ints:
 
 def _lost(group: Group) -> Mask:
     """Tell which rows of the committed sends are lost."""
-    order, read = group.view(version_order), read_values(group)
-    sent = ints(group.committed, "value")
-    place = order.last_index(sent)
-    reached = int(order.first_index(read).max(initial=-1))
+    sent, read = ints(group.committed, "value"), read_values(group)
+    place = last_offsets(group, sent)
+    reached = int(first_offsets(group, read).max(initial=NONE))
     return (place >= 0) & (place <= reached) & ~np.isin(sent, read)
 
 
@@ -73,8 +72,8 @@ def _passed_by(group: Group) -> int:
     """Return the op whose read went furthest."""
     polls = group.table("polls")
     ok = select(polls, equal(polls, "outcome", Outcome.OK.value))
-    places = group.view(version_order).first_index(ints(ok, "value"))
-    return int(ints(ok, "op_id")[int(np.argmax(places))])
+    furthest = int(np.argmax(first_offsets(group, ints(ok, "value"))))
+    return int(ints(ok, "op_id")[furthest])
 
 
 CHECKER = Checker(

@@ -11,9 +11,10 @@ from the contract's, which also look into the leader's final log, and believe ev
 
 import numpy as np
 
-from checkers.columns import Ints, ints, repeated, stack, unique_pairs
+from checkers.columns import Ints, ints, repeated, unique_pairs
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
+from checkers.jepsen.claims import claims
 from checkers.protocol import Checker, Findings
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -32,24 +33,14 @@ def _repeats(keys: Ints, others: Ints) -> _Repeats:
     return [(key, others[first:last].tolist()) for key, first, last in bounds]
 
 
-def _claims(group: Group) -> tuple[Ints, Ints]:
-    """Return all (offset, value) that anybody was told."""
-    tables = (group.table("polls"), group.committed)
-    offsets, values = (
-        stack([ints(table, name) for table in tables]) for name in ("offset", "value")
-    )
-    real = (offsets >= 0) & (values >= 0)
-    return offsets[real], values[real]
-
-
 def _check_values(group: Group) -> Findings:
-    offsets, values = _claims(group)
+    offsets, values = group.view(claims)
     found = sorted(_repeats(values, offsets), key=lambda each: each[1])
     return findings(len(values), found, lambda each: _describe_value(group, *each))
 
 
 def _check_offsets(group: Group) -> Findings:
-    offsets, values = _claims(group)
+    offsets, values = group.view(claims)
     found = _repeats(offsets, values)
     return findings(len(values), found, lambda each: _describe_offset(group, *each))
 

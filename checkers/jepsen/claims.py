@@ -1,0 +1,45 @@
+"""The log of a partition as Jepsen has it: all that anybody was told of what stands where.
+
+Readers' records count whatever became of the op that read them; an acknowledgement counts if its
+send certainly committed. Several values may stand at one offset, and one value at several.
+"""
+
+import numpy as np
+
+from checkers.columns import NONE, Ints, ints, stack
+from checkers.group import Group
+
+
+def claims(group: Group) -> tuple[Ints, Ints]:
+    """Return all (offset, value) that anybody was told, as often as they were."""
+    tables = (group.table("polls"), group.committed)
+    offsets, values = (
+        stack([ints(table, name) for table in tables]) for name in ("offset", "value")
+    )
+    real = (offsets >= 0) & (values >= 0)
+    return offsets[real], values[real]
+
+
+def first_offsets(group: Group, values: Ints) -> Ints:
+    """Return the lowest offset that is told of each value, -1 if there is none."""
+    ranked, offsets = group.view(_by_value)
+    return _at(ranked, offsets, values, np.searchsorted(ranked, values, side="left"))
+
+
+def last_offsets(group: Group, values: Ints) -> Ints:
+    """Return the highest offset that is told of each value, -1 if there is none."""
+    ranked, offsets = group.view(_by_value)
+    return _at(ranked, offsets, values, np.searchsorted(ranked, values, side="right") - 1)
+
+
+def _by_value(group: Group) -> tuple[Ints, Ints]:
+    offsets, values = group.view(claims)
+    order = np.lexsort((offsets, values))
+    return values[order], offsets[order]
+
+
+def _at(ranked: Ints, offsets: Ints, values: Ints, at: Ints) -> Ints:
+    if not len(ranked):
+        return np.full(len(values), NONE, dtype=np.int64)
+    at = np.clip(at, 0, len(ranked) - 1)
+    return np.where(ranked[at] == values, offsets[at], NONE)
