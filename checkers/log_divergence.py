@@ -55,6 +55,7 @@ class Pair:
     Attributes:
         low, high: From the larger log start to the bound, exclusive.
         in_isr: Whether the bound comes from both being in the ISR after recovery.
+        bound_is: What the bound is, for people.
     """
 
     snapshot: str
@@ -62,7 +63,8 @@ class Pair:
     other: ReplicaLog
     low: int
     high: int
-    in_isr: bool
+    in_isr: bool = False
+    bound_is: str = "both high watermarks"
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -138,6 +140,7 @@ def _pairs(group: Group) -> Iterator[Pair]:
                 high = min(high, a.read_end, b.read_end)
             elif in_isr:
                 high = max(high, min(a.end, b.end))
+                pair = replace(pair, bound_is="the end of the shorter log, both in the ISR")
             if high > low:
                 yield replace(pair, high=high)
 
@@ -161,8 +164,29 @@ def differing(pair: Pair, *, compacted: bool) -> Ints:
 
 
 def _check(group: Group) -> Findings:
-    pairs = list(_pairs(group))
-    compared = [(pair, differing(pair, compacted=group.facts.compacted)) for pair in pairs]
+    return divergences(
+        group, list(_pairs(group)), compacted=group.facts.compacted, gaps=_gaps(group)
+    )
+
+
+def divergences(
+    group: Group,
+    pairs: list[Pair],
+    *,
+    compacted: bool,
+    gaps: tuple[str, ...],
+    name: str = NAME,
+) -> Findings:
+    """Compare pairs of replicas; each divergence counts once.
+
+    Args:
+        group: Whose replicas they are.
+        pairs: Each with the offsets at which it must agree.
+        compacted: Whether a record may be missing on one side.
+        gaps: What could not be compared.
+        name: Of the anomaly.
+    """
+    compared = [(pair, differing(pair, compacted=compacted)) for pair in pairs]
     diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
     lasting = _lasting(group, diverged)
     looks = [
@@ -176,9 +200,9 @@ def _check(group: Group) -> Findings:
     return findings(
         sum(pair.high - pair.low for pair in pairs),
         sorted((sorted(each, key=lambda look: look.weight) for each in _joined(looks)), key=_place),
-        lambda looks: _describe(group, looks),
+        lambda looks: _describe(group, looks, name),
         lambda looks: looks[0].labels,
-        gaps=_gaps(group),
+        gaps=gaps,
     )
 
 
@@ -244,16 +268,15 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     return (Excuse.UNCLEAN.value,) if excused else (), broken
 
 
-def _describe(group: Group, looks: list[Look]) -> Anomaly:
+def _describe(group: Group, looks: list[Look], name: str) -> Anomaly:
     pair, offsets = looks[0].pair, looks[0].offsets
     first, a, b = int(offsets[0]), pair.one, pair.other
     when = f"at the end of {pair.snapshot}, " if pair.of_step else ""
-    bound = "the end of the shorter log, both in the ISR" if pair.in_isr else "both high watermarks"
     return anomaly_at(
         group,
-        NAME,
+        name,
         sentence=f"{when}the logs of {a.node} and {b.node} differ at {_at(offsets)} of"
-        f" {group.place}, below offset {pair.high} ({bound}):"
+        f" {group.place}, below offset {pair.high} ({pair.bound_is}):"
         f" {holds(group, a, first)}; {holds(group, b, first)}{_elsewhere(looks[1:])}",
         evidence={
             "snapshot": pair.snapshot,
@@ -263,7 +286,7 @@ def _describe(group: Group, looks: list[Look]) -> Anomaly:
             "last_offset": int(offsets[-1]),
             "differing": len(offsets),
             "bound": pair.high,
-            "bound_is": bound,
+            "bound_is": pair.bound_is,
             "records": [_record(a, first), _record(b, first)],
         },
         offset=first,

@@ -1,0 +1,96 @@
+"""incomplete-leader, of the quorum: a controller began to lead without what had been committed.
+
+Definition: the start offset of a quorum's epoch (the smallest over the records of all nodes, and
+over checkpoints after a clean stop) lies below the highest high watermark that leaders of earlier
+epochs told.
+
+Why it proves something: a leader of the quorum tells a high watermark when a majority has what lies
+below it, and is elected only by a majority that has nothing it lacks; the two have a voter in
+common. Its first record, which begins its epoch, lies where its log ended. Raft calls it leader
+completeness.
+
+What would not prove it: an old leader that was cut off and goes on telling its high watermark, which
+cannot grow any more. A start that is only known too high, because the log begins behind a snapshot:
+then something may be missed, and nothing is alleged.
+"""
+
+from dataclasses import dataclass
+
+from checkers.epoch_starts import EpochStart, epoch_starts
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.incomplete_leader import NAME
+from checkers.protocol import Checker, Findings, Scope
+from results.record.terms import AnomalyClass, Mode
+from results.record.verdict import Anomaly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete:
+    """An epoch that started too low.
+
+    Attributes:
+        start: Where, and how it is known.
+        told_epoch, told: The earlier epoch that told the highest high watermark, and that.
+    """
+
+    start: EpochStart
+    told_epoch: int
+    told: int
+
+
+def _incomplete(group: Group) -> list[Incomplete]:
+    told = sorted(group.facts.quorum.announced.items())
+    found = []
+    for start in epoch_starts(group):
+        earlier = [(mark, -epoch) for epoch, mark in told if epoch < start.epoch]
+        mark, negative = max(earlier, default=(0, 0))
+        if start.offset < mark:
+            found.append(Incomplete(start=start, told_epoch=-negative, told=mark))
+    return found
+
+
+def _check(group: Group) -> Findings:
+    if not group.facts.quorum.announced:
+        return Findings(rows=0)
+    return findings(
+        len(epoch_starts(group)),
+        sorted(_incomplete(group), key=lambda each: each.start.offset),
+        lambda each: _describe(group, each),
+    )
+
+
+def _describe(group: Group, found: Incomplete) -> Anomaly:
+    start = found.start
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the controllers' leader of epoch {start.epoch} began at offset {start.offset}:"
+        f" {start.text}; but the leader of epoch {found.told_epoch} had told that all below offset"
+        f" {found.told} was committed",
+        evidence={
+            "epoch": start.epoch,
+            "start_offset": start.offset,
+            "node": start.node,
+            "snapshot": start.snapshot,
+            "told_epoch": found.told_epoch,
+            "told_high_watermark": found.told,
+        },
+        offset=start.offset,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.mode is not Mode.ZOOKEEPER
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    scope=Scope.QUORUM,
+    applies=_applies,
+)

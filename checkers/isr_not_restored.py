@@ -1,0 +1,154 @@
+"""isr-not-restored: a partition's replicas were not all in sync again within the plan's budget.
+
+Definition: at no time from the last heal until `[budgets] isr_s` later did the in-sync replicas, as
+told last in the highest leader epoch, have all members of the plan; by ZooKeeper where it keeps
+them, otherwise by brokers' metadata. If nobody looked for so long, it is a gap rather than an
+anomaly.
+
+Why it proves something: with every broker back and no fault in force, followers must catch up; a
+replica that stays out means fewer copies than were asked for, and a partition that the next fault
+makes unavailable.
+
+What would not prove it: a broker's metadata that lag behind, because those told last in the highest
+epoch count; an ISR that was full and shrank again later. A story ends as it wants, some with a
+broker away for good: scripts of scenarios wait for their ISR themselves, so not applicable.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.clock import NS_PER_S
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "isr-not-restored"
+_ISR_FROM = ("zookeeper", "metadata")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """An ISR that was not full in time.
+
+    Attributes:
+        full_ns: When it was full at last, -1 if it never was.
+        seen_ns: When it was told last within the budget.
+        looked_ns: When anything was told last.
+        isr: As told last within the budget: brokers' ids.
+    """
+
+    full_ns: int
+    seen_ns: int
+    looked_ns: int
+    isr: tuple[int, ...]
+
+
+def _told(group: Group) -> pa.Table:
+    """Return who told the ISR when, by time, without what was old news in its epoch."""
+    rows = group.table("leadership")
+    known = present(rows, "isr") & present(rows, "observed_ns")
+    sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
+    told = next((each for each in sources if each.num_rows), rows.slice(0, 0))
+    epochs, times = ints(told, "leader_epoch"), ints(told, "observed_ns")
+    order = np.lexsort((epochs, times))
+    ranked = epochs[order]
+    newest = ranked == np.maximum.accumulate(ranked) if len(ranked) else ranked >= 0
+    return take(told, order[newest])
+
+
+def _sizes(told: pa.Table) -> Ints:
+    return np.asarray(pc.list_value_length(array_of(told, "isr")).to_numpy(zero_copy_only=False))
+
+
+def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
+    """Tell which of the answers since the last heal, and of the last before it, have all."""
+    times = ints(told, "observed_ns")
+    standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
+    return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
+
+
+def _check(group: Group) -> Findings:
+    calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
+    told = _told(group)
+    if calm_ns is None or not told.num_rows:
+        return Findings(rows=0)
+    full, times = _restored(told, calm_ns, plan.replication), ints(told, "observed_ns")
+    in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
+    last_ns = int(ints(group.table("leadership"), "observed_ns").max())
+    shrunk: list[Shrunk] = []
+    gaps: tuple[str, ...] = ()
+    if not (full & in_time).any():
+        lasted_s = (last_ns - calm_ns) / NS_PER_S
+        if lasted_s <= plan.budgets.isr_s or not in_time.any():
+            gaps = (_unproven(group, lasted_s),)
+        else:
+            late, last = times[full], int(np.flatnonzero(in_time)[-1])
+            shrunk = [
+                Shrunk(
+                    full_ns=int(late[0]) if len(late) else NONE,
+                    seen_ns=int(times[last]),
+                    looked_ns=last_ns,
+                    isr=tuple(told["isr"][last].as_py()),
+                )
+            ]
+    return findings(
+        told.num_rows,
+        shrunk,
+        lambda each: _describe(group, each),
+        lambda _each: _labels(group),
+        gaps=gaps,
+    )
+
+
+def _unproven(group: Group, lasted_s: float) -> str:
+    return (
+        f"the ISR of {group.place} was not seen full by the last look at it, {lasted_s:.3f} s after"
+        f" the last heal, and the budget is {group.facts.plan.budgets.isr_s:g} s"
+    )
+
+
+def _labels(group: Group) -> Labels:
+    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+
+
+def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
+    calm_ns, plan = group.facts.calm_from_ns or 0, group.facts.plan
+    at_last = f"it was full again at {seconds(shrunk.full_ns)}"
+    never = f"it was not until {seconds(shrunk.looked_ns)}, when it was looked at last"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the ISR of {group.place} did not have its {plan.replication} members again"
+        f" within the budget of {plan.budgets.isr_s:g} s from the last heal on, which was at"
+        f" {seconds(calm_ns)}: {at_last if shrunk.full_ns >= 0 else never}; it was"
+        f" {list(shrunk.isr)} from {seconds(shrunk.seen_ns)} on",
+        evidence={
+            "isr": list(shrunk.isr),
+            "seen_ns": shrunk.seen_ns,
+            "full_ns": shrunk.full_ns if shrunk.full_ns >= 0 else None,
+            "members": plan.replication,
+            "budget_s": plan.budgets.isr_s,
+            "calm_from_ns": calm_ns,
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.workload != "script" and facts.plan.replication > 1
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("leadership",),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

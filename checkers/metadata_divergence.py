@@ -1,0 +1,80 @@
+"""metadata-divergence: two nodes hold different records of the controllers' log where it is final.
+
+Definition: `log-divergence` of the quorum's log (`__cluster_metadata`, partition 0): at an offset
+from the larger log start on, (epoch, hash, control) differ, or only one side has a record. The
+bound is what the quorum's leaders told while the run went on: a leader that describes the quorum
+names its high watermark, and how far each node, voter or observer, had fetched. It counts a fetch
+only once it has made sure that the logs agree up to there. So below the smaller of both, a node's
+log is committed; two nodes are compared below the smaller of theirs.
+
+Why it proves something: what is committed is on a majority of the voters, every later leader has
+it, and no node may ever replace it. All that brokers believe of leaders and in-sync replicas is
+replayed from this log: two nodes with different records there are two different clusters.
+
+What would not prove it: the ends of the logs after the stop. Nodes that are brokers and controllers
+at once stop together; one of them may be elected once more in the last moment, write its first
+record, and find nobody to replicate it, where another has a record of the epoch before. That is
+above every high watermark, and nothing that anybody was told. Neither does it prove anything that
+logs start at different offsets: behind a snapshot (a `.checkpoint` file) what is older is deleted.
+A scenario's step copies the files of live nodes: there only what was told before the step began is
+a bound, and a copy is compared as far as it reaches. A log that could not be read to its end.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.group import Group
+from checkers.log_divergence import Pair, divergences
+from checkers.protocol import Checker, Findings, Scope
+from checkers.quorum import Marks
+from results.record.terms import AnomalyClass, Mode
+
+NAME = "metadata-divergence"
+_BOUND = "what the quorum's leaders had told to be committed on both"
+
+
+def _marks(facts: RunFacts, snapshot: str) -> Marks:
+    after_the_run = snapshot in {FINAL, CRASH}
+    return facts.quorum.marks if after_the_run else facts.quorum.step_marks.get(snapshot, {})
+
+
+def _pairs(group: Group) -> Iterator[Pair]:
+    for snapshot, logs in sorted(group.logs.items()):
+        marks = _marks(group.facts, snapshot)
+        for one, other in combinations(sorted(logs.keys() & marks.keys()), 2):
+            a, b = logs[one], logs[other]
+            low, high = max(a.start, b.start), min(marks[one], marks[other])
+            pair = Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, bound_is=_BOUND)
+            if pair.of_step:
+                high = min(high, a.read_end, b.read_end)
+            if high > low:
+                yield Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, bound_is=_BOUND)
+
+
+def _gaps(group: Group) -> tuple[str, ...]:
+    """Who was told of while the run went on must have left a log."""
+    if group.facts.snapshot != FINAL:
+        return ()
+    absent = sorted(group.facts.quorum.marks.keys() - group.logs.get(FINAL, {}).keys())
+    return tuple(f"the controllers' log of {node} is not there" for node in absent)
+
+
+def _check(group: Group) -> Findings:
+    return divergences(group, list(_pairs(group)), compacted=False, gaps=_gaps(group), name=NAME)
+
+
+def _applies(facts: RunFacts) -> bool:
+    plan = facts.plan
+    return plan.mode is Mode.CONTROLLERS or (plan.mode is Mode.COMBINED and plan.nodes > 1)
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    scope=Scope.QUORUM,
+    applies=_applies,
+)

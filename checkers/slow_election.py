@@ -1,0 +1,156 @@
+"""slow-election: a partition was without a leader for longer than the plan's budget.
+
+Definition: after the last heal, for longer than `[budgets] election_s`, no broker answered as the
+partition's leader, no send to it was acknowledged, and no poll returned any of it. It begins with
+the last heal, or the last such sign of a leader, and ends with the next sign, or with the last
+answer of any broker about the partition.
+
+Why it proves something: who leads answers ListOffsets, and each broker was asked several times a
+second; so without any answer nobody led. Where answers tell no epoch (before Kafka 2.2), whom
+ZooKeeper or a broker's metadata name counts, for as long as it was not told otherwise.
+
+What would not prove it: that metadata name no leader, or a dead one, while somebody leads; that is
+belief, and only told in the evidence. A time behind the last answer that anybody gave. A record
+that is cut.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import Ints, Mask, equal, ints, present, select, words_of
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.clock import NS_PER_S
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "slow-election"
+_LOOKED = ("list-offsets", "metadata", "zookeeper")
+"""Sources that tell times of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacancy:
+    """A time without any sign of a leader.
+
+    Attributes:
+        from_ns, to_ns: Nanoseconds since the run's start.
+        believed: Whom brokers' metadata named, a sentence each.
+    """
+
+    from_ns: int
+    to_ns: int
+    believed: tuple[str, ...]
+
+
+def _observed(group: Group, *sources: str) -> Mask:
+    rows = group.table("leadership")
+    return equal(rows, "source", *sources) & present(rows, "observed_ns")
+
+
+def _claims(group: Group) -> tuple[Ints, Ints]:
+    rows = group.table("leadership")
+    claims = select(rows, _observed(group, "list-offsets") & (ints(rows, "leader") >= 0))
+    asked, observed = ints(claims, "asked_ns"), ints(claims, "observed_ns")
+    return np.where(asked >= 0, asked, observed), observed
+
+
+def _named(group: Group) -> tuple[Ints, Ints]:
+    """Return from when to when ZooKeeper named a leader; it is told when it changes."""
+    rows = select(group.table("leadership"), _observed(group, "zookeeper"))
+    order = np.argsort(ints(rows, "observed_ns"), kind="stable")
+    times, leaders = (ints(rows, name)[order] for name in ("observed_ns", "leader"))
+    led = leaders >= 0
+    return times[led], np.append(times[1:], times[-1:])[led]
+
+
+def _served(group: Group) -> Ints:
+    """Return when clients were served, which only a leader does."""
+    sends, polls = group.table("sends"), group.table("polls")
+    acked = select(sends, equal(sends, "acked", True) & present(sends, "complete_ns"))  # noqa: FBT003 - a value
+    read = select(polls, present(polls, "offset") & present(polls, "complete_ns"))
+    return np.unique(np.concatenate([ints(acked, "complete_ns"), ints(read, "complete_ns")]))
+
+
+def vacancies(group: Group) -> list[Vacancy]:
+    """Return the times without any sign of a leader that are longer than the budget."""
+    calm_ns = group.facts.calm_from_ns
+    looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
+    last_ns = int(looks.max(initial=-1))
+    if calm_ns is None or last_ns <= calm_ns:
+        return []
+    served = _served(group)
+    spans = [_claims(group), _named(group), (served, served)]
+    begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
+    order = np.argsort(begin, kind="stable")
+    # What stands at a time of the future is no sign yet.
+    begin = np.append(np.minimum(begin[order], last_ns), last_ns)
+    reach = np.maximum.accumulate(np.concatenate([[calm_ns], end[order]]))
+    long = begin - reach > group.facts.plan.budgets.election_s * NS_PER_S
+    return [
+        Vacancy(
+            from_ns=int(reach[at]),
+            to_ns=int(begin[at]),
+            believed=_believed(group, int(begin[at])),
+        )
+        for at in np.flatnonzero(long).tolist()
+    ]
+
+
+def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
+    """Return whom each broker's metadata had named last by then."""
+    rows = group.table("leadership")
+    told = select(rows, _observed(group, "metadata") & (ints(rows, "observed_ns") <= to_ns))
+    times, leaders = ints(told, "observed_ns"), ints(told, "leader")
+    said = []
+    for node in words_of(told, "observer"):
+        mine = equal(told, "observer", node)
+        leader = int(leaders[mine][np.argmax(times[mine])])
+        said.append(f"{node} named {f'broker {leader}' if leader >= 0 else 'nobody'}")
+    return tuple(said)
+
+
+def _check(group: Group) -> Findings:
+    calm_ns = group.facts.calm_from_ns
+    looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
+    return findings(
+        0 if calm_ns is None else int((looks >= calm_ns).sum()),
+        vacancies(group),
+        lambda vacancy: _describe(group, vacancy),
+        lambda _vacancy: _labels(group),
+    )
+
+
+def _labels(group: Group) -> Labels:
+    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+
+
+def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
+    calm_ns, budget = group.facts.calm_from_ns or 0, group.facts.plan.budgets.election_s
+    believed = f"; by their metadata, {', '.join(vacancy.believed)}" if vacancy.believed else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"nobody led {group.place} from {seconds(vacancy.from_ns)} to"
+        f" {seconds(vacancy.to_ns)}: no broker answered as its leader, and no client was served"
+        f"{believed}; the budget is {budget:g} s from the last heal on, which was at"
+        f" {seconds(calm_ns)}",
+        evidence={
+            "from_ns": vacancy.from_ns,
+            "to_ns": vacancy.to_ns,
+            "believed": list(vacancy.believed),
+            "budget_s": budget,
+            "calm_from_ns": calm_ns,
+        },
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("leadership", "sends", "polls"),
+    check=_check,
+    premises=(),
+)

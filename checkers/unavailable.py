@@ -1,0 +1,164 @@
+"""unavailable: a partition took no send for longer than the plan's budget, once all was healed.
+
+Definition: after the last heal, no send to the partition succeeded for longer than `[budgets]
+unavailable_s`, and that long sends were under way: counted in whole seconds, of which the first and
+the last do not count, because an instant may have touched them. A send is under way from its
+invocation to its completion; it succeeded if it was acknowledged or ended ok (one of a transaction
+that was aborted on purpose was taken all the same).
+
+Why it proves something: a system that tolerates faults must be of use again once they are over, and
+the plan says how soon. The clients are ours and were never cut; each of these seconds somebody was
+asking.
+
+What would not prove it: seconds in which nobody sent, because no process of ours was free, the
+rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
+nobody knows the end of counts in the second of its invocation alone. A record that is cut: then
+successes may be missing. A time behind the run's last milestone is no time of the run.
+
+Scripts of scenarios send when the story wants it, and mostly not at all: not applicable. Nor is it
+with acks 0, whose sends always succeed.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import NONE, Ints, equal, ints, present, select, texts
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.clock import NS_PER_S
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+NAME = "unavailable"
+_EDGES = 2
+"""The first and the last second of a stretch may have been touched by an instant only."""
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A stretch of whole seconds since the last heal without a success.
+
+    Attributes:
+        first, last: Its seconds with a send under way, counted from the last heal.
+        tried_s: In so many of them sends were under way.
+        sends: How many sends.
+        error: The most frequent error of theirs, empty if none has one.
+    """
+
+    first: int
+    last: int
+    tried_s: int
+    sends: int
+    error: str
+
+
+def _last_known_ns(facts: RunFacts) -> int:
+    return max((each.at_ns for each in facts.milestones), default=_NEVER)
+
+
+def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
+    """Return in which second since the last heal times lie; those before it in -1."""
+    inside = np.minimum(times, _last_known_ns(facts))
+    return np.asarray(np.maximum((inside - calm_ns) // NS_PER_S, NONE), dtype=np.int64)
+
+
+def _union(first: Ints, last: Ints) -> int:
+    """Return how many seconds some spans cover together, both ends included."""
+    if not len(first):
+        return 0
+    order = np.argsort(first, kind="stable")
+    begin, end = first[order], last[order]
+    reach = np.maximum.accumulate(end)
+    fresh = np.append(np.iinfo(np.int64).min + 1, reach[:-1])
+    return int(np.maximum(end - np.maximum(begin, fresh + 1) + 1, 0).sum())
+
+
+def outages(group: Group) -> list[Outage]:
+    """Return the stretches without a success that are longer than the budget."""
+    sends, calm_ns = group.table("sends"), group.facts.calm_from_ns
+    if calm_ns is None or not sends.num_rows:
+        return []
+    begun, ended = (
+        _second(ints(sends, name), calm_ns, group.facts) for name in ("invoke_ns", "complete_ns")
+    )
+    known = present(sends, "complete_ns") & (ended >= begun)
+    last = np.where(known, ended, begun)
+    since = present(sends, "invoke_ns") & (last >= 0)
+    taken = equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
+    ends = np.concatenate([[NONE], np.unique(last[since & known & taken]), [_NEVER]])
+    found = []
+    for at in np.flatnonzero(np.diff(ends) > _EDGES).tolist():
+        before, after = int(ends[at]), int(ends[at + 1])
+        inside = since & (last > before) & (begun < after)
+        first, until = np.maximum(begun[inside], before + 1), np.minimum(last[inside], after - 1)
+        tried = _union(first, until)
+        if tried - _EDGES >= group.facts.plan.budgets.unavailable_s:
+            found.append(
+                Outage(
+                    first=int(first.min()),
+                    last=int(until.max()),
+                    tried_s=tried,
+                    sends=len(first),
+                    error=_usual(texts(select(sends, inside), "error")),
+                )
+            )
+    return found
+
+
+def _usual(errors: list[str]) -> str:
+    told = Counter(error for error in errors if error)
+    return min(told, key=lambda error: (-told[error], error)) if told else ""
+
+
+def _check(group: Group) -> Findings:
+    sends = group.table("sends")
+    return findings(
+        0 if group.facts.calm_from_ns is None else sends.num_rows,
+        outages(group),
+        lambda outage: _describe(group, outage),
+        lambda _outage: _labels(group),
+    )
+
+
+def _labels(group: Group) -> Labels:
+    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+
+
+def _describe(group: Group, outage: Outage) -> Anomaly:
+    calm_ns, budget = group.facts.calm_from_ns or 0, group.facts.plan.budgets.unavailable_s
+    from_ns, to_ns = (calm_ns + at * NS_PER_S for at in (outage.first, outage.last + 1))
+    mostly = f", mostly with {outage.error}" if outage.error else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"no send to {group.place} succeeded from {seconds(from_ns)} to {seconds(to_ns)},"
+        f" though {outage.sends} were tried, in {outage.tried_s} seconds of it{mostly}; the budget"
+        f" is {budget:g} s from the last heal on, which was at {seconds(calm_ns)}",
+        evidence={
+            "from_ns": from_ns,
+            "to_ns": to_ns,
+            "tried_s": outage.tried_s,
+            "sends": outage.sends,
+            "error": outage.error,
+            "budget_s": budget,
+            "calm_from_ns": calm_ns,
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.workload != "script" and not facts.no_acks
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("sends",),
+    check=_check,
+    applies=_applies,
+)
