@@ -79,17 +79,20 @@ class TableFile:
 
     Attributes:
         name: Of the table.
-        path: Where it lies; or its bytes, where only Spark sees it.
+        path: Where it lies.
+        content: Its bytes, where only Spark can read that path.
     """
 
     name: str
-    path: Path | pa.NativeFile
+    path: Path
+    content: pa.Buffer | None = None
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
         strings = [each.name for each in TABLES[self.name] if pa.types.is_string(each.type)]
+        source = self.path if self.content is None else pa.BufferReader(self.content)
         return pq.ParquetFile(
-            self.path, page_checksum_verification=True, read_dictionary=strings, pre_buffer=False
+            source, page_checksum_verification=True, read_dictionary=strings, pre_buffer=False
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The one Spark session: quiet, on loopback, and gone without a trace.
+"""The one Spark session: quiet, on loopback unless a cluster is named, and gone without a trace.
 
 The JVM writes to a file in a temporary folder rather than to the user's terminal; if it does not
 start, the end of that file is what the user is told. Nothing depends on HOME, and an ordinary user
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # It has no stubs.
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -21,11 +22,30 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
+from checkers.spark.shipping import NEEDED, archive, missing
 
 DEFAULT_MASTER = "local[2]"
 _REMOTE = "sc://"
+_LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
+_SOME_CORES = 16
+"""How many a cluster is taken to have at least."""
+
+_FAILURES = {
+    r"PYTHON_VERSION_MISMATCH\]([^\n]*)": (
+        "the tasks' Python is another version than this one:{}; PYSPARK_PYTHON names theirs"
+    ),
+    r'Cannot run program "([^"]*)"': (
+        "its machines have no {}; PYSPARK_PYTHON names the Python that is theirs"
+    ),
+    r"ModuleNotFoundError: No module named '([^']*)'": "its machines lack the Python library {}",
+    r"(?:FileNotFoundException: File|FILE_NOT_EXIST\]|PATH_NOT_FOUND\])([^\n]*)": (
+        "the machines of the cluster do not see the record:{}; put the run on a path that all of"
+        " them read (hdfs://..., s3a://...), or use --engine local"
+    ),
+}
+"""What Spark says, and what is told instead."""
 
 _LOG4J = """\
 rootLogger.level = error
@@ -43,53 +63,112 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end; its files lie in a temporary folder.
 
     Args:
-        master: `local[N]`, `spark://...`, or `sc://...` for a session of a Spark Connect server.
+        master: `local[N]`, or a cluster's: `spark://...`, `yarn`, `k8s://...`.
 
     Raises:
-        EngineError: Spark did not start: no Java, or no such master.
+        EngineError: Spark did not start: no Java, no such master; or the cluster's machines lack
+            what our code needs.
     """
     chosen = master or DEFAULT_MASTER
+    if chosen.startswith(_REMOTE):
+        raise EngineError(
+            f"{chosen} is a Spark Connect server, which cannot be used yet: name the cluster's"
+            " master with --spark-master (spark://..., yarn, k8s://...), or use --engine local"
+        )
     with tempfile.TemporaryDirectory(
         prefix="logquake-spark-", ignore_cleanup_errors=True
     ) as scratch:
-        session = _remote(chosen) if chosen.startswith(_REMOTE) else _own(chosen, Path(scratch))
+        before = list(sys.path)
+        session = _started(chosen, Path(scratch))
         try:
+            if cores(chosen) is None:
+                _ship(session.sparkContext, chosen, Path(scratch))
             yield session
         finally:
             _stop(session)
+            sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
 
 
-def _remote(master: str) -> SparkSession:
-    try:
-        return SparkSession.builder.remote(master).getOrCreate()
-    except (PySparkException, ImportError, OSError) as failed:
-        raise EngineError(
-            f"the Spark Connect server {master} does not answer: {failed};"
-            " check the address, or use --engine local"
-        ) from failed
-
-
-def _own(master: str, scratch: Path) -> SparkSession:
+def _started(master: str, scratch: Path) -> SparkSession:
     _need_java()
     output = scratch / "spark.log"
     settings = SparkConf(loadDefaults=False).setAll(_settings(master, scratch))
-    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if cores(master) is not None or _loopback(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    gateway = None
     try:
-        with output.open("wb") as file:
+        with output.open("wb") as file, _python(master):
             output_to = {"stdout": file, "stderr": file}
             gateway = launch_gateway(settings, output_to)  # type: ignore[no-untyped-call]  # pyspark
-        context = SparkContext(conf=settings, gateway=gateway)
+            context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, Py4JError, OSError) as failed:
-        said = (
-            output.read_text(errors="replace").strip().splitlines()[-1:] if output.exists() else []
-        )
+        if gateway is not None:
+            _end(gateway)
         raise EngineError(
-            f"Spark did not start with master {master}: {' '.join(said) or failed};"
+            f"Spark did not start with master {master}: {_why(failed, output)};"
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
     context.setLogLevel("ERROR")
     return SparkSession(context)
+
+
+def _why(failed: Exception, output: Path) -> str:
+    """Return what Java threw, or else the last thing that it wrote."""
+    thrown = re.search(r"^: [\w.]+: (.*)", str(failed), re.MULTILINE)
+    if thrown is not None:
+        return thrown[1]
+    said = output.read_text(errors="replace").strip().splitlines() if output.exists() else []
+    return said[-1] if said else str(failed)
+
+
+@contextmanager
+def _python(master: str) -> Iterator[None]:
+    """Name the Python of the tasks: here this one; on a cluster the user's choice, or its minor."""
+    here, before = cores(master) is not None, os.environ.get("PYSPARK_PYTHON")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    os.environ["PYSPARK_PYTHON"] = sys.executable if here else before or version
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
+
+
+def _ship(context: SparkContext, master: str, scratch: Path) -> None:
+    """Send our code to the cluster, and see whether it can run there.
+
+    Raises:
+        EngineError: It cannot.
+    """
+    context.addPyFile(str(archive(scratch)))
+    tasks = max(2, context.defaultParallelism)
+    try:
+        lacks = sorted(
+            set(context.parallelize(range(tasks), tasks).mapPartitions(missing).collect())
+        )
+    except (PySparkException, Py4JError) as failed:
+        raise EngineError(
+            f"the cluster {master} cannot run our code: {failure(failed)}"
+        ) from failed
+    if lacks:
+        raise EngineError(
+            f"the cluster {master} cannot run our code: {'; '.join(lacks)}; its machines need"
+            f" Python {sys.version_info.major}.{sys.version_info.minor} with"
+            f" {', '.join(NEEDED)} (PYSPARK_PYTHON names it)"
+        )
+
+
+def failure(failed: Exception) -> str:
+    """Return in one sentence why a job of Spark failed."""
+    text = str(failed).strip()
+    for told, sentence in _FAILURES.items():
+        found = re.search(told, text)
+        if found is not None:
+            return sentence.format(*found.groups())
+    first = (text.splitlines() or [type(failed).__name__])[0]
+    return f"a job of Spark failed: {first}; try --engine local"
 
 
 def _need_java() -> None:
@@ -120,39 +199,44 @@ def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(_SHUFFLES_A_CORE * cores(master)),
+        "spark.sql.shuffle.partitions": str(_SHUFFLES_A_CORE * (cores(master) or _SOME_CORES)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
         # Any other limit makes Spark measure a batch at each row: quadratic with nested columns.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.parquet.enableVectorizedReader": "true",
         "spark.python.worker.reuse": "true",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    if master.startswith("local"):
+    if cores(master) is not None:
+        # Its tasks are processes of this machine: they import what this one imports.
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    if cores(master) is not None or _loopback(master):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return list(settings.items())
 
 
-def cores(master: str) -> int:
-    """Return how many tasks a local master runs at once; of another one a guess."""
-    local = re.fullmatch(r"local\[(\d+|\*)\]", master)
+def cores(master: str) -> int | None:
+    """Return how many tasks a master on this machine runs at once, None of a cluster's."""
+    local = _LOCAL.fullmatch(master)
     if local is None:
-        return 1 if master == "local" else 16
-    return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
+        return None
+    return os.cpu_count() or 1 if local[2] == "*" else int(local[2] or 1)
+
+
+def _loopback(master: str) -> bool:
+    return bool(re.match(rf"spark://(localhost|{re.escape(_LOOPBACK)})[:,]", master))
 
 
 def _stop(session: SparkSession) -> None:
-    context = (
-        None
-        if session.__class__.__module__.startswith("pyspark.sql.connect")
-        else session.sparkContext
-    )
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - stop() leaves the JVM
     session.stop()
-    gateway = context._gateway if context is not None else None  # noqa: SLF001 - stop() leaves the JVM
     if gateway is not None:
-        gateway.shutdown()
-        process = gateway.proc
-        process.stdin.close()
-        process.wait(timeout=30)
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that the next one starts
+        _end(gateway)
+
+
+def _end(gateway: JavaGateway) -> None:
+    gateway.shutdown()
+    process = gateway.proc
+    process.stdin.close()
+    process.wait(timeout=30)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that the next one starts

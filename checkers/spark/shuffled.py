@@ -1,9 +1,10 @@
-"""The route of records whose files the judging tasks do not see: their rows are brought to them.
+"""The route of a cluster, whose tasks read any path that Spark reads: one shuffle groups the rows.
 
-Tasks read tables and split them by (run_id, topic, topic_id, partition), one shuffle brings the
-parts of a group together, and the kernels see whole tables again. Between tasks tables travel as
-Arrow, packed into bytes: with Spark's own rows, the columns of all tables side by side, the same
-took seven times as long.
+Spark reads each table's file as it is (`binaryFile`), so that pages are checked as everywhere;
+tasks split the tables by (run_id, topic, topic_id, partition), one shuffle brings the parts of a
+group together, and the kernels see whole tables again. Between tasks tables travel as Arrow, packed
+into bytes: with Spark's own rows, the columns of all tables side by side, the same took seven times
+as long.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,13 +18,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.columns import schema_of
 from checkers.examine import DAMAGED, Piece, damaged, examine, pack, unpack
 from checkers.facts import RunFacts
-from checkers.layout import RUN, DamagedError, TableFile, split
-from checkers.spark.pieces import PIECES, batch_of, pieces_of, rows_of, table_of
-from results.record.paths import RunPaths
+from checkers.layout import GROUP_ROWS, RUN, DamagedError, TableFile, split
+from checkers.spark.pieces import PIECES, batch_of, pieces_of, rows_of
 from results.record.tables import TABLES
 
 _KEYS = ("run_id", "topic", "topic_id", "partition")
-_FILES = schema_of(number=pa.int32(), run_id=pa.string(), name=pa.string(), path=pa.string())
 _PARTS = schema_of(
     run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
     kind=pa.string(), name=pa.string(), payload=pa.binary(),
@@ -31,49 +30,56 @@ _PARTS = schema_of(
 _ROWS = "rows"
 
 
-def examine_shuffled(session: SparkSession, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
-    """Yield the results of each group of the runs, in any order."""
+def examine_shuffled(session: SparkSession, runs: Mapping[str, RunFacts]) -> Iterator[Piece]:
+    """Yield the results of each group of the runs, in any order.
+
+    Args:
+        session: Its tasks read the tables.
+        runs: By the URI of their folders, as Hadoop writes it.
+    """
     by_id = {facts.recorded_id: facts for facts in runs.values()}
-    named = [
-        (facts.recorded_id, name, str(RunPaths(root).table(name).absolute()))
-        for root, facts in runs.items()
+    files = {
+        f"{uri}/record/{name}.parquet": (facts.recorded_id, name)
+        for uri, facts in runs.items()
         for name in TABLES
         if name not in facts.unread
-    ]
-    if not named:
+    }
+    if not files:
         return
-    files = [(number, *each) for number, each in enumerate(named)]
 
     # pyspark looks at the hints of the functions that it is given; a partial has none.
     def split_tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _split_files(by_id, batches)
+        return _split_files(by_id, files, batches)
 
     def judge_group(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:  # type: ignore[type-arg]  # At run time it takes none.
         return _judge_group(by_id, key, rows)
 
-    frame = session.createDataFrame(table_of(files, _FILES))
-    parts = frame.repartition(len(files), "number").mapInArrow(
-        split_tables, from_arrow_schema(_PARTS)
-    )
+    frame = session.read.format("binaryFile").load(list(files)).select("path", "content")
+    parts = frame.mapInArrow(split_tables, from_arrow_schema(_PARTS))
     judged = parts.groupBy(*_KEYS).applyInArrow(judge_group, from_arrow_schema(PIECES))
     yield from pieces_of(judged)
 
 
 def _split_files(
-    by_id: Mapping[str, RunFacts], batches: Iterable[pa.RecordBatch]
+    by_id: Mapping[str, RunFacts],
+    files: Mapping[str, tuple[str, str]],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Read the tables of a task, and split them by place, as rows of `_PARTS`."""
     for batch in batches:
-        for row in batch.to_pylist():
-            run_id, name, numbers = row["run_id"], row["name"], by_id[row["run_id"]].numbers
+        for path, content in zip(batch["path"], batch["content"], strict=True):
+            run_id, name = files[path.as_py()]
+            numbers = by_id[run_id].numbers
             try:
-                whole = TableFile(name, Path(row["path"])).read()
+                whole = TableFile(name, Path(path.as_py()), content.as_buffer()).read()
             except DamagedError:
                 yield rows_of([(run_id, *RUN, DAMAGED, name, b"")], _PARTS)
                 continue
             for place, rows in split(whole):
                 if rows.num_rows and (place == RUN or (place[0], place[2]) in numbers):
-                    yield rows_of([(run_id, *place, _ROWS, name, pack(rows))], _PARTS)
+                    for start in range(0, rows.num_rows, GROUP_ROWS):
+                        part = pack(rows.slice(start, GROUP_ROWS))
+                        yield rows_of([(run_id, *place, _ROWS, name, part)], _PARTS)
 
 
 def _judge_group(by_id: Mapping[str, RunFacts], key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
