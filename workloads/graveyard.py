@@ -1,4 +1,4 @@
-"""Where clients go that nobody uses any more: closing one may take as long as a broker is silent."""
+"""Where clients go that nobody uses any more: closing one takes as long as a broker is silent."""
 
 import queue
 import threading

@@ -12,6 +12,7 @@ abort, by the fence, or by `transaction.timeout.ms`. After that, only the answer
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -22,6 +23,8 @@ from workloads.clients.failures import error_name
 from workloads.clients.settings import transactional_settings
 from workloads.protocol import Batch, Delivery, End, Key, Reader, Send, Txn, TxnResult
 
+_GRACE_S = 2.0
+"""What a call may take beyond its own limit."""
 _ON_PURPOSE = "aborted on purpose"
 _CRASHED = "its producer was thrown away before the end, on purpose"
 
@@ -41,6 +44,7 @@ class TransactionalProducer:
         self._limit_s = plan.transaction_timeout_s
         self._payload_bytes = plan.payload_bytes
         self._handle: Producer | None = None
+        self._caller = ThreadPoolExecutor(1)
 
     def transact(self, op: Txn, reader: Reader, starts: Mapping[Key, int]) -> TxnResult:
         """Carry a transaction out; it takes a few times the transaction timeout at most."""
@@ -77,6 +81,8 @@ class TransactionalProducer:
             unanswered = producer.flush(self._limit_s)
         except KafkaException as refused:
             return error_name(refused.args[0])
+        except TimeoutError as silent:
+            return str(silent)
         except BufferError:
             return "the client's own queue was full"
         if unanswered:
@@ -86,10 +92,28 @@ class TransactionalProducer:
     def _begin(self) -> Producer:
         if self._handle is None:
             handle = Producer(self._settings)
-            handle.init_transactions(self._limit_s)
+            self._ask(lambda: handle.init_transactions(self._limit_s))
             self._handle = handle
         self._handle.begin_transaction()
         return self._handle
+
+    def _ask(self, call: Callable[[], None]) -> None:
+        """Call what waits for a coordinator; a producer that never returns is thrown away.
+
+        With its coordinator down, `send_offsets_to_transaction` forgets its own limit
+        (https://github.com/confluentinc/librdkafka/issues/5456), and may hang for good.
+
+        Raises:
+            TimeoutError: It did not return in time.
+        """
+        try:
+            self._caller.submit(call).result(self._limit_s + _GRACE_S)
+        except TimeoutError:
+            self._caller = ThreadPoolExecutor(1)
+            self._discard()
+            raise TimeoutError(
+                f"a call of the client did not return in {self._limit_s:g} s"
+            ) from None
 
     def _send(self, producer: Producer, mop: Send, course: "_Course", number: int) -> None:
         topic, partition = mop.key
@@ -101,29 +125,31 @@ class TransactionalProducer:
         self, producer: Producer, reader: Reader, positions: Mapping[Key, int]
     ) -> None:
         if positions:
-            producer.send_offsets_to_transaction(
-                [TopicPartition(*key, offset) for key, offset in positions.items()],
-                reader.membership(),
-                self._limit_s,
-            )
+            offsets = [TopicPartition(*key, offset) for key, offset in positions.items()]
+            member = reader.membership()
+            self._ask(lambda: producer.send_offsets_to_transaction(offsets, member, self._limit_s))
 
     def _abort(self) -> TransactionOutcome:
-        if self._handle is None:
-            return TransactionOutcome.ABORTED  # It never began.
+        """Abort; a producer of which that is not known is thrown away, and so fenced."""
+        producer = self._handle
+        if producer is None:
+            return TransactionOutcome.UNKNOWN
         try:
-            self._handle.abort_transaction(self._limit_s)
-        except KafkaException:
+            self._ask(lambda: producer.abort_transaction(self._limit_s))
+        except (KafkaException, TimeoutError):
             self._discard()
             return TransactionOutcome.UNKNOWN
         return TransactionOutcome.ABORTED
 
     def _commit(self, course: "_Course") -> TxnResult:
-        assert self._handle is not None
+        producer = self._handle
+        assert producer is not None, "a transaction was begun"
         try:
-            self._handle.commit_transaction(self._limit_s)
-        except KafkaException as refused:
+            self._ask(lambda: producer.commit_transaction(self._limit_s))
+        except (KafkaException, TimeoutError) as refused:
             self._discard()
-            why = error_name(refused.args[0])
+            silent = isinstance(refused, TimeoutError)
+            why = str(refused) if silent else error_name(refused.args[0])
             return course.result(Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, why)
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
