@@ -1,8 +1,11 @@
 """The list of checkers: one line each."""
 
 from checkers import (
+    aborted_read,
     ack_mismatch,
     committed_truncation,
+    cycles,
+    dependencies,
     duplicate,
     epoch_regression,
     faults,
@@ -15,6 +18,7 @@ from checkers import (
     offset_order,
     phantom,
     poll_order,
+    precommitted_read,
     send_order,
     traffic,
     two_leaders,
@@ -42,6 +46,8 @@ CHECKERS: tuple[Checker, ...] = (
     inconsistent_offsets.CHECKER,
     phantom.CHECKER,
     ack_mismatch.CHECKER,
+    aborted_read.CHECKER,
+    precommitted_read.CHECKER,
     *poll_order.CHECKERS,
     *send_order.CHECKERS,
     offset_order.CHECKER,
@@ -53,6 +59,7 @@ CHECKERS: tuple[Checker, ...] = (
     high_watermark_regression.CHECKER,
     committed_truncation.CHECKER,
     uncommitted_read.CHECKER,
+    *cycles.CHECKERS,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety."""
 
@@ -67,7 +74,9 @@ JEPSENS: tuple[Checker, ...] = (
     jepsens_places.DUPLICATE_CHECKER,
     jepsens_places.INCONSISTENT_CHECKER,
     jepsens_aborted_read.CHECKER,
+    precommitted_read.CHECKER,
     *jepsens_order.CHECKERS,
+    *cycles.CHECKERS,
 )
 """The harness's own, and those of Jepsen's Kafka checker, by its definitions."""
 
@@ -79,7 +88,10 @@ OF_HISTORIES = frozenset({
 })  # fmt: skip
 """What can be judged of a history of others under the contract: what its clients saw is enough."""
 
-DERIVATIONS: tuple[Derivation, ...] = ()
+DERIVATIONS: tuple[Derivation, ...] = (
+    dependencies.DEPENDENCIES_DERIVATION,
+    dependencies.PARTICIPANTS_DERIVATION,
+)
 """What is worked out in each partition for checks across them."""
 
 

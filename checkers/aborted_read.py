@@ -1,0 +1,110 @@
+"""G1a: somebody read what certainly failed.
+
+Definition: any reader read a value whose plain send failed definitely; or a read_committed reader
+read one of an aborted transaction.
+
+Why it proves something: a plain send fails definitely only if the client never let it out of its
+hands. A transaction is aborted once its client has decided so and never asked for a commit; no
+coordinator may commit it then, and brokers keep its records from read_committed readers.
+
+What would not prove it: a read_uncommitted reader, who may be shown what is aborted later; a
+transaction whose commit was asked for, whatever came back (`info`). A transaction that reads what
+itself wrote is a `precommitted-read`, and not told again here.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from checkers.columns import equal, first_match, ints, present, runs_of, select
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Findings
+from checkers.transactions import READ_COMMITTED
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+NAME = "G1a"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedRead:
+    """A value that failed, and was read all the same.
+
+    Attributes:
+        writer: The op that sent it.
+        transactional: Whether that was a transaction.
+        offset: Where its first reader, by op, was given it.
+        readers: The ops that read it.
+    """
+
+    value: int
+    writer: int
+    transactional: bool
+    offset: int
+    readers: tuple[int, ...]
+
+
+def _aborted_reads(group: Group) -> list[AbortedRead]:
+    sends, polls = group.table("sends"), group.table("polls")
+    failed = equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value")
+    sends = select(sends, failed)
+    at = first_match(ints(polls, "value"), ints(sends, "value"))
+    hit = at >= 0
+    at, polls = at[hit], select(polls, hit)
+    transactional = present(sends, "txn_id")[at]
+    writers, readers = ints(sends, "op_id")[at], ints(polls, "op_id")
+    told = equal(polls, "isolation", READ_COMMITTED) & (writers != readers)
+    wrong = np.flatnonzero(~transactional | told)
+    wrong = wrong[np.argsort(at[wrong], kind="stable")]
+    cuts = runs_of(at[wrong]).tolist()
+    offsets = ints(polls, "offset")
+    return sorted(
+        (
+            AbortedRead(
+                value=int(ints(sends, "value")[at[rows[0]]]),
+                writer=int(writers[rows[0]]),
+                transactional=bool(transactional[rows[0]]),
+                offset=int(offsets[rows[0]]),
+                readers=tuple(np.unique(readers[rows]).tolist()),
+            )
+            for rows in (wrong[one:end] for one, end in pairwise(cuts))
+        ),
+        key=lambda read: (read.offset, read.value),
+    )
+
+
+def _check(group: Group) -> Findings:
+    return findings(
+        group.table("polls").num_rows,
+        _aborted_reads(group),
+        lambda read: _describe(group, read),
+    )
+
+
+def _describe(group: Group, read: AbortedRead) -> Anomaly:
+    fate = "the transaction was aborted" if read.transactional else "the send certainly failed"
+    who = f"op {read.readers[0]}"
+    if len(read.readers) > 1:
+        who += f" and {len(read.readers) - 1} more"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{group.facts.name_of(read.value)}, which op {read.writer} sent to {group.place},"
+        f" was read at offset {read.offset} by {who}, though {fate}",
+        evidence={
+            "value": read.value,
+            "offset": read.offset,
+            "writer": read.writer,
+            "transactional": read.transactional,
+            "readers": list(read.readers[:10]),
+            "count_of_readers": len(read.readers),
+        },
+        offset=read.offset,
+    )
+
+
+CHECKER = Checker(
+    name=NAME, anomaly_class=AnomalyClass.SAFETY, tables=("sends", "polls"), check=_check
+)

@@ -1,0 +1,291 @@
+"""G0, G1c, and each with process and real-time order: ops that precede each other in a circle.
+
+Definition: a circle of dependencies between ops (`checkers/dependencies.py`): of write-write ones
+only (`G0`), or with at least one write-read one (`G1c`); with `-process`, the order in which one
+process did its ops may be part of it; with `-realtime`, that one op ended before another began.
+
+Why it proves something: who reads what another transaction wrote must come behind that
+transaction's commit. If two did so to each other, or one to another that began only later, then one
+of them was shown what was not committed yet.
+
+What would not prove it: a circle that needs a write-write edge. Kafka promises no order between the
+writes of transactions that run at the same time: two may interleave in one partition one way, and
+in another the other way. Such circles are told, and always allowed. An op of unknown outcome never
+ends, so nothing comes behind it in real time.
+
+A circle is told once, by its plainest kind: one without write-write edges before others, then one
+without process and real-time order. One anomaly a strongly connected component, with its smallest
+circle as witness.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import NONE, Mask, ints, stack, take
+from checkers.dependencies import WR, WW, seeks_cycles
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.precedence import Hop, Order, Precedence, components, smallest_circle, split
+from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Scope
+from results.record.terms import AnomalyClass, Judge
+from results.record.verdict import Anomaly, Evidence
+
+_WORDS = {WW: "write-write", WR: "write-read"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """One op precedes another.
+
+    Attributes:
+        kind: write-write, write-read, process, realtime.
+        source, target: Op ids.
+        place, value, offset: What a dependency's source wrote, and where; empty and -1 for orders.
+        next_offset: Where the target wrote behind it; of a write-write edge only.
+        process: Whose order it is, -1 for others.
+        ended_ns, began_ns: Of an order: when the source ended and the target began.
+    """
+
+    kind: str
+    source: int
+    target: int
+    place: str = ""
+    value: int = -1
+    offset: int = -1
+    next_offset: int = -1
+    process: int = -1
+    ended_ns: int = -1
+    began_ns: int = -1
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.kind == Order.PROCESS:
+            return f"op {self.source} came before op {self.target} in process {self.process}"
+        if self.kind == Order.REALTIME:
+            ended, began = seconds(self.ended_ns), seconds(self.began_ns)
+            return f"op {self.source} ended at {ended}, before op {self.target} began at {began}"
+        wrote = f"op {self.source} wrote value {self.value} at offset {self.offset} of {self.place}"
+        if self.kind == _WORDS[WR]:
+            return f"{wrote}, which op {self.target} read"
+        return f"{wrote}, and op {self.target} the next one, at offset {self.next_offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """Ops that precede each other in a circle.
+
+    Attributes:
+        name: Of the anomaly.
+        needs_ww: Whether there is no such circle in its component without write-write edges.
+        ops: How many ops the component has.
+        edges: The smallest circle; empty for those that are only counted.
+    """
+
+    name: str
+    needs_ww: bool
+    ops: int
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which circles count.
+
+    Attributes:
+        name: What they are called.
+        kinds: Of the dependencies that may be part of them.
+        through: The kind of one that must be.
+        orders: What else may be part of them.
+        shadows: A component is left out if any op of it was told by one of these names.
+    """
+
+    name: str
+    kinds: tuple[int, ...]
+    through: int
+    orders: tuple[Order, ...]
+    shadows: tuple[str, ...]
+
+
+_PLAIN: tuple[Order, ...] = ()
+_ORDERS = (_PLAIN, (Order.PROCESS,), (Order.PROCESS, Order.REALTIME))
+_REALTIME = (Order.REALTIME,)
+NAMES = ("G0", "G0-process", "G0-realtime", "G1c", "G1c-process", "G1c-realtime")
+
+
+def _family(family: str, through: int, *kinds: int) -> tuple[Search, ...]:
+    names = tuple(name for name in NAMES if name.startswith(family))
+    return tuple(
+        Search(name=name, kinds=kinds, through=through, orders=orders, shadows=names)
+        for name, orders in zip(names, _ORDERS, strict=True)
+    )
+
+
+CONTRACTS = (*_family("G1c", WR, WR), *_family("G1c", WR, WW, WR), *_family("G0", WW, WW))
+"""What is not excused comes first, so that nothing that is can hide it."""
+JEPSENS = (
+    Search(name="G0", kinds=(WW,), through=WW, orders=_PLAIN, shadows=()),
+    Search(name="G1c", kinds=(WW, WR), through=WR, orders=_PLAIN, shadows=("G0",)),
+    Search(name="G0-realtime", kinds=(WW,), through=WW, orders=_REALTIME, shadows=("G0",)),
+    Search(name="G1c-realtime", kinds=(WW, WR), through=WR, orders=_REALTIME, shadows=NAMES),
+)
+"""Jepsen's search tells a component by its plainest kind, and knows no order of processes here."""
+
+
+def cycles(
+    dependencies: pa.Table, participants: pa.Table, searches: Sequence[Search] = CONTRACTS
+) -> list[Cycle]:
+    """Return the circles among the ops of a run, as they are searched for; of each kind by op.
+
+    Args:
+        dependencies: With columns `DEPENDENCIES`, of all partitions.
+        participants: With columns `PARTICIPANTS`, of all partitions.
+        searches: What to look for, in this order.
+    """
+    graph = _tangled(_graph(dependencies, participants))
+    told = {name: np.zeros(len(graph.ops), dtype=np.bool_) for name in NAMES}
+    described: Counter[str] = Counter()
+    found: list[Cycle] = []
+    for search in searches:
+        for part in _fresh(graph, search, told):
+            few = described[search.name] < MAX_DESCRIBED
+            described[search.name] += 1
+            through = part.kinds == search.through
+            hops = smallest_circle(part, search.orders, through) if few else []
+            found.append(
+                Cycle(
+                    name=search.name,
+                    needs_ww=WW in search.kinds,
+                    ops=len(part.ops),
+                    edges=tuple(_edge(part, hop, dependencies) for hop in hops),
+                )
+            )
+    return found
+
+
+def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
+    """Return the graph of all dependencies whose both ends are known."""
+    ops, first = np.unique(ints(participants, "op_id"), return_index=True)
+    people = take(participants, first)
+    ends = (ints(dependencies, "source"), ints(dependencies, "target"))
+    sources, targets = (np.searchsorted(ops, end) for end in ends)
+    inside = (sources < len(ops)) & (targets < len(ops))
+    for places, end in zip((sources, targets), ends, strict=True):
+        inside[inside] &= ops[places[inside]] == end[inside]
+    return Precedence(
+        ops=ops,
+        processes=ints(people, "process"),
+        invoked=ints(people, "invoke_ns"),
+        ended=ints(people, "complete_ns"),
+        sources=sources[inside],
+        targets=targets[inside],
+        kinds=ints(dependencies, "kind")[inside],
+        rows=np.flatnonzero(inside),
+    )
+
+
+def _tangled(graph: Precedence) -> Precedence:
+    """Return what is left without the ops that are in no circle of any kind."""
+    numbers = components(graph, _ORDERS[-1])
+    inside = (numbers[graph.sources] == numbers[graph.targets]) & (numbers[graph.sources] >= 0)
+    return graph.part(np.flatnonzero(numbers >= 0), np.flatnonzero(inside))
+
+
+def _fresh(graph: Precedence, search: Search, told: Mapping[str, Mask]) -> Iterator[Precedence]:
+    """Yield the components with a circle as searched for, without those told before; note them."""
+    graph = graph.with_edges(np.isin(graph.kinds, search.kinds))
+    numbers = components(graph, search.orders)
+    ends = numbers[graph.sources], numbers[graph.targets]
+    closing = (graph.kinds == search.through) & (ends[0] == ends[1]) & (ends[0] >= 0)
+    shadowed = [numbers[told[name]] for name in search.shadows]
+    wanted = np.setdiff1d(ends[0][closing], stack([*shadowed, np.zeros(0, dtype=np.int64)]))
+    fresh = np.isin(numbers, wanted)
+    told[search.name][fresh] = True
+    yield from split(graph, np.where(fresh, numbers, NONE))
+
+
+def _edge(graph: Precedence, hop: Hop, dependencies: pa.Table) -> Edge:
+    source, target, order = hop
+    one, other = int(graph.ops[source]), int(graph.ops[target])
+    if order:
+        return Edge(
+            kind=order,
+            source=one,
+            target=other,
+            process=int(graph.processes[source]) if order == Order.PROCESS else NONE,
+            ended_ns=int(graph.ended[source]),
+            began_ns=int(graph.invoked[target]),
+        )
+    mine = np.flatnonzero((graph.sources == source) & (graph.targets == target))
+    told = mine[np.argmax(graph.kinds[mine])]  # Who read what it wrote says more than who wrote on.
+    row = dependencies.slice(int(graph.rows[told]), 1).to_pylist()[0]
+    return Edge(
+        source=one,
+        target=other,
+        kind=_WORDS[row["kind"]],
+        place=row["place"],
+        value=row["value"],
+        offset=row["offset"],
+        next_offset=NONE if row["next_offset"] is None else row["next_offset"],
+    )
+
+
+def _found(group: Group) -> list[Cycle]:
+    searches = JEPSENS if group.facts.judge is Judge.JEPSEN else CONTRACTS
+    return cycles(group.derived["dependencies"], group.derived["participants"], searches)
+
+
+def _check(name: str, group: Group) -> Findings:
+    return findings(
+        group.derived["dependencies"].num_rows,
+        [each for each in group.view(_found) if each.name == name],
+        lambda cycle: _describe(group, cycle),
+        lambda cycle: ((Excuse.ALWAYS.value,) if _excused(group.facts, cycle) else (), ()),
+    )
+
+
+def _excused(facts: RunFacts, cycle: Cycle) -> bool:
+    """Jepsen takes every circle for one that needs a write-write edge, once it infers any."""
+    return cycle.needs_ww and facts.ww_deps
+
+
+def _describe(group: Group, cycle: Cycle) -> Anomaly:
+    edges = cycle.edges
+    evidence: Evidence = {
+        "ops": [edge.source for edge in edges],
+        "edges": [edge.kind for edge in edges],
+        "places": [edge.place for edge in edges],
+        "values": [edge.value for edge in edges],
+        "offsets": [edge.offset for edge in edges],
+        "ended_ns": [edge.ended_ns for edge in edges],
+        "began_ns": [edge.began_ns for edge in edges],
+        "needs_write_write": cycle.needs_ww,
+        "ops_of_component": cycle.ops,
+    }
+    more = f" (the smallest circle among {cycle.ops} ops)" if cycle.ops > len(edges) else ""
+    sentence = f"{'; '.join(edge.text for edge in edges)}{more}"
+    return anomaly_at(group, cycle.name, sentence=sentence, evidence=evidence)
+
+
+def _promised_order(facts: RunFacts) -> bool:
+    return seeks_cycles(facts) and facts.ww_deps
+
+
+CHECKERS = tuple(
+    Checker(
+        name=name,
+        anomaly_class=AnomalyClass.SAFETY,
+        tables=("dependencies", "participants"),
+        check=partial(_check, name),
+        scope=Scope.ACROSS,
+        applies=_promised_order if name.startswith("G0") else seeks_cycles,
+    )
+    for name in NAMES
+)
+"""One a kind."""

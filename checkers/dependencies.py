@@ -1,0 +1,153 @@
+"""Who depends on whom: the edges between ops that the rows of one partition show.
+
+Write-write: the op that sent the value at one place of the version order, and the op that sent the
+value at the next place. Write-read: the op that sent a value, and each ok op that read it. An op
+that reads what itself wrote, or writes twice in a row, does not depend on itself.
+
+Under the contract a send that failed for certain wrote nothing that anybody may build upon (who
+reads it all the same: `G1a`), and a read_uncommitted reader does not depend on a transaction whose
+end it did not wait for. Jepsen takes every sender, and its histories know no such readers.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import (
+    NONE,
+    Ints,
+    equal,
+    first_match,
+    ints,
+    nullable,
+    present,
+    repeat,
+    runs_of,
+    schema_of,
+    select,
+    stack,
+    take,
+)
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.protocol import Derivation
+from checkers.transactions import READ_COMMITTED
+from checkers.version_order import version_order
+from results.record.terms import Judge, Outcome
+
+WW, WR = 0, 1
+"""Kinds of dependencies: write-write, write-read."""
+_PLACE = pa.dictionary(pa.int32(), pa.string())
+DEPENDENCIES = schema_of(
+    source=pa.int64(), target=pa.int64(), kind=pa.int64(), value=pa.int64(), offset=pa.int64(),
+    next_offset=pa.int64(), place=_PLACE,
+)  # fmt: skip
+"""Op ids of both ends; the value that the source wrote, and where it stands; of `WW` where the
+target wrote the next one; the partition's name. One row for each two ops and kind, the first by
+offset."""
+PARTICIPANTS = schema_of(
+    op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
+)
+"""The ops that sent or read something; `complete_ns` is null of those that did not end well:
+nothing is known to have come behind them. An op comes once from each of its partitions."""
+
+
+def dependencies(group: Group) -> pa.Table:
+    """Return the dependencies that a partition shows, with columns `DEPENDENCIES`."""
+    sends = _writers(group)
+    parts = [_write_read(group, sends)]
+    if group.facts.ww_deps:
+        parts.append(_write_write(group, sends))
+    columns = [stack(each) for each in zip(*parts, strict=True)]
+    columns = [column[_kept(*columns[:3], offsets=columns[4])] for column in columns]
+    names = DEPENDENCIES.names[:-1]
+    arrays = {name: nullable(each) for name, each in zip(names, columns, strict=True)}
+    place = repeat(group.place, len(columns[0])).dictionary_encode()
+    return pa.table({**arrays, "place": place}, schema=DEPENDENCIES)
+
+
+def participants(group: Group) -> pa.Table:
+    """Return the ops that sent or read something in a partition, with columns `PARTICIPANTS`."""
+    rows = pa.concat_tables(_ops(group.table(name)) for name in ("sends", "polls"))
+    _, first = np.unique(ints(rows, "op_id"), return_index=True)
+    return take(rows, first)
+
+
+def _ops(rows: pa.Table) -> pa.Table:
+    """Return the ops of a table's rows, with columns `PARTICIPANTS`."""
+    rows = select(rows, present(rows, "op_id"))
+    rows = take(rows, runs_of(ints(rows, "op_id"))[:-1])
+    ended = equal(rows, "outcome", Outcome.OK.value)
+    complete = np.where(ended, ints(rows, "complete_ns"), NONE)
+    at = PARTICIPANTS.names.index("complete_ns")
+    return rows.select(PARTICIPANTS.names).set_column(at, "complete_ns", nullable(complete))
+
+
+def _writers(group: Group) -> pa.Table:
+    sends = group.table("sends")
+    wrote = present(sends, "value") & present(sends, "op_id")
+    if group.facts.judge is not Judge.JEPSEN:
+        wrote &= ~equal(sends, "outcome", Outcome.FAIL.value)
+    return select(sends, wrote)
+
+
+def _write_write(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
+    order = group.view(version_order)
+    at = first_match(order.values, ints(sends, "value"))
+    ops = np.where(at >= 0, np.append(ints(sends, "op_id"), NONE)[at], NONE)
+    source, target = ops[:-1], ops[1:]
+    linked = (source >= 0) & (target >= 0) & (source != target)
+    # A value that stands at several places (`duplicate`) counts at its last one.
+    linked &= order.last_index(order.values[1:]) == np.arange(1, len(ops))
+    columns = (source, target, order.values[:-1], order.offsets[:-1], order.offsets[1:])
+    source, target, values, offsets, following = (column[linked] for column in columns)
+    return source, target, np.full(len(source), WW, dtype=np.int64), values, offsets, following
+
+
+def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
+    polls = group.table("polls")
+    polls = select(polls, equal(polls, "outcome", Outcome.OK.value) & present(polls, "op_id"))
+    at = first_match(ints(polls, "value"), ints(sends, "value"))
+    target, values, offsets = (ints(polls, name) for name in ("op_id", "value", "offset"))
+    source = np.append(ints(sends, "op_id"), NONE)[at]
+    linked = (at >= 0) & (source != target)
+    if group.facts.judge is not Judge.JEPSEN:
+        plain = np.append(~present(sends, "txn_id"), False)[at]
+        linked &= plain | equal(polls, "isolation", READ_COMMITTED)
+    linked[1:] &= (source[1:] != source[:-1]) | (target[1:] != target[:-1]) | ~linked[:-1]
+    source, target, values, offsets = (
+        column[linked] for column in (source, target, values, offsets)
+    )
+    kinds, following = (np.full(len(source), each, dtype=np.int64) for each in (WR, NONE))
+    return source, target, kinds, values, offsets, following
+
+
+def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> Ints:
+    """Return where the first row of each two ops and kind stands."""
+    order = np.lexsort((offsets, kind, target, source))
+    firsts = runs_of(source[order], target[order], kind[order])[:-1]
+    return np.asarray(order[firsts], dtype=np.int64)
+
+
+def seeks_cycles(facts: RunFacts) -> bool:
+    """Tell whether a run's ops can depend on each other in a circle at all.
+
+    With the workload `log` each op writes to one partition or reads, never both: all that it can
+    show is an order of sends against real time, which `offset-order` finds.
+    """
+    return facts.plan.transactional or facts.history or facts.judge is Judge.JEPSEN
+
+
+DEPENDENCIES_DERIVATION = Derivation(
+    name="dependencies",
+    schema=DEPENDENCIES,
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    derive=dependencies,
+    applies=seeks_cycles,
+)
+PARTICIPANTS_DERIVATION = Derivation(
+    name="participants",
+    schema=PARTICIPANTS,
+    tables=("sends", "polls"),
+    derive=participants,
+    applies=seeks_cycles,
+)
