@@ -5,10 +5,8 @@ truncated to the new leader's, sends time out whether or not they were written, 
 below the high watermark. Rows are those of the live streams.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 
@@ -22,34 +20,11 @@ from results.record.stream import StreamWriter
 from results.record.tables import LIVE, TABLES
 from results.record.topics import CreatedTopic, dump_topics
 from results.record.values import pack_value
+from tests.checkers.faithful_clients import Clients, Partition, Row, Rows
 
-Row = dict[str, Any]
-Rows = dict[str, list[Row]]
-TOPIC_ID = "00000000-0000-0000-0000-00000000000"
 STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
           "final-reads", "noted", "stopped", "collected")  # fmt: skip
 MS = 1_000_000
-
-
-@dataclass
-class Partition:
-    topic: str
-    partition: int
-    number: int
-    logs: dict[int, list[tuple[int, int]]] = field(
-        default_factory=lambda: {1: [], 2: [], 3: []}
-    )  # (epoch, value) by broker
-    isr: set[int] = field(default_factory=lambda: {1, 2, 3})
-    leader: int = 1
-    epoch: int = 0
-    high_watermark: int = 0
-    marks: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0, 3: 0})
-    """Each broker's own high watermark: as of the last time that it followed, or led."""
-
-    @property
-    def place(self) -> Row:
-        topic_id = f"{TOPIC_ID}{self.topic[-1]}"
-        return {"topic": self.topic, "topic_id": topic_id, "partition": self.partition}
 
 
 class FaithfulRun:
@@ -67,13 +42,17 @@ class FaithfulRun:
         )
         self.rows: Rows = {name: [] for name in LIVE}
         self.now = 0
-        self.next_op = 0
-        self.processes: dict[int, int] = {}
         self.partitions = [
             Partition(topic, number, n)
             for n, (topic, number) in enumerate(self.plan.topic_partitions, start=1)
         ]
-        self.sequence = {each.number: 0 for each in self.partitions}
+        self.clients = Clients(
+            random=self.random,
+            partitions=self.partitions,
+            add=self.add,
+            tick=self.tick,
+            replicate=self.replicate,
+        )
         for each in self.partitions:
             self.add(
                 "reservations",
@@ -98,79 +77,12 @@ class FaithfulRun:
     def steps(self, count: int) -> None:
         for step in range(count):
             each = self.random.choice(self.partitions)
-            kinds = ("send", "send", "send", "poll", "poll", "elect", "shrink", "rejoin")
-            getattr(self, "send" if step < 4 else self.random.choice(kinds))(each)
-
-    # Clients
-
-    def begin(self, f: str, phase: str) -> int:
-        self.next_op += 1
-        thread = self.random.randrange(3)
-        process = self.processes.setdefault(thread, thread)
-        self.add(
-            "op_invocations",
-            op_id=self.next_op,
-            process=process,
-            worker=0,
-            f=f,
-            phase=phase,
-            invoke_ns=self.tick(),
-        )
-        self._thread = thread
-        return self.next_op
-
-    def finish(self, op_id: int, outcome: str) -> None:
-        self.add("op_completions", op_id=op_id, complete_ns=self.tick(), outcome=outcome)
-        if outcome == "info":
-            self.processes[self._thread] += 16
-
-    def send(self, each: Partition) -> None:
-        op_id = self.begin("send", "main")
-        values = []
-        for _ in range(self.random.randrange(1, 4)):
-            self.sequence[each.number] += 1
-            values.append(pack_value(each.number, self.sequence[each.number]))
-        for mop, value in enumerate(values):
-            self.add(
-                "send_invocations", op_id=op_id, mop=mop, **each.place, value=value, acks="all"
-            )
-        fate = self.random.choice(("ok", "ok", "ok", "lost", "unanswered", "uncommitted", "fail"))
-        base = len(each.logs[each.leader])
-        if fate in {"ok", "unanswered", "uncommitted"}:
-            each.logs[each.leader] += [(each.epoch, value) for value in values]
-        if fate in {"ok", "unanswered"}:
-            self.replicate(each)
-        outcome = {"ok": "ok", "fail": "fail"}.get(fate, "info")
-        for mop in range(len(values)):
-            self.add(
-                "send_completions",
-                op_id=op_id,
-                mop=mop,
-                outcome=outcome,
-                offset=base + mop if fate == "ok" else None,
-                acked=fate == "ok",
-            )
-        self.finish(op_id, outcome)
-
-    def poll(self, each: Partition, phase: str = "main") -> None:
-        op_id = self.begin("poll", phase)
-        end = each.high_watermark
-        start = 0 if phase == "final" else self.random.randrange(end + 1)
-        stop = end if phase == "final" else min(end, start + 5)
-        for pos, offset in enumerate(range(start, stop)):
-            epoch, value = each.logs[each.leader][offset]
-            self.add(
-                "polled",
-                op_id=op_id,
-                mop=0,
-                pos=pos,
-                **each.place,
-                offset=offset,
-                value=value,
-                leader_epoch=epoch,
-                isolation="read_uncommitted",
-            )
-        self.finish(op_id, "ok")
+            deeds = (
+                self.clients.send, self.clients.send, self.clients.send_together,
+                self.clients.poll, self.clients.poll, self.elect, self.shrink, self.rejoin,
+            )  # fmt: skip
+            deed = self.clients.send if step < 4 else self.random.choice(deeds)
+            deed(each)
 
     # Brokers
 
@@ -199,7 +111,7 @@ class FaithfulRun:
         each.epoch += 1
         self.observe(each)
         self.replicate(each)
-        self.poll(each)
+        self.clients.poll(each)
         self.rows["faults"][-1]["healed_ns"] = self.tick()
 
     def shrink(self, each: Partition) -> None:
@@ -291,7 +203,7 @@ class FaithfulRun:
         for each in self.partitions:
             self.rejoin(each)
         for each in self.partitions:
-            self.poll(each, "final")
+            self.clients.read_to_end(each)
             self.add(
                 "final_reads",
                 **each.place,
