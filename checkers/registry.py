@@ -20,6 +20,7 @@ from checkers import (
     poll_order,
     precommitted_read,
     send_order,
+    torn_transaction,
     traffic,
     two_leaders,
     uncommitted_read,
@@ -48,6 +49,7 @@ CHECKERS: tuple[Checker, ...] = (
     ack_mismatch.CHECKER,
     aborted_read.CHECKER,
     precommitted_read.CHECKER,
+    torn_transaction.CHECKER,
     *poll_order.CHECKERS,
     *send_order.CHECKERS,
     offset_order.CHECKER,
@@ -91,6 +93,7 @@ OF_HISTORIES = frozenset({
 DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,
     dependencies.PARTICIPANTS_DERIVATION,
+    torn_transaction.SHARES_DERIVATION,
 )
 """What is worked out in each partition for checks across them."""
 

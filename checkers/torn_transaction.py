@@ -1,0 +1,196 @@
+"""torn-transaction: final reads show one half of a committed transaction.
+
+Definition: read_committed final reads show some records of a certainly committed transaction, and
+not others that lie below the last stable offset: in whichever partitions, but only where the final
+read is complete, and below the end that it had to reach.
+
+Why it proves something: a coordinator decides once for all partitions. What lies below the last
+stable offset is decided, and a reader that went there must have met every committed record. Half a
+transaction was committed in one place, and dropped or aborted in another.
+
+What would not prove it: a record above the last stable offset, whose marker may be on its way;
+one below the log's start; a record whose offset nobody knows; a transaction of unknown outcome that
+no reader was shown; a read_uncommitted read, which shows what is open or aborted, too. A record
+that is gone from the last leader's log is a `lost-write`, and not told again here; one that is
+still in it, and that a final read went past, is both.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    equal,
+    first_match,
+    ints,
+    present,
+    repeat,
+    runs_of,
+    schema_of,
+    select,
+    take,
+    texts,
+)
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Derivation, Findings, Labels, Premise, Scope
+from checkers.transactions import READ_COMMITTED
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "torn-transaction"
+SHARES = schema_of(
+    op_id=pa.int64(), value=pa.int64(), offset=pa.int64(), shown=pa.bool_(), place=pa.string()
+)
+"""The records of certainly committed transactions that final reads showed, or had to show."""
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torn:
+    """A transaction in halves: for people, which of its records were shown and which were not."""
+
+    op_id: int
+    shown: tuple[str, ...]
+    hidden: tuple[str, ...]
+    values: tuple[int, ...]
+    offsets: tuple[int, ...]
+    places: tuple[str, ...]
+
+
+def shares(group: Group) -> pa.Table:
+    """Return what a partition shows of certainly committed transactions, with columns `SHARES`."""
+    sends = select(group.committed, present(group.committed, "txn_id"))
+    polls = group.final_polls
+    polls = select(polls, equal(polls, "isolation", READ_COMMITTED))
+    values, offsets = ints(sends, "value"), _offsets(group, sends)
+    shown = np.isin(values, ints(polls, "value"))
+    told = shown | (_to_be_shown(group, offsets) & ~_gone(group, values))
+    columns = {
+        "op_id": ints(sends, "op_id")[told],
+        "value": values[told],
+        "offset": offsets[told],
+        "shown": shown[told],
+        "place": repeat(group.place, int(told.sum())),
+    }
+    return pa.table(columns, schema=SHARES)
+
+
+def _offsets(group: Group, sends: pa.Table) -> Ints:
+    """Return where records stand: in the last leader's log, else as acknowledged."""
+    acked, log = ints(sends, "offset"), group.final_log
+    if log is None:
+        return acked
+    at = first_match(ints(sends, "value"), log.values)
+    return np.where(at >= 0, np.append(log.offsets, NONE)[at], acked)
+
+
+def _to_be_shown(group: Group, offsets: Ints) -> Mask:
+    reads = group.table("final_reads")
+    complete = equal(reads, "isolation", READ_COMMITTED) & equal(reads, "complete", True)  # noqa: FBT003 - a value
+    ends = ints(reads, "target_end")[complete]
+    end = int(ends.min()) if len(ends) else 0
+    return (offsets >= max(group.log_start, 0)) & (offsets < end)
+
+
+def _gone(group: Group, values: Ints) -> Mask:
+    log = group.final_log
+    if log is None:
+        return np.zeros(len(values), dtype=np.bool_)
+    return ~np.isin(values, log.values)
+
+
+def _torn(table: pa.Table) -> list[Torn]:
+    order = np.argsort(ints(table, "op_id"), kind="stable")
+    ops, shown = ints(table, "op_id")[order], ints(table, "shown")[order]
+    cuts = runs_of(ops)
+    if not len(ops):
+        return []
+    some = np.add.reduceat(shown, cuts[:-1])
+    halves = np.flatnonzero((some > 0) & (some < np.diff(cuts)))
+    return [_one(table, order[cuts[at] : cuts[at + 1]]) for at in halves.tolist()]
+
+
+def _one(table: pa.Table, rows: Ints) -> Torn:
+    mine = take(table, rows)
+    values, offsets = ints(mine, "value").tolist(), ints(mine, "offset").tolist()
+    shown, places = ints(mine, "shown").tolist(), texts(mine, "place")
+    records = sorted(zip(shown, places, offsets, values, strict=True))
+    words = [
+        (seen, f"value {value} at offset {at} of {place}") for seen, place, at, value in records
+    ]
+    hidden = [each for each in records if not each[0]]
+    return Torn(
+        op_id=int(ints(mine, "op_id")[0]),
+        shown=tuple(text for seen, text in words if seen),
+        hidden=tuple(text for seen, text in words if not seen),
+        values=tuple(each[3] for each in hidden),
+        offsets=tuple(each[2] for each in hidden),
+        places=tuple(each[1] for each in hidden),
+    )
+
+
+def _check(group: Group) -> Findings:
+    table = group.derived["shares"]
+    return findings(
+        table.num_rows,
+        _torn(table),
+        lambda torn: _describe(group, torn),
+        lambda _: _labels(group.facts),
+    )
+
+
+def _labels(facts: RunFacts) -> Labels:
+    premises = (
+        (Premise.WHOLE_RECORD, facts.cut_streams),
+        (Premise.RECOVERED, not facts.recovered),
+    )
+    return (), tuple(premise.value for premise, broken in premises if broken)
+
+
+def _describe(group: Group, torn: Torn) -> Anomaly:
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the transaction of op {torn.op_id} committed, and final reads show"
+        f" {_first(torn.shown)}, but not {_first(torn.hidden)}, below the last stable offset",
+        evidence={
+            "op_id": torn.op_id,
+            "shown": list(torn.shown[:_NAMED]),
+            "count_of_shown": len(torn.shown),
+            "hidden_values": list(torn.values),
+            "hidden_offsets": list(torn.offsets),
+            "hidden_places": list(torn.places),
+        },
+    )
+
+
+def _first(texts_of: tuple[str, ...]) -> str:
+    more = len(texts_of) - _NAMED
+    return ", ".join(texts_of[:_NAMED]) + (f" (and {more} more)" if more > 0 else "")
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.transactional and not facts.compacted
+
+
+SHARES_DERIVATION = Derivation(
+    name="shares",
+    schema=SHARES,
+    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
+    derive=shares,
+    applies=_applies,
+)
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("shares",),
+    check=_check,
+    scope=Scope.ACROSS,
+    applies=_applies,
+)
