@@ -174,16 +174,15 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _joined(columns: "Sequence[pa.ChunkedArray[Any]]") -> "pa.Array[Any]":
-    if not any(pa.types.is_dictionary(column.type) for column in columns):
-        return coded(pa.chunked_array([chunk for column in columns for chunk in column.chunks],
-                                      columns[0].type))  # fmt: skip
-    kind = pa.dictionary(pa.int32(), pa.string())
-    coded_alike = [
-        (chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()).cast(kind)
-        for column in columns
-        for chunk in column.chunks
-    ]
-    return coded(pa.chunked_array(coded_alike, kind))
+    chunks: list[pa.Array[Any]] = [chunk for column in columns for chunk in column.chunks]
+    kind: pa.DataType = columns[0].type
+    if any(pa.types.is_dictionary(column.type) for column in columns):
+        kind = pa.dictionary(pa.int32(), pa.string())
+        chunks = [
+            (chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()).cast(kind)
+            for chunk in chunks
+        ]
+    return coded(pa.chunked_array(chunks, kind))
 
 
 def nullable(numbers: Ints) -> "pa.Int64Array":

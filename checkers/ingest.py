@@ -188,8 +188,9 @@ def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
     nameless = (said == place[NO_ID]) | (known == place[NO_ID])
     at = np.where((said < 0) | nameless, known, said)
     at = np.where((at < 0) & nameless, NONE, at)
-    numbers = pa.array(at.astype(np.int32), mask=at < 0)
-    filled = pa.DictionaryArray.from_arrays(numbers, pa.array(named, pa.string()))
+    filled = pa.DictionaryArray.from_arrays(
+        at.astype(np.int32), pa.array(named, pa.string()), mask=at < 0
+    )
     return table.set_column(table.column_names.index("topic_id"), "topic_id", coded(filled))
 
 
@@ -277,12 +278,12 @@ def _ranks(table: pa.Table, name: str = "outcome") -> Ints:
     known = {str(word): rank for rank, word in enumerate(_RANKED)}
     unknown = OUTCOME_RANK[Outcome.INFO]
     ranks = np.array([*(known.get(word, unknown) for word in words), unknown], dtype=np.int64)
-    return ranks[numbers]
+    return np.asarray(ranks[numbers], dtype=np.int64)
 
 
-def _words(ranks: Ints) -> "pa.DictionaryArray[Any]":
+def _words(ranks: Ints) -> "pa.Array[Any]":
     words = pa.array([str(outcome) for outcome in _RANKED], pa.string())
-    return pa.DictionaryArray.from_arrays(pa.array(ranks.astype(np.int8)), words)
+    return pa.DictionaryArray.from_arrays(ranks.astype(np.int8), words)
 
 
 def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:

@@ -116,11 +116,25 @@ def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Pr
         parts: The tables of its units.
         problems: Of its units.
     """
-    ids = _unique_topic_ids(_topics(paths)[0])
+    ids = topic_ids(paths)
     paths.record.mkdir(parents=True, exist_ok=True)
     for name, table in combined(parts).items():
-        whole = with_topic_ids(table, ids) if name in _OBSERVED else table
-        write_table(paths.table(name), name, [ordered(name, whole)])
+        write_table(paths.table(name), name, [ordered(name, identified(name, table, ids))])
+    write_notes(paths, problems)
+
+
+def identified(name: str, table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
+    """Return a table with the ids of its topics, where nodes and observers name topics only."""
+    return with_topic_ids(table, ids) if name in _OBSERVED else table
+
+
+def topic_ids(paths: RunPaths) -> dict[str, str]:
+    """Return the ids of a run's topics, without those that were created more than once."""
+    return _unique_topic_ids(_topics(paths)[0])
+
+
+def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
+    """Note what could not be read of a run, which marks its tables as complete."""
     notes = {
         "schema_version": SCHEMA_VERSION,
         "run_id": paths.run_id,
@@ -176,6 +190,8 @@ def load_facts(root: Path) -> RunFacts:
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
     """Return what `RunFacts.witnessed` is; of ten million polls only few rows are kept."""
+    if not _has_transactions(paths):
+        return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
     try:
         sends = pq.read_table(
@@ -191,6 +207,13 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
             )
     except _BROKEN:
         return frozenset()  # That a table cannot be read is told as such.
+
+
+def _has_transactions(paths: RunPaths) -> bool:
+    try:
+        return TableFile("sends", paths.table("sends")).has("txn_id")
+    except _BROKEN:
+        return False  # That a table cannot be read is told as such.
 
 
 def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
