@@ -15,6 +15,7 @@ from checkers.columns import Ints, Mask, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.findings import known, seconds
 from checkers.group import Group
+from results.record.plan import Plan
 from results.record.verdict import Evidence
 
 FIRST_ANNOUNCING = (2, 2)
@@ -120,6 +121,11 @@ def announcements(group: Group) -> Announcements:
     )
 
 
+def announcing(plan: Plan) -> bool:
+    """Tell whether leaders of a plan's Kafka announce high watermarks at all."""
+    return plan.version_numbers >= FIRST_ANNOUNCING
+
+
 def announces(facts: RunFacts) -> bool:
     """Tell whether leaders of the run's Kafka announce high watermarks at all."""
-    return facts.plan.version_numbers >= FIRST_ANNOUNCING
+    return announcing(facts.plan)

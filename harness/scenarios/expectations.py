@@ -59,6 +59,7 @@ def differences(expected: Expected, end: End) -> tuple[str, ...]:
     if end.valid is not expected.valid:
         found.append(f"{end.valid}, not {expected.valid}")
     found += [f"no {name} was found" for name in sorted(expected.anomalies - end.anomalies)]
+    found += [f"{name} was found" for name in sorted(end.anomalies - expected.anomalies)]
     if expected.lost and not _same_losses(expected.lost, end):
         lost = listed(end.lost) or "nothing"
         more = f" ({end.lost_count} in all)" if end.lost_count > len(end.lost) else ""

@@ -147,13 +147,23 @@ def _expected(plan: Plan) -> Expected:
     if plan.scenario and plan.scenario.elr:
         return Expected(
             valid=Validity.VALID,
+            anomalies=frozenset({"committed-truncation"}),
             read=names,
             moral="The partition was unavailable until a replica was back that is known to have"
             " everything. Nothing is lost.",
         )
     return Expected(
         valid=Validity.INVALID,
-        anomalies=frozenset({"lost-write", "inconsistent-offsets"}),
+        anomalies=frozenset(
+            {
+                "lost-write",
+                "inconsistent-offsets",
+                "offset-order",
+                "committed-truncation",
+                "incomplete-leader",
+                "high-watermark-regression",
+            }
+        ),
         lost=names[:-1],
         read=names[-1:],
         moral="100 messages were acknowledged, on three machines, and no setting allowed their"

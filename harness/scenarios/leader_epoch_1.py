@@ -19,6 +19,7 @@ from harness.scenarios.conditions import (
     registered,
     unregistered,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of, told_in_forms
 from harness.scenarios.leader_epochs import (
     LONG_WAIT_MS,
@@ -131,6 +132,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
                 unregistered(A),
                 leads(B),
                 isr_is(B),
+                begins_epoch(B, 2),
                 *epochs(rule, B, are=((0, 0), *on_election(plan, 2, 2))),
             ),
             why="B was not in sync, so this election is unclean: the topic allows it.",
@@ -164,7 +166,13 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"lost-write"}),
+            anomalies=declared(
+                plan,
+                "lost-write",
+                "inconsistent-offsets",
+                "log-divergence",
+                announced=("committed-truncation", "high-watermark-regression"),
+            ),
             lost=("message2",),
             read=("message1", "message3"),
             moral="message2 was acknowledged, both replicas had it, and B threw it away: its own"

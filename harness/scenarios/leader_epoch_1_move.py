@@ -22,6 +22,7 @@ from harness.scenarios.conditions import (
     log_end_on_disk,
     unregistered,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of
 from harness.scenarios.leader_epochs import (
     TRUNCATIONS,
@@ -163,7 +164,12 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"lost-write"}),
+            anomalies=declared(
+                plan,
+                "lost-write",
+                "inconsistent-offsets",
+                announced=("committed-truncation", "high-watermark-regression"),
+            ),
             lost=("message3",),
             read=("message1", "message2", "message4"),
             moral="message3 was acknowledged by three replicas in sync. No election was unclean, no"

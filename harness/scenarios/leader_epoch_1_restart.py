@@ -13,6 +13,7 @@ from harness.scenarios.conditions import (
     leads,
     log_end_on_disk,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of
 from harness.scenarios.leader_epochs import (
     HUNG_SESSION_MS,
@@ -164,7 +165,11 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"lost-write"}),
+            anomalies=declared(
+                plan,
+                "lost-write",
+                announced=("committed-truncation", "high-watermark-regression"),
+            ),
             lost=names(1, MANY),
             read=(),
             moral="All 100 messages were acknowledged by three replicas in sync. No election was"

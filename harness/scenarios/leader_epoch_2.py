@@ -20,6 +20,7 @@ from harness.scenarios.conditions import (
     nobody_leads,
     unregistered,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of, told_in_forms
 from harness.scenarios.leader_epochs import (
     TRUNCATIONS,
@@ -108,6 +109,7 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 Start(B),
                 leads(B),
                 isr_is(B),
+                begins_epoch(B, 3),
                 log_end_on_disk(B, 1),
                 *epochs(rule, B, are=((0, 0), *on_election(plan, 3, 1))),
             ),
@@ -156,7 +158,13 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"log-divergence", "lost-write"}),
+            anomalies=declared(
+                plan,
+                "log-divergence",
+                "lost-write",
+                "inconsistent-offsets",
+                announced=("high-watermark-regression",),
+            ),
             lost=("message2",),
             read=read,
             moral=f"At offset 1 A holds message2 and B holds message3, both in sync, for ever."
@@ -164,7 +172,17 @@ def _expected(plan: Plan) -> Expected:
         )
     return Expected(
         valid=Validity.VALID,
-        anomalies=frozenset({"lost-write"}),
+        anomalies=declared(
+            plan,
+            "lost-write",
+            "inconsistent-offsets",
+            "log-divergence",
+            announced=(
+                "committed-truncation",
+                "high-watermark-regression",
+                "incomplete-leader",
+            ),
+        ),
         lost=("message2",),
         read=read,
         moral=f"Both replicas hold message1, message3, message4. {lost} was allowed: only the"

@@ -12,6 +12,7 @@ from harness.scenarios.conditions import (
     leads,
     log_end_on_disk,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of
 from harness.scenarios.leader_epoch_1_move import CONTROLLER, DEAF, A, B, C, until_b_leads, values
 from harness.scenarios.leader_epochs import TRUNCATIONS, epochs
@@ -76,7 +77,13 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"log-divergence", "lost-write"}),
+            anomalies=declared(
+                plan,
+                "log-divergence",
+                "lost-write",
+                "inconsistent-offsets",
+                announced=("committed-truncation", "high-watermark-regression"),
+            ),
             lost=("message3",),
             read=("message1", "message2", "message4", "message5"),
             moral="At offset 2 A and C have message3, and B has message4, both acknowledged with"

@@ -12,6 +12,7 @@ from harness.scenarios.conditions import (
     leads,
     log_end_on_disk,
 )
+from harness.scenarios.declared import declared
 from harness.scenarios.forms import Form, rule_of
 from harness.scenarios.leader_epoch_1_restart import (
     CONTROLLER,
@@ -80,7 +81,14 @@ def _expected(plan: Plan) -> Expected:
     if rule_of(plan) is Rule.HIGH_WATERMARK:
         return Expected(
             valid=Validity.INVALID,
-            anomalies=frozenset({"log-divergence", "lost-write"}),
+            anomalies=declared(
+                plan,
+                "log-divergence",
+                "lost-write",
+                "inconsistent-offsets",
+                "offset-order",
+                announced=("committed-truncation", "high-watermark-regression"),
+            ),
             lost=names(1, MANY),
             read=names(MANY + 1, MANY + MORE),
             moral="Three replicas in sync, of one length, and the first 100 messages of A are not"

@@ -155,7 +155,7 @@ class Expected:
 
     Attributes:
         valid: The verdict.
-        anomalies: Names that the verdict must have, allowed ones too.
+        anomalies: Names that the verdict must have, and no others; allowed ones too.
         lost: Messages that must be named as lost, by name: `message2`.
         read: What the final read must return, in order; None: not looked at.
         moral: What the story shows, a few sentences for the page.

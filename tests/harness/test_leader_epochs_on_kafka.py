@@ -50,7 +50,10 @@ def test_by_the_high_watermark_rule_one_offset_keeps_two_messages(tmp_path: Path
         "scenario", "run", "leader-epoch-2", "--rule", "high-watermark", store=tmp_path
     )
     assert code == 1, said
-    assert "as expected: invalid with log-divergence and lost-write, message2 is lost" in said
+    assert (
+        "as expected: invalid with high-watermark-regression, inconsistent-offsets, log-divergence"
+        " and lost-write, message2 is lost"
+    ) in said
     logs = held(paths)
     assert (logs["step-03", "n1"], logs["step-03", "n2"]) == (messages(1, 2), messages(1))
     assert (logs["step-07", "n1"], logs["step-07", "n2"]) == (messages(1, 2), messages(1, 3))
@@ -69,7 +72,10 @@ def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) ->
         "scenario", "run", "leader-epoch-2", "--rule", "leader-epoch", store=tmp_path
     )
     assert code == 0, said
-    assert "as expected: valid with lost-write, message2 is lost" in said
+    assert (
+        "as expected: valid with committed-truncation, high-watermark-regression,"
+        " incomplete-leader, inconsistent-offsets, log-divergence and lost-write, message2 is lost"
+    ) in said
     logs = held(paths)
     assert (logs["step-06", "n1"], logs["step-06", "n2"]) == (messages(1, 2), messages(1, 3))
     epochs = "peter-test01-0/leader-epoch-checkpoint"
@@ -78,14 +84,20 @@ def test_by_the_leader_epoch_rule_only_the_divergence_is_gone(tmp_path: Path) ->
     for node in ("n1", "n2"):
         assert logs["step-08", node] == messages(1, 3, 4)
         assert checkpoint(paths, 8, node, epochs) == ["0 0", "3 1"]
-    assert "n1 truncated offset 1" in str(anomalies(paths)["lost-write"][0]["sentence"])
+    found = anomalies(paths)
+    assert "n1 truncated offset 1" in str(found["lost-write"][0]["sentence"])
+    assert "n1 dropped offset 1" in str(found["committed-truncation"][0]["sentence"])
+    assert "in epoch 3, began without offset 1" in str(found["incomplete-leader"][0]["sentence"])
 
 
 def test_without_any_excuse_100_offsets_differ_among_replicas_in_sync(tmp_path: Path) -> None:
     clean = ("--rule", "high-watermark", "--form", "clean", "--way", "restart")
     code, said, paths = logquake("scenario", "run", "leader-epoch-2", *clean, store=tmp_path)
     assert code == 1, said
-    assert "as expected: invalid with log-divergence and lost-write" in said
+    assert (
+        "as expected: invalid with committed-truncation, high-watermark-regression,"
+        " inconsistent-offsets, log-divergence, lost-write and offset-order"
+    ) in said
     logs = held(paths)
     ours, others = messages(*range(1, 101)), messages(*range(101, 251))
     assert logs["step-02", "n3"] == ours

@@ -17,7 +17,10 @@ def test_by_the_high_watermark_rule_message2_is_lost_and_the_page_may_tell_where
 ) -> None:
     code, said, paths = logquake("scenario", "run", "leader-epoch-1", store=tmp_path)
     assert code == 1, said
-    assert "as expected: invalid with lost-write, message2 is lost" in said
+    assert (
+        "as expected: invalid with committed-truncation, high-watermark-regression,"
+        " inconsistent-offsets, log-divergence and lost-write, message2 is lost"
+    ) in said
     verdict = json.loads(paths.verdict.read_text(encoding="utf-8"))
     example = verdict["anomalies"]["lost-write"]["examples"][0]["sentence"]
     assert "message2" in example.lower()
