@@ -73,7 +73,7 @@ def differences(expected: Expected, end: End) -> tuple[str, ...]:
 
 def expectation(expected: Expected) -> str:
     """Return the expected end in words: `invalid with lost-write, message2 is lost`."""
-    with_them = f" with {listed(sorted(expected.anomalies))}" if expected.anomalies else ""
+    with_them = f" with {_each_of(sorted(expected.anomalies))}" if expected.anomalies else ""
     parts = [f"{expected.valid}{with_them}"]
     if expected.lost:
         parts.append(f"{listed(expected.lost)} {'is' if len(expected.lost) == 1 else 'are'} lost")
@@ -87,6 +87,11 @@ def outcome_line(expected: Expected, found: Sequence[str]) -> str:
     if found:
         return f"NOT as expected: {'; '.join(found)} (expected: {expectation(expected)})"
     return f"as expected: {expectation(expected)}"
+
+
+def _each_of(names: Sequence[str]) -> str:
+    """Return all of some names: messages may be left out of a list, anomalies may not."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _same_losses(lost: tuple[str, ...], end: End) -> bool:
