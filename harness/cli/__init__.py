@@ -11,7 +11,7 @@ import traceback
 import click
 from rich.console import Console
 
-from checkers.errors import EngineError
+from checkers.errors import EngineError, HistoryError
 from cluster.protocol import UserError
 from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
@@ -72,7 +72,7 @@ def _code_of(failed: Exception) -> int:
             _complain(f"{failed.format_message().rstrip('.')} (try: {context.command_path} -h)")
         case click.ClickException():
             _complain(failed.format_message())
-        case PlanError() | StoreError() | UserError() | EngineError():
+        case PlanError() | StoreError() | UserError() | EngineError() | HistoryError():
             _complain(str(failed))
         case PermissionError():
             what = failed.filename or str(failed)  # Not every library tells the file apart.

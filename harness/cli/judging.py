@@ -1,16 +1,19 @@
 """`logquake check`: judge what is stored."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
 
+from harness.cli.histories import Asked, check_histories, mode_of, only_of_histories
 from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import choose_engine, judge_stored
 from results.record.terms import VALIDITY_RANK, Judge
+from results.record.verdict import Verdict
 from results.samples import copy_sample, is_sample
 from results.show import print_verdict
 from results.store import Store, StoreError, is_alive
@@ -18,26 +21,50 @@ from results.verdict_json import verdict_to_json
 
 
 @click.command()
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("names", metavar="[RUN...]", nargs=-1)
 @STORE
 @click.option(
     "--judge",
     type=click.Choice([judge.value for judge in Judge]),
     default=None,
-    help="Another judge than the run's own: contract, strict (nothing is excused), jepsen.",
+    help="Another judge than the run's own: contract, strict (nothing is excused), jepsen (who"
+    " judges histories, unless another is named).",
 )
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
     default=None,
-    help="Who works; default: Spark where there is a Java, local elsewhere.",
+    help="Who works; default: Spark where there is a Java, local elsewhere, and for histories.",
 )
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts for machines.")
-def check(
+@click.option(
+    "--history",
+    "histories",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Judge a history of others instead of a run: Jepsen's EDN, or JSON lines (.gz too).",
+)
+@click.option(
+    "--assign/--subscribe",
+    "assign",
+    default=None,
+    help="Of a history: how consumers got their keys. Default: subscribe if any op says so.",
+)
+@click.option(
+    "--ww-deps/--no-ww-deps",
+    "ww_deps",
+    default=None,
+    help="Of a history: whether the log's order makes writers depend on each other. Default: yes.",
+)
+def check(  # noqa: PLR0913 - click passes each option
     *,
     names: tuple[str, ...],
     store: Path,
+    histories: tuple[Path, ...],
+    assign: bool | None,
+    ww_deps: bool | None,
     judge: str | None,
     engine: str | None,
     spark_master: str | None,
@@ -48,6 +75,15 @@ def check(
     RUN is a folder, a pattern, an id, latest, or sample:NAME. With --judge the stored verdict stays
     as it is.
     """
+    given = {"--history": histories or None, "--assign": assign, "--ww-deps": ww_deps}
+    only_of_histories(given, names)
+    if histories:
+        subscribe = None if assign is None else not assign
+        mode = mode_of(judge, subscribe=subscribe, ww_deps=ww_deps)
+        asked = Asked(
+            files=histories, mode=mode, engine=engine, spark_master=spark_master, as_json=as_json
+        )
+        return _worst(check_histories(asked))
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())
     for run in runs:
@@ -72,5 +108,9 @@ def check(
     else:
         for verdict in verdicts:
             print_verdict(verdict, console)
+    return _worst(verdicts)
+
+
+def _worst(verdicts: Sequence[Verdict]) -> int:
     worst = max((each.valid for each in verdicts), key=VALIDITY_RANK.__getitem__, default=None)
     return UNKNOWN if worst is None else BY_VALIDITY[worst]
