@@ -12,6 +12,8 @@ leader's log start (retention took it); a compacted topic; a log that could not 
 noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
 were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
 loss is allowed; so it is when every replica lost power before any had flushed the record.
+
+Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
 """
 
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from checkers.witnesses import (
     holds,
     leader_at,
     nodes_with,
+    skipped_by,
     truncations_of,
     vanished,
 )
@@ -36,6 +39,7 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
 
 NAME = "lost-write"
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +145,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
+    skips = skipped_by(group, loss.offset) if loss.offset >= 0 else []
     evidence: Evidence = {
         "value": loss.value,
         "offset": known(loss.offset),
@@ -161,6 +166,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "found_on": found_on,
         "truncations": [cut.text(loss.offset) for cut in cuts],
         "vanished": gone,
+        "skipped_by": len(skips),
+        "skipping_op_ids": skips[:_SHOWN],
     }
     subject = _first_clause(group, loss, then.text if then else None)
     sentence = "; ".join(
@@ -169,9 +176,18 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
             *(cut.text(loss.offset) for cut in cuts[:2]),
             *gone,
+            *_shadow(skips),
         ]
     )
     return anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
+
+
+def _shadow(skips: list[int]) -> list[str]:
+    """Tell of the readers that jumped over the record: not one anomaly more, but its shadow."""
+    if not skips:
+        return []
+    readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
+    return [f"{readers} jumped over that offset (op {', '.join(map(str, skips[:3]))})"]
 
 
 def _first_clause(group: Group, loss: Loss, leader: str | None) -> str:
@@ -224,7 +240,7 @@ CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states",
-            "truncations"),
+            "truncations", "assignments"),
     check=_check,
     applies=_applies,
 )  # fmt: skip

@@ -26,7 +26,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
-from checkers.positions import Steps, inner_poll_steps, poll_steps, read_rows
+from checkers.positions import Steps, ok_inner_poll_steps, poll_steps, read_rows
 from checkers.protocol import Checker, Excuse, Findings, Premise
 from checkers.step_findings import step_findings
 from checkers.version_order import VersionOrder, version_order
@@ -43,7 +43,7 @@ def _between_polls(group: Group) -> Steps:
 
 
 def _inside_polls(group: Group) -> Steps:
-    return inner_poll_steps(group, read_rows(group))
+    return group.view(ok_inner_poll_steps)
 
 
 def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:

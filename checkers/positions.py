@@ -133,6 +133,11 @@ def inner_poll_steps(group: Group, rows: Mask) -> Steps:
     return _inner(polls, rows & ~np.isin(ints(polls, "op_id"), turned), ("mop", "pos"))
 
 
+def ok_inner_poll_steps(group: Group) -> Steps:
+    """Return the steps inside of ok ops."""
+    return inner_poll_steps(group, read_rows(group))
+
+
 def send_steps(group: Group) -> Steps:
     """Return the step from the last send of each op to the first of the process's next op."""
     sends = group.table("sends")

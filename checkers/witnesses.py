@@ -8,6 +8,7 @@ import numpy as np
 from checkers.columns import equal, ints, select, texts
 from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, ReplicaLog
+from checkers.positions import ok_inner_poll_steps, poll_steps
 
 _AROUND_NS = 1_000_000_000
 
@@ -150,6 +151,17 @@ def vanished(group: Group, value: int) -> list[str]:
             if held and not holds_still
         ]
     return found
+
+
+def skipped_by(group: Group, offset: int) -> list[int]:
+    """Return the ops whose readers jumped over an offset: the shadow of a record that is lost."""
+    polls = group.table("polls")
+    offsets, op_ids = ints(polls, "offset"), ints(polls, "op_id")
+    ops: set[int] = set()
+    for steps in (group.view(poll_steps), group.view(ok_inner_poll_steps)):
+        over = (steps.after < offset) & (offset < offsets[steps.at])
+        ops.update(op_ids[steps.at[over]].tolist())
+    return sorted(ops)
 
 
 def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:
