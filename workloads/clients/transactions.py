@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from results.record.clock import stopwatch_s
 from results.record.plan import Plan
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from results.record.values import encode_payload
@@ -26,6 +27,9 @@ from workloads.protocol import Batch, Delivery, End, Key, Reader, Send, Txn, Txn
 _GRACE_S = 2.0
 """What a call may take beyond its own limit."""
 _ON_PURPOSE = "aborted on purpose"
+_BROKEN = (KafkaException, TimeoutError, SystemError)
+"""What a call may raise. The Python client raises a fatal error while it is still handing on
+reports; whatever those call then is a SystemError, and the fatal error is lost."""
 _CRASHED = "its producer was thrown away before the end, on purpose"
 
 
@@ -78,16 +82,24 @@ class TransactionalProducer:
                     course.batches.append((number, reader.poll(mop.limit)))
             if op.commits_positions:
                 self._add_positions(producer, reader, course.positions(starts))
-            unanswered = producer.flush(self._limit_s)
-        except KafkaException as refused:
-            return error_name(refused.args[0])
-        except TimeoutError as silent:
-            return str(silent)
+            unanswered = self._served(producer)
         except BufferError:
             return "the client's own queue was full"
+        except _BROKEN as broken:
+            return _why(broken)
         if unanswered:
             return f"{unanswered} sends were not answered within {self._limit_s:g} s"
         return course.trouble()
+
+    def _served(self, producer: Producer) -> int:
+        """Serve reports until all are in, or the limit is over; return how many are not.
+
+        `flush` goes on with reports when a fatal error is raised in between; `poll` stops there.
+        """
+        deadline_s = stopwatch_s() + self._limit_s
+        while (left := len(producer)) and (now_s := stopwatch_s()) < deadline_s:
+            producer.poll(deadline_s - now_s)
+        return left
 
     def _begin(self) -> Producer:
         if self._handle is None:
@@ -136,7 +148,7 @@ class TransactionalProducer:
             return TransactionOutcome.UNKNOWN
         try:
             self._ask(lambda: producer.abort_transaction(self._limit_s))
-        except (KafkaException, TimeoutError):
+        except _BROKEN:
             self._discard()
             return TransactionOutcome.UNKNOWN
         return TransactionOutcome.ABORTED
@@ -146,11 +158,11 @@ class TransactionalProducer:
         assert producer is not None, "a transaction was begun"
         try:
             self._ask(lambda: producer.commit_transaction(self._limit_s))
-        except (KafkaException, TimeoutError) as refused:
+        except _BROKEN as broken:
             self._discard()
-            silent = isinstance(refused, TimeoutError)
-            why = str(refused) if silent else error_name(refused.args[0])
-            return course.result(Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, why)
+            return course.result(
+                Outcome.INFO, Decision.COMMIT, TransactionOutcome.UNKNOWN, _why(broken)
+            )
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
     def _discard(self) -> None:
@@ -164,6 +176,12 @@ class TransactionalProducer:
 def _end(handles: list[Producer]) -> None:
     """Destroy the handle of a list: the last reference must be dropped here."""
     handles.clear()
+
+
+def _why(broken: KafkaException | TimeoutError | SystemError) -> str:
+    if isinstance(broken, KafkaException):
+        return error_name(broken.args[0])
+    return str(broken)
 
 
 class _Course:
