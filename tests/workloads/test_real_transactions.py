@@ -194,6 +194,7 @@ def test_a_coordinator_that_is_away_ends_no_transaction_in_doubt(
 ) -> None:
     """Nothing was sent, so nothing can commit; it takes no longer than its limits."""
     producer = TransactionalProducer(PLAN, bootstrap=bootstrap, thread=6)
+    assert transact(producer, bootstrap, Txn(mops=sends(50))).outcome is Outcome.OK
     one_broker.kill_node("n1")
     try:
         lost = transact(producer, bootstrap, Txn(mops=sends(51)))
@@ -201,6 +202,9 @@ def test_a_coordinator_that_is_away_ends_no_transaction_in_doubt(
         one_broker.start_node("n1")
     assert (lost.outcome, lost.decision) == (Outcome.FAIL, Decision.ABORT)
     assert [each.acked for each in lost.deliveries] == [False, False]
+    # Its sequence numbers are in doubt: it must be fenced, not used again.
+    assert lost.ended is TransactionOutcome.UNKNOWN
+    assert producer._handle is None
     wait_until(
         lambda: transact(producer, bootstrap, Txn(mops=sends(52))).outcome is Outcome.OK,
         timeout_s=LIMIT_S,

@@ -60,9 +60,8 @@ class TransactionalProducer:
                 Outcome.INFO, Decision.ABORT, TransactionOutcome.UNKNOWN, trouble or _CRASHED
             )
         if trouble or op.end is End.ABORT:
-            return course.result(
-                Outcome.FAIL, Decision.ABORT, self._abort(), trouble or _ON_PURPOSE
-            )
+            ended = self._abort(answered=course.answered)
+            return course.result(Outcome.FAIL, Decision.ABORT, ended, trouble or _ON_PURPOSE)
         return self._commit(course)
 
     def close(self) -> None:
@@ -141,10 +140,17 @@ class TransactionalProducer:
             member = reader.membership()
             self._ask(lambda: producer.send_offsets_to_transaction(offsets, member, self._limit_s))
 
-    def _abort(self) -> TransactionOutcome:
-        """Abort; a producer of which that is not known is thrown away, and so fenced."""
+    def _abort(self, *, answered: bool) -> TransactionOutcome:
+        """Abort; a producer of which that is not known is thrown away, and so fenced.
+
+        Also one with sends that were not answered: its abort drops what waits to be sent once more,
+        and librdkafka then uses those sequence numbers again, in the same epoch. If the first try
+        was written after all, the broker takes the next transaction's record for a copy of it, and
+        acknowledges what it never writes.
+        """
         producer = self._handle
-        if producer is None:
+        if producer is None or not answered:
+            self._discard()
             return TransactionOutcome.UNKNOWN
         try:
             self._ask(lambda: producer.abort_transaction(self._limit_s))
@@ -213,6 +219,11 @@ class _Course:
         for _, batch in self.batches:
             positions |= batch.positions
         return positions
+
+    @property
+    def answered(self) -> bool:
+        """Whether the brokers took all of its sends, so that no sequence number is in doubt."""
+        return all(each.acked for each in self._deliveries.values())
 
     def trouble(self) -> str | None:
         """Return the first error of a send or a poll."""
