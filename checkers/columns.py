@@ -152,7 +152,7 @@ def take(table: pa.Table, at: Ints) -> pa.Table:
 
 def repeat(word: str, times: int) -> "pa.StringArray":
     """Return a column that says the same in every row."""
-    return cast("pa.StringArray", pa.repeat(pa.scalar(word, pa.string()), times))
+    return pa.repeat(pa.scalar(word, pa.string()), times)
 
 
 def coded(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> "pa.Array[Any]":
@@ -182,7 +182,8 @@ def _joined(columns: "Sequence[pa.ChunkedArray[Any]]") -> "pa.Array[Any]":
             (chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()).cast(kind)
             for chunk in chunks
         ]
-    return coded(pa.chunked_array(chunks, kind))
+    stacked: pa.ChunkedArray[Any] = pa.chunked_array(chunks, kind)  # type: ignore[call-overload]  # Any type.
+    return coded(stacked)
 
 
 def nullable(numbers: Ints) -> "pa.Int64Array":

@@ -7,7 +7,6 @@ from typing import Protocol
 from checkers.errors import EngineError
 from checkers.examine import Piece
 from checkers.facts import RunFacts
-from checkers.ingest import Problem, Tables, Unit
 
 __all__ = ["Engine", "EngineError"]
 
@@ -17,8 +16,8 @@ class Engine(Protocol):
 
     name: str
 
-    def ingest(self, units: Sequence[Unit]) -> Iterable[tuple[Unit, Tables, list[Problem]]]:
-        """Return the tables of each unit."""
+    def compact(self, roots: Sequence[Path]) -> None:
+        """Work out the tables of runs from what they left."""
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterable[Piece]:
         """Return the results of each group of the runs, in any order."""

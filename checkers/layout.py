@@ -152,13 +152,22 @@ class TableFile:
 
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:
-        """The place of each row group, None if it holds several, or rows without a place."""
-        if "partition" not in TABLES[self.name].names:
-            return (RUN,) * self._file.num_row_groups
-        metadata = self._file.metadata
-        at = [metadata.schema.names.index(name) for name in PLACE]
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        return tuple(_one_place([group.column(each).statistics for each in at]) for group in groups)
+        """The place of each row group, None if it holds several, or rows without a place.
+
+        Raises:
+            DamagedError: The file's end is not what was written.
+        """
+        try:
+            metadata = self._file.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            if "partition" not in TABLES[self.name].names:
+                return (RUN,) * len(groups)
+            at = [TABLES[self.name].names.index(name) for name in PLACE]
+            return tuple(
+                _one_place([group.column(each).statistics for each in at]) for group in groups
+            )
+        except _BROKEN as broken:
+            raise DamagedError(self.name) from broken
 
     @property
     def mixed(self) -> bool:
@@ -172,7 +181,7 @@ class TableFile:
             DamagedError: What lies there is not what was written.
         """
         if self.mixed:
-            return {place: rows.num_rows for place, rows in split(self._read(None, PLACE))}
+            return {place: rows.num_rows for place, rows in split(self.read_columns(PLACE))}
         rows: dict[Place, int] = {}
         for number, place in enumerate(self.row_groups):
             if place is not None:
@@ -189,8 +198,10 @@ class TableFile:
         Raises:
             DamagedError: What lies there is not what was written.
         """
-        table = self._read(place, TABLES[self.name].names)
-        if place is not None and place != RUN and not _all_of(table, place):
+        if place is None:
+            return self.read_columns(TABLES[self.name].names)
+        table = self.rows_of(place)
+        if place != RUN and not _all_of(table, place):
             raise DamagedError(self.name)
         return table
 
@@ -200,12 +211,20 @@ class TableFile:
         Raises:
             DamagedError: What lies there is not what was written.
         """
-        return self._read(None, names)
+        return self._read(range(len(self.row_groups)), names)
 
-    def _read(self, place: Place | None, names: Sequence[str]) -> pa.Table:
+    def rows_of(self, place: Place | None) -> pa.Table:
+        """Return the row groups of a place, or those that hold several, or none.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        at = [at for at, of in enumerate(self.row_groups) if of == place]
+        return self._read(at, TABLES[self.name].names)
+
+    def _read(self, numbers: Sequence[int], names: Sequence[str]) -> pa.Table:
         try:
-            at = [at for at, of in enumerate(self.row_groups) if place is None or of == place]
-            return pa.table({name: self._column(at, name) for name in names})
+            return pa.table({name: self._column(list(numbers), name) for name in names})
         except _BROKEN as broken:
             raise DamagedError(self.name) from broken
 

@@ -66,6 +66,13 @@ def _numbered(places: _Keys) -> _Keys:
     return [number.astype(np.int16)] if places else []
 
 
+def first_key(name: str, table: pa.Table) -> tuple[tuple[bool, Any], ...]:
+    """Return what orders the first row of a table that has one."""
+    row = table.slice(0, 1)
+    values = [row[key][0].as_py() for key in _KEYS[name] if key in table.column_names]
+    return tuple((value is None, 0 if value is None else value) for value in values)
+
+
 def in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:
     """Tell whether rows are in the order of their keys, the first one first."""
     tied = np.ones(max(0, len(keys[0]) - 1), dtype=np.bool_)

@@ -9,7 +9,6 @@ from checkers.engine import Engine, EngineError
 from checkers.examine import DAMAGED, Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
-from checkers.ingest import Problem, Tables
 from checkers.judge import weigh
 from checkers.layout import RUN
 from checkers.spark.local import LocalEngine
@@ -17,10 +16,8 @@ from checkers.stored import (
     can_ingest,
     load_facts,
     needs_ingest,
-    units_of,
     without_tables,
     write_statistics,
-    write_tables,
 )
 from results.record.paths import RunPaths
 from results.record.terms import Judge
@@ -91,8 +88,9 @@ def judge_elsewhere(
 def _judged(
     roots: Sequence[Path], worker: Engine, judge: Judge | None, *, reingest: bool
 ) -> list[Verdict]:
-    for named in _named_apart([root for root in roots if _to_ingest(root, again=reingest)]):
-        _ingest(named, worker)
+    left = [root for root in dict.fromkeys(roots) if _to_ingest(root, again=reingest)]
+    if left:
+        worker.compact(left)
     facts = {root: _judged_by(load_facts(root), judge) for root in roots}
     verdicts: dict[Path, Verdict] = {}
     for batch in _apart(facts):
@@ -122,27 +120,6 @@ def started(engine: str, spark_master: str | None) -> AbstractContextManager[Eng
 def _to_ingest(root: Path, *, again: bool) -> bool:
     paths = RunPaths(root)
     return needs_ingest(paths) or (again and can_ingest(paths))
-
-
-def _named_apart(roots: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield batches in which no two runs have one id: runs of two stores may."""
-    rest = list(dict.fromkeys(roots))
-    while rest:
-        batch = {RunPaths(root).run_id: root for root in reversed(rest)}
-        yield list(batch.values())
-        rest = [root for root in rest if root not in batch.values()]
-
-
-def _ingest(roots: Sequence[Path], worker: Engine) -> None:
-    paths = {RunPaths(root).run_id: RunPaths(root) for root in roots}
-    units = [unit for each in paths.values() for unit in units_of(each)]
-    parts: dict[str, list[Tables]] = {run_id: [] for run_id in paths}
-    problems: dict[str, list[Problem]] = {run_id: [] for run_id in paths}
-    for unit, tables, found in worker.ingest(units) if units else ():
-        parts[unit.run_id].append(tables)
-        problems[unit.run_id] += found
-    for run_id, each in paths.items():
-        write_tables(each, parts[run_id], problems[run_id])
 
 
 def _apart(facts: Mapping[Path, RunFacts]) -> Iterator[dict[Path, RunFacts]]:

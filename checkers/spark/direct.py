@@ -5,23 +5,31 @@ passes through the JVM, is packed, or is shuffled. Groups are put together into 
 keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from checkers.columns import schema_of
+from checkers.compaction import Step, Steps, compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import StoredGroups, examine_places
+from checkers.ingest import Problem
 from checkers.layout import DamagedError, Place
-from checkers.spark.pieces import PIECES, batch_of, pieces_of
+from checkers.spark.nodes import read_node
+from checkers.spark.pieces import PIECES, batch_of, pieces_of, rows_of
 
+T = TypeVar("T")
 _TASKS_A_CORE = 4
 _ALONE = 24_000_000
 """A group of more rows is judged while no other is, or two of them would need too much memory."""
+_TAKEN = schema_of(number=pa.int64(), problems=pa.string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +106,60 @@ def _joined(works: Sequence[Work]) -> Work:
 
 
 def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[Piece]:
+    return pieces_of(_in_tasks(session, tasks, _judge, PIECES))
+
+
+def _judge(works: Sequence[Work]) -> Iterator[pa.RecordBatch]:
+    """Judge the groups of a task, as rows of `PIECES`."""
+    for work in works:
+        reader = StoredGroups(work.root, work.facts)
+        for place in work.places:
+            yield batch_of(list(examine_places(work.facts, reader, place)))
+            pa.default_memory_pool().release_unused()
+
+
+def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:
+    """Work out the tables of runs that the tasks see."""
+
+    def do(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
+        count = min(len(steps), _TASKS_A_CORE * cores)
+        tasks = [[(at, steps[at]) for at in range(first, len(steps), count)]
+                 for first in range(count)]  # fmt: skip
+        done = _in_tasks(session, tasks, _take, _TAKEN).toArrow() if tasks else _TAKEN.empty_table()
+        for row in done.to_pylist():
+            yield steps[row["number"]], [Problem(**each) for each in json.loads(row["problems"])]
+
+    compact([root.absolute() for root in roots], do)
+
+
+def _take(steps: Sequence[tuple[int, Step]]) -> Iterator[pa.RecordBatch]:
+    """Take the steps of a task, as rows of `_TAKEN`."""
+    for at, step in steps:
+        problems = [asdict(each) for each in take(step, read_node)]
+        yield rows_of([(at, json.dumps(problems))], _TAKEN)
+        pa.default_memory_pool().release_unused()
+
+
+def _in_tasks(
+    session: SparkSession,
+    tasks: Sequence[T],
+    do: Callable[[T], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return what tasks give, each for its own share of work, as a frame that is still to be run.
+
+    Args:
+        session: Where they run.
+        tasks: The share of each.
+        do: What a task does.
+        schema: Of the batches that it gives.
+    """
+
     # pyspark looks at the hints of the functions that it is given; a partial has none.
-    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _judge(tasks, batches)
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_numpy().tolist():
+                yield from do(tasks[number])
 
     numbers = session.range(0, len(tasks), 1, len(tasks))  # A row a task.
-    yield from pieces_of(numbers.mapInArrow(judge, from_arrow_schema(PIECES)))
-
-
-def _judge(
-    tasks: Sequence[Sequence[Work]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Judge the groups of the tasks whose numbers are given, as rows of `PIECES`."""
-    for batch in batches:
-        for number in batch["id"].to_numpy().tolist():
-            for work in tasks[number]:
-                reader = StoredGroups(work.root, work.facts)
-                for place in work.places:
-                    yield batch_of(list(examine_places(work.facts, reader, place)))
-                    pa.default_memory_pool().release_unused()
+    return numbers.mapInArrow(work, from_arrow_schema(schema))

@@ -6,27 +6,21 @@ rows, on a cluster. Behind both stands the same `examine`. Results are bytes: JS
 of statistics. Ingest is the driver's own on a cluster: its machines do not see what nodes left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.columns import schema_of
 from checkers.engine import EngineError
-from checkers.examine import Piece, pack, unpack
+from checkers.examine import Piece
 from checkers.facts import RunFacts
-from checkers.ingest import Problem, Tables, Unit, ingest
-from checkers.spark.direct import examine_directly
+from checkers.spark.direct import compact_directly, examine_directly
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
-from checkers.spark.nodes import read_node
-from checkers.spark.pieces import rows_of, table_of
 from checkers.spark.session import cores, failure, spark_session
 from checkers.spark.shuffled import examine_shuffled
 from checkers.statistics import STATISTICS
@@ -34,14 +28,6 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.verdict import Verdict
 from results.verdict_json import write_verdict
-
-_UNITS = schema_of(
-    number=pa.int32(), run_id=pa.string(), name=pa.string(), folder=pa.string(),
-    snapshot=pa.string(),
-)  # fmt: skip
-_READ = schema_of(number=pa.int32(), kind=pa.string(), cut=pa.bool_(), payload=pa.binary())
-_PROBLEM = "problem"
-
 
 _BACK = (
     "verdict.json", "record/ingest.json", *(f"record/{name}.parquet" for name in TABLES),
@@ -109,30 +95,12 @@ class SparkEngine:
             return str(refused)
         return ""
 
-    def ingest(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, Tables, list[Problem]]]:
-        """Yield the tables of each unit; the units are read in parallel."""
+    def compact(self, roots: Sequence[Path]) -> None:
+        """Work out the tables of runs, in tasks."""
         if self._cores is None:
-            yield from LocalEngine().ingest(units)
-            return
-        rows = [
-            (number, unit.run_id, unit.name, str(unit.folder.absolute()), unit.snapshot)
-            for number, unit in enumerate(units)
-        ]
-        frame = self._session.createDataFrame(table_of(rows, _UNITS))
-        read = frame.repartition(len(units), "number").mapInArrow(
-            _read_units, from_arrow_schema(_READ)
-        )
-        tables: list[Tables] = [{} for _ in units]
-        problems: list[list[Problem]] = [[] for _ in units]
-        for row in read.toArrow().to_pylist():
-            unit = units[row["number"]]
-            if row["kind"] == _PROBLEM:
-                sentence = row["payload"].decode()
-                found = Problem(unit=unit.name, sentence=sentence, cut=row["cut"])
-                problems[row["number"]].append(found)
-            else:
-                tables[row["number"]][row["kind"]] = unpack(row["payload"])
-        yield from zip(units, tables, problems, strict=True)
+            LocalEngine().compact(roots)
+        else:
+            compact_directly(self._session, roots, self._cores)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order."""
@@ -144,20 +112,3 @@ class SparkEngine:
             {self._homes.get(root) or f"file:{root.resolve()}": facts
              for root, facts in runs.items()},
         )  # fmt: skip
-
-
-def _read_units(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the units of a task, as rows of `_READ`."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            unit = Unit(
-                run_id=row["run_id"], name=row["name"], folder=Path(row["folder"]),
-                snapshot=row["snapshot"],
-            )  # fmt: skip
-            tables, problems = ingest(unit, read_node)
-            rows = [(row["number"], name, False, pack(table)) for name, table in tables.items()]
-            rows += [
-                (row["number"], _PROBLEM, each.cut, each.sentence.encode()) for each in problems
-            ]
-            if rows:
-                yield rows_of(rows, _READ)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from checkers.compaction import compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import StoredGroups, examine_places
-from checkers.ingest import Problem, Tables, Unit, ingest
 from checkers.layout import DamagedError
 from checkers.spark.nodes import read_node
 
@@ -24,10 +24,9 @@ class LocalEngine:
     def __exit__(self, *_error: object) -> None:
         """Stop nothing."""
 
-    def ingest(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, Tables, list[Problem]]]:
-        """Yield the tables of each unit."""
-        for unit in units:
-            yield unit, *ingest(unit, read_node)
+    def compact(self, roots: Sequence[Path]) -> None:
+        """Work out the tables of runs, step by step."""
+        compact(roots, lambda steps: ((step, take(step, read_node)) for step in steps))
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs."""
