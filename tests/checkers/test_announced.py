@@ -1,0 +1,376 @@
+"""What leaders announced: later leaders have it, it never goes back, and readers get no more."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from checkers import high_watermark_regression, incomplete_leader, uncommitted_read
+from checkers.announcements import announcements
+from checkers.facts import PowerCut, RunFacts
+from checkers.group import Group
+from checkers.uncommitted_read import SEEN_WITHIN_NS
+from results.record.milestones import Milestone
+from results.record.terms import Mode
+from tests.checkers.faithful import Row
+from tests.checkers.hand import (
+    A,
+    B,
+    C,
+    S,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+    state,
+)  # fmt: skip
+
+UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+INCOMPLETE, REGRESSION = incomplete_leader.CHECKER, high_watermark_regression.CHECKER
+UNCOMMITTED = uncommitted_read.CHECKER
+
+
+def announced(broker: int, epoch: int, mark: int | None, *, at: int = S) -> Row:
+    """An answer of a leader, asked for a nanosecond earlier."""
+    return {**leads(broker, epoch, at=at), "high_watermark": mark}
+
+
+def polled(value: int | None, offset: int, *, at: int = S, op: int = 9) -> Row:
+    return {**read(value, offset, op=op, phase="main"), "process": 4, "complete_ns": at}
+
+
+def stopped(**how: str) -> tuple[Milestone, ...]:
+    return (
+        *(stone for stone in facts().milestones if stone.name != "stopped"),
+        Milestone(name="stopped", at_ns=99, detail=how),
+    )
+
+
+def lines(node: str, *told: tuple[int, int], end: int = 3) -> Row:
+    """A final state with the lines of a checkpoint file."""
+    epochs = [{"epoch": epoch, "start_offset": start} for epoch, start in told]
+    return {**state(node, end, end), "epochs": epochs}
+
+
+def power_lost(*nodes: str, after: int, before: int) -> tuple[PowerCut, ...]:
+    cut = PowerCut(
+        nodes=frozenset(nodes), topic="log-0", partition=0, end_after=after, end_before=before,
+        confirmed_ns=9 * S,
+    )  # fmt: skip
+    return (cut,)
+
+
+def test_only_a_leader_that_names_epoch_and_mark_announces() -> None:
+    rows = [
+        announced(1, 4, 7),
+        announced(1, 3, 0),
+        {**announced(1, 4, 9), "source": "metadata"},
+        {**announced(1, 4, 9), "source": "quorum"},
+        announced(-1, 4, 9),
+        {**announced(1, 4, 9), "leader_epoch": None},
+        announced(1, 4, None),
+    ]
+    told = announcements(group(leadership=rows))
+    assert [told[at].epoch for at in range(len(told))] == [3, 4]
+    assert [told[at].high_watermark for at in range(len(told))] == [0, 7]
+    zero = announcements(group(leadership=[announced(0, 0, 1)]))
+    assert zero[0].text == "broker 0 announced the high watermark 1 of epoch 0 at 1.000 s"
+
+
+@pytest.mark.parametrize("checker", [INCOMPLETE, REGRESSION, UNCOMMITTED], ids=lambda it: it.name)
+def test_brokers_before_22_announce_nothing(checker: object) -> None:
+    applies = checker.applies  # type: ignore[attr-defined]  # A checker's.
+    systems = {"kafka:2.1.1": False, "kafka:2.2.0": True, "kafka:4.3.1": True}
+    for system, announces in systems.items():
+        assert applies(facts(plan={"system": system})) is announces
+
+
+def test_formats_without_epochs_tell_of_no_start() -> None:
+    old: dict[str, object] = {"log.message.format.version": "0.10.2"}
+    about = facts(plan={"system": "kafka:2.8.2", "broker": old, "acks": "1"})
+    assert about.plan.mode is Mode.ZOOKEEPER
+    assert not INCOMPLETE.applies(about)
+    assert REGRESSION.applies(about)
+
+
+def test_a_leader_that_starts_where_the_last_one_had_committed_is_complete() -> None:
+    on = group(
+        leadership=[announced(1, 0, 1), announced(1, 0, 2, at=2 * S), announced(2, 1, 2, at=3 * S)],
+        replica_records=[*log("n1", (0, A), (0, B), (1, C)), *log("n2", (0, A), (0, B), (1, C))],
+    )
+    result = found(INCOMPLETE, on)
+    assert (result.rows, result.anomalies) == (3 + 2, ())
+
+
+def test_a_leader_that_starts_below_what_was_announced_lacks_it() -> None:
+    on = group(
+        leadership=[announced(1, 0, 1), announced(1, 0, 3, at=2 * S), announced(2, 5, 2, at=3 * S)],
+        replica_records=[*log("n1", (0, A), (0, B)), *log("n2", (0, A), (5, C))],
+    )
+    (anomaly,) = found(INCOMPLETE, on).anomalies
+    assert anomaly.evidence == {
+        "epoch": 5,
+        "leader": 2,
+        "start_offset": 1,
+        "start_of": "n2",
+        "snapshot": "final",
+        "start_is": "record",
+        "announced_by": 1,
+        "announced_epoch": 0,
+        "announced_high_watermark": 3,
+        "announced_asked_ns": 2 * S - 1,
+        "announced_observed_ns": 2 * S,
+    }
+    assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (1, (), ())
+    assert anomaly.sentence == (
+        "broker 2, the leader of log-0-0 in epoch 5, began without offsets 1 to 2, which had been"
+        " committed: broker 1 announced the high watermark 3 of epoch 0 at 2.000 s, and n2's first"
+        " record of epoch 5 is at 1"
+    )
+
+
+def test_what_later_leaders_announce_binds_no_earlier_one() -> None:
+    records = log("n1", (0, A), (1, B))
+    same = group(leadership=[announced(1, 1, 2)], replica_records=records)
+    assert (found(INCOMPLETE, same).rows, found(INCOMPLETE, same).anomalies) == (3, ())
+    later = group(leadership=[announced(1, 2, 2), announced(1, 0, 1)], replica_records=records)
+    assert found(INCOMPLETE, later).anomalies == ()
+
+
+def test_the_highest_of_all_epochs_before_binds() -> None:
+    told = [announced(1, 0, 3), announced(2, 1, 1), announced(3, 2, 2)]
+    on = group(leadership=told, replica_records=log("n1", (0, A), (0, B), (3, C)))
+    (anomaly,) = found(INCOMPLETE, on).anomalies
+    assert (anomaly.evidence["announced_epoch"], anomaly.evidence["start_offset"]) == (0, 2)
+    assert "the leader of log-0-0 in epoch 3, began without offset 2, which" in anomaly.sentence
+    assert anomaly.evidence["leader"] is None
+
+
+def test_the_smallest_start_counts_wherever_it_is() -> None:
+    step = [{**row, "snapshot": "step-01"} for row in log("n2", (0, A), (4, C))]
+    on = group(
+        leadership=[announced(1, 0, 2)],
+        replica_records=[*log("n1", (0, A), (0, B), (4, C)), *step],
+    )
+    (anomaly,) = found(INCOMPLETE, on).anomalies
+    assert (anomaly.evidence["start_of"], anomaly.evidence["snapshot"]) == ("n2", "step-01")
+    assert "is at 1 at the end of step-01" in anomaly.sentence
+
+
+def test_a_checkpoint_tells_after_a_clean_stop_only() -> None:
+    rows: dict[str, list[Row]] = {
+        "leadership": [announced(1, 0, 2)],
+        "replica_records": log("n1", (0, A), (0, B), (4, C)),
+        "replica_states": [lines("n1", (0, 0), (4, 1))],
+    }
+    killed = facts(milestones=stopped(n1="killed", n2="clean"))
+    assert found(INCOMPLETE, group(killed, **rows)).anomalies == ()
+    (anomaly,) = found(INCOMPLETE, group(facts(milestones=stopped(n1="clean")), **rows)).anomalies
+    assert anomaly.evidence["start_is"] == "checkpoint"
+    assert "by n1's checkpoint, epoch 4 starts at 1" in anomaly.sentence
+    rows["replica_states"] = [lines("n1", (0, 0), (4, 2))]
+    right = group(facts(milestones=stopped(n1="clean")), **rows)
+    assert found(INCOMPLETE, right).anomalies == ()
+
+
+def test_without_epochs_or_answers_no_start_was_looked_at() -> None:
+    no_epochs = group(leadership=[announced(1, 0, 2)], replica_records=log("n1", (-1, A)))
+    assert found(INCOMPLETE, no_epochs).rows == 0
+    assert found(INCOMPLETE, group(replica_records=log("n1", (0, A)))).rows == 0
+
+
+@pytest.mark.parametrize("source", ["zookeeper", "metadata-log", "metadata"])
+def test_who_led_is_named_by_the_best_source(source: str) -> None:
+    told = [announced(1, 0, 2), leads(3, 7, source=source), leads(-1, 7, source="metadata-log")]
+    on = group(leadership=told, replica_records=log("n1", (0, A), (7, B)))
+    assert found(INCOMPLETE, on).anomalies[0].evidence["leader"] == 3
+    better = group(
+        leadership=[*told, announced(2, 7, 2)], replica_records=log("n1", (0, A), (7, B))
+    )
+    assert found(INCOMPLETE, better).anomalies[0].evidence["leader"] == 2
+
+
+def of_three(about: RunFacts, *told: Row, polls: Sequence[Row] = ()) -> Group:
+    """A run with three replicas of which the last leader began at offset 1."""
+    records = [row for node in ("n1", "n2", "n3") for row in log(node, (0, A), (5, C))]
+    return group(about, leadership=list(told), replica_records=records, polls=list(polls))
+
+
+def test_unclean_elections_excuse_a_loss_of_what_was_announced() -> None:
+    told = (announced(1, 0, 3), announced(2, 5, 1, at=2 * S), elected(2, 5, 7, unclean=True))
+    polls = [polled(B, 1, at=S)]
+    for checker in (INCOMPLETE, REGRESSION, UNCOMMITTED):
+        (excused,) = found(checker, of_three(facts(plan=UNCLEAN), *told, polls=polls)).anomalies
+        assert excused.excuses == ("unclean-election",), checker.name
+        (bare,) = found(checker, of_three(facts(), *told, polls=polls)).anomalies
+        assert bare.excuses == (), checker.name
+
+
+def test_power_losses_of_all_replicas_excuse_it_too_if_they_took_all_of_it() -> None:
+    told = (announced(1, 0, 3), announced(2, 5, 1, at=2 * S))
+    polls = [polled(B, 1, at=S)]
+    nodes = ("n1", "n2", "n3")
+    whole = facts(power_cuts=power_lost(*nodes, after=1, before=3))
+    for checker in (INCOMPLETE, REGRESSION, UNCOMMITTED):
+        (excused,) = found(checker, of_three(whole, *told, polls=polls)).anomalies
+        assert excused.excuses == ("power-loss",), checker.name
+    for part in (
+        power_lost(*nodes, after=2, before=3),
+        power_lost(*nodes, after=1, before=2),
+        power_lost("n1", "n2", after=1, before=3),
+    ):
+        for checker in (INCOMPLETE, REGRESSION):
+            (bare,) = found(checker, of_three(facts(power_cuts=part), *told)).anomalies
+            assert bare.excuses == (), (checker.name, part)
+
+
+def test_marks_that_only_grow_are_right_whoever_leads() -> None:
+    told = [announced(1, 0, 2), announced(1, 0, 2, at=2 * S), announced(2, 1, 2, at=3 * S),
+            announced(2, 1, 3, at=4 * S)]  # fmt: skip
+    result = found(REGRESSION, group(leadership=told))
+    assert (result.rows, result.anomalies) == (4, ())
+
+
+def test_a_later_epoch_may_not_announce_less_whatever_the_clocks_say() -> None:
+    told = [announced(1, 0, 5, at=9 * S), announced(2, 3, 4), announced(2, 3, 2, at=2 * S),
+            announced(2, 3, 5, at=3 * S)]  # fmt: skip
+    (anomaly,) = found(REGRESSION, group(leadership=told)).anomalies
+    assert anomaly.evidence == {
+        "earlier_by": 1,
+        "earlier_epoch": 0,
+        "earlier_high_watermark": 5,
+        "earlier_asked_ns": 9 * S - 1,
+        "earlier_observed_ns": 9 * S,
+        "later_by": 2,
+        "later_epoch": 3,
+        "later_high_watermark": 2,
+        "later_asked_ns": 2 * S - 1,
+        "later_observed_ns": 2 * S,
+        "answers": 2,
+    }
+    assert anomaly.offset == 2
+    assert anomaly.sentence == (
+        "the high watermark of log-0-0 went back from 5 to 2: broker 1 announced the high watermark"
+        " 5 of epoch 0 at 9.000 s, and broker 2 announced the high watermark 2 of epoch 3 at"
+        " 2.000 s (2 answers of that epoch are too low)"
+    )
+    one = sentences(REGRESSION, group(leadership=[announced(1, 0, 5), announced(2, 1, 4)]))
+    assert one[0].endswith("announced the high watermark 4 of epoch 1 at 1.000 s")
+
+
+def test_each_epoch_that_fell_counts_once() -> None:
+    told = [announced(1, 0, 5), announced(2, 1, 4), announced(3, 2, 3), announced(3, 2, 4, at=9)]
+    fallen = found(REGRESSION, group(leadership=told)).anomalies
+    assert [(each.evidence["later_epoch"], each.offset) for each in fallen] == [(2, 3), (1, 4)]
+
+
+def asked(mark: int, begin: int | None, end: int | None) -> Row:
+    return {**announced(1, 4, mark), "asked_ns": begin, "observed_ns": end}
+
+
+def test_in_one_epoch_only_answers_that_do_not_overlap_have_an_order() -> None:
+    overlapping = [asked(5, 10, 20), asked(4, 20, 30), asked(3, 15, 25)]
+    assert found(REGRESSION, group(leadership=overlapping)).anomalies == ()
+    for rows in ([asked(5, 10, 20), asked(4, 21, 30)], [asked(4, 21, 30), asked(5, 10, 20)]):
+        (anomaly,) = found(REGRESSION, group(leadership=rows)).anomalies
+        assert anomaly.evidence["earlier_high_watermark"] == 5
+    untimed = [asked(5, None, None), asked(4, 21, 30), asked(3, None, None), asked(2, 0, None)]
+    assert found(REGRESSION, group(leadership=untimed)).anomalies == ()
+
+
+def test_the_deeper_fall_is_told() -> None:
+    told = [announced(1, 0, 6), asked(5, 10, 20), asked(4, 30, 40)]
+    (anomaly,) = found(REGRESSION, group(leadership=told)).anomalies
+    assert (anomaly.evidence["earlier_epoch"], anomaly.evidence["answers"]) == (0, 2)
+    told = [announced(1, 0, 5), asked(6, 10, 20), asked(4, 30, 40)]
+    (anomaly,) = found(REGRESSION, group(leadership=told)).anomalies
+    assert (anomaly.evidence["earlier_epoch"], anomaly.evidence["answers"]) == (4, 1)
+
+
+def test_what_lies_below_the_mark_that_is_announced_next_was_committed() -> None:
+    on = group(polls=[polled(A, 0), polled(B, 1)], leadership=[announced(1, 0, 2, at=2 * S)])
+    result = found(UNCOMMITTED, on)
+    assert (result.rows, result.anomalies) == (2, ())
+
+
+def test_a_value_at_or_above_the_mark_that_is_announced_next_was_read_too_early() -> None:
+    on = group(
+        polls=[polled(A, 0), polled(B, 1, op=8, at=S + 7), polled(B, 1), polled(C, 2)],
+        leadership=[announced(1, 3, 1, at=2 * S), announced(1, 3, 3, at=3 * S)],
+    )
+    result = found(UNCOMMITTED, on)
+    assert result.rows == 4
+    first, second = result.anomalies
+    assert first.evidence == {
+        "value": B,
+        "offset": 1,
+        "op_id": 9,
+        "process": 4,
+        "completed_ns": S,
+        "polls": 2,
+        "announced_by": 1,
+        "announced_epoch": 3,
+        "announced_high_watermark": 1,
+        "announced_asked_ns": 2 * S - 1,
+        "announced_observed_ns": 2 * S,
+    }
+    assert (first.offset, second.offset, second.evidence["polls"]) == (1, 2, 1)
+    assert first.sentence == (
+        f"op 9 (process 4) read value {B} at offset 1 of log-0-0 at 1.000 s, which was not"
+        " committed: the first leader to be asked after that, broker 1 announced the high watermark"
+        " 1 of epoch 3 at 2.000 s"
+    )
+
+
+def test_an_answer_that_was_asked_for_before_the_poll_ended_tells_nothing() -> None:
+    before = [announced(1, 0, 1, at=S + 1), announced(1, 0, 1, at=S // 2)]  # Asked as it ended.
+    assert found(UNCOMMITTED, group(polls=[polled(B, 1)], leadership=before)).rows == 0
+    after = [*before, announced(1, 0, 2, at=S + 2)]
+    result = found(UNCOMMITTED, group(polls=[polled(B, 1)], leadership=after))
+    assert (result.rows, result.anomalies) == (1, ())
+    low = [announced(1, 0, 1, at=S + 2), announced(1, 0, 2, at=S + 3)]
+    assert len(found(UNCOMMITTED, group(polls=[polled(B, 1)], leadership=low)).anomalies) == 1
+
+
+def test_the_first_answer_decides_and_no_later_one() -> None:
+    """What was committed and then lost is high-watermark-regression."""
+    told = [announced(1, 0, 2, at=2 * S), announced(2, 1, 1, at=3 * S)]
+    assert found(UNCOMMITTED, group(polls=[polled(B, 1)], leadership=told)).anomalies == ()
+
+
+def test_an_old_leader_alone_proves_nothing_while_a_newer_epoch_may_serve_readers() -> None:
+    zombie, poll = announced(1, 0, 1, at=2 * S), [polled(B, 1)]
+    for source, at in (("metadata", 3 * S), ("zookeeper", S + SEEN_WITHIN_NS)):
+        seen = leads(2, 1, at=at, source=source)
+        unchecked = found(UNCOMMITTED, group(polls=poll, leadership=[zombie, seen]))
+        assert (unchecked.rows, unchecked.anomalies) == (0, ())
+        newer = group(polls=poll, leadership=[zombie, seen, announced(2, 1, 2, at=4 * S)])
+        assert (found(UNCOMMITTED, newer).rows, found(UNCOMMITTED, newer).anomalies) == (1, ())
+        low = group(polls=poll, leadership=[zombie, seen, announced(2, 1, 1, at=4 * S)])
+        assert found(UNCOMMITTED, low).anomalies[0].evidence["announced_by"] == 2
+    late = leads(2, 1, at=S + SEEN_WITHIN_NS + 1, source="metadata")
+    untimed = {**leads(2, 1, source="state-change-log"), "observed_ns": None}
+    for harmless in (late, untimed, elected(2, 1, 5)):
+        on = group(polls=poll, leadership=[zombie, harmless])
+        assert found(UNCOMMITTED, on).anomalies[0].evidence["announced_by"] == 1
+
+
+def test_the_epoch_of_the_record_itself_was_known_to_its_leader() -> None:
+    zombie, poll = announced(1, 0, 1, at=2 * S), {**polled(B, 1), "leader_epoch": 1}
+    assert found(UNCOMMITTED, group(polls=[poll], leadership=[zombie])).rows == 0
+    current = group(polls=[poll], leadership=[zombie, announced(2, 1, 1, at=3 * S)])
+    assert found(UNCOMMITTED, current).anomalies[0].evidence["announced_by"] == 2
+
+
+def test_a_poll_without_an_end_and_a_record_without_a_value() -> None:
+    told = [announced(1, 0, 0, at=2 * S)]
+    open_poll = {**polled(A, 0), "complete_ns": None}
+    assert found(UNCOMMITTED, group(polls=[open_poll], leadership=told)).rows == 0
+    nameless = group(polls=[polled(None, 0)], leadership=told)
+    (anomaly,) = found(UNCOMMITTED, nameless).anomalies
+    assert anomaly.evidence["value"] is None
+    assert "read a record at offset 0" in anomaly.sentence
+    assert found(UNCOMMITTED, group(polls=[polled(A, 0)])).rows == 0
