@@ -9,6 +9,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.topics import CreatedTopic
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,13 @@ def one_broker(broker_paths: RunPaths) -> Iterator[KafkaCluster]:
             cluster.close()
     finally:
         hosts.down()
+
+
+@pytest.fixture(scope="session")
+def log_topics(one_broker: KafkaCluster) -> list[CreatedTopic]:
+    """The topics of a default plan; whoever comes later finds the records of others there."""
+    plan = Plan()
+    return one_broker.create_topics(plan.topic_names, partitions=plan.partitions, replication=1)
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def topics(one_broker: KafkaCluster) -> list[CreatedTopic]:
-    return one_broker.create_topics(PLAN.topic_names, partitions=PLAN.partitions, replication=1)
+def topics(log_topics: list[CreatedTopic]) -> list[CreatedTopic]:
+    return log_topics
 
 
 def table(live: Path, name: str) -> list[Row]:
