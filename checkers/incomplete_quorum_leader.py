@@ -9,8 +9,8 @@ below it, and is elected only by a majority that has nothing it lacks; the two h
 common. Its first record, which begins its epoch, lies where its log ended. Raft calls it leader
 completeness.
 
-What would not prove it: an old leader that was cut off and goes on telling its high watermark, which
-cannot grow any more. A start that is only known too high, because the log begins behind a snapshot:
+What would not prove it: an old leader that was cut off and goes on telling its high watermark: it
+cannot grow any more. A start that is only known too high, as the log begins behind a snapshot:
 then something may be missed, and nothing is alleged.
 """
 

@@ -6,23 +6,29 @@ from checkers import (
     committed_truncation,
     cycles,
     dependencies,
+    double_vote,
     duplicate,
     epoch_regression,
     faults,
     high_watermark_regression,
     incomplete_leader,
+    incomplete_quorum_leader,
     inconsistent_offsets,
+    isr_not_restored,
     log_divergence,
     lost_write,
     malformed,
+    metadata_divergence,
     offset_order,
     phantom,
     poll_order,
     precommitted_read,
     send_order,
+    slow_election,
     torn_transaction,
     traffic,
     two_leaders,
+    unavailable,
     uncommitted_read,
     unseen,
 )
@@ -62,8 +68,15 @@ CHECKERS: tuple[Checker, ...] = (
     committed_truncation.CHECKER,
     uncommitted_read.CHECKER,
     *cycles.CHECKERS,
+    metadata_divergence.CHECKER,
+    incomplete_quorum_leader.CHECKER,
+    double_vote.CHECKER,
+    unavailable.CHECKER,
+    slow_election.CHECKER,
+    isr_not_restored.CHECKER,
 )
-"""In the order in which they run: is the history well formed, was there traffic, then safety."""
+"""In the order in which they run: is the history well formed, was there traffic, then safety, and
+liveness last."""
 
 JEPSENS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,

@@ -36,7 +36,7 @@ from results.record.verdict import Anomaly
 NAME = "unavailable"
 _EDGES = 2
 """The first and the last second of a stretch may have been touched by an instant only."""
-_NEVER = np.iinfo(np.int64).max
+_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

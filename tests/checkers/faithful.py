@@ -21,6 +21,7 @@ from results.record.tables import LIVE, TABLES
 from results.record.topics import CreatedTopic, dump_topics
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Clients, Partition, Row, Rows
+from tests.checkers.faithful_quorum import FaithfulQuorum
 
 STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
           "final-reads", "noted", "stopped", "collected")  # fmt: skip
@@ -214,16 +215,15 @@ class FaithfulRun:
             )
             for broker, log in each.logs.items():
                 self.snapshot(each, broker, log)
-        self.add(
-            "quorum_states",
-            observed_ns=self.tick(),
-            node="n1",
-            incarnation=1,
-            role="leader",
-            epoch=1,
-            leader=1,
-            high_watermark=1_000_000,
-        )
+        quorum = FaithfulQuorum(self.random.randrange(1 << 32), steps=8, begin_ns=self.tick())
+        self.of_quorum: Rows = {
+            "quorum_states": quorum.states,
+            "replica_records": quorum.records,
+            "replica_states": quorum.replicas,
+        }
+        # Of the metadata log: `log_offset` counts rows here, which all are committed.
+        told = {"observed_ns": self.tick(), "node": "n9", "role": "observer", "epoch": 1_000}
+        self.add("quorum_states", **told, incarnation=1, leader=9, high_watermark=1_000_000)
         self.add("arrivals", worker=0, window_ns=0, phase="main", offered=100, missed=1)
 
     def snapshot(
@@ -273,7 +273,11 @@ class FaithfulRun:
         return RunFacts(**values)
 
     def tables(self) -> Tables:
-        return tables_of(self.rows)
+        return tables_of(self.all_rows())
+
+    def all_rows(self) -> Rows:
+        """Return the rows with those of the quorum's log, which plants of others leave alone."""
+        return {name: [*rows, *self.of_quorum.get(name, ())] for name, rows in self.rows.items()}
 
     def group(self, number: int = 0, **changes: object) -> Group:
         each = self.partitions[number]
@@ -289,7 +293,7 @@ class FaithfulRun:
                      for topic, topic_id in topics.items()], paths.topics)  # fmt: skip
         for at, name in enumerate(STONES):
             append_milestone(paths.milestones, Milestone(name=name, at_ns=at * 1_000 * MS))
-        for name, rows in self.rows.items():
+        for name, rows in self.all_rows().items():
             writer = StreamWriter(paths.live, name, "worker-0")
             if rows:
                 table = pa.Table.from_pylist(rows, schema=LIVE[name])

@@ -9,7 +9,8 @@ from results.record.milestones import Milestone
 from results.record.plan import Plan, plan_from
 from results.record.tables import TABLES
 from results.record.values import pack_value
-from tests.checkers.faithful import STONES, Row
+from tests.checkers.faithful import STONES
+from tests.checkers.faithful_clients import Row
 
 PLACE = {"topic": "log-0", "topic_id": "id-0", "partition": 0}
 A, B, C = (pack_value(1, number) for number in (1, 2, 3))

@@ -317,7 +317,8 @@ def test_old_brokers_metadata_make_no_elections() -> None:
 
 def test_old_formats_leave_no_check_of_a_partition_without_rows() -> None:
     """Epochs are -1 everywhere: what could not be compared must not make the verdict unknown."""
-    about = facts(plan={**ZOOKEEPER, "system": "kafka:0.11.0.3"}, reservations=((A, C + 1),))
+    old = {**ZOOKEEPER, "system": "kafka:0.11.0.3", "replication": 2}
+    about = facts(plan=old, reservations=((A, C + 1),), calm_from_ns=0)
     rows = group(
         about,
         sends=[ack(A, 0), ack(B, 1, op=2)],

@@ -1,0 +1,415 @@
+"""What must come back within the budgets: sends, a leader, the in-sync replicas."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers import isr_not_restored, slow_election, unavailable
+from checkers.calm import calm_from_ns
+from checkers.facts import RunFacts
+from checkers.protocol import Checker
+from results.record.milestones import Milestone
+from results.record.tables import TABLES
+from results.record.terms import AnomalyClass
+from tests.checkers.hand import A, S, ack, facts, found, group, read, sentences, timed_out
+from tests.oracle import liveness as oracle
+
+Row = dict[str, Any]
+CALM = 100 * S
+END = Milestone(name="collected", at_ns=1_000 * S)
+LIVENESS = (unavailable.CHECKER, slow_election.CHECKER, isr_not_restored.CHECKER)
+
+
+def about(*, plan: Row | None = None, **changes: object) -> RunFacts:
+    values: Row = {"calm_from_ns": CALM, "milestones": (*facts().milestones, END), **changes}
+    return facts(plan={"nodes": 3, "replication": 3, **(plan or {})}, **values)
+
+
+# Since when
+
+
+def healed(*ends: int | None) -> pa.Table:
+    rows = [{"fault_id": at, "healed_ns": end} for at, end in enumerate(ends)]
+    return pa.Table.from_pylist(rows, schema=TABLES["faults"])
+
+
+def stones(**times: int) -> list[Milestone]:
+    return [Milestone(name=name.replace("_", "-"), at_ns=at) for name, at in times.items()]
+
+
+def test_budgets_count_from_the_last_heal() -> None:
+    assert calm_from_ns(healed(5, 9, 7), stones(main=1, healed=20)) == 9
+    assert calm_from_ns(healed(5, None), stones(main=1, healed=20)) == 20
+    assert calm_from_ns(healed(25, None), stones(main=1, healed=20)) == 25
+
+
+def test_without_faults_they_count_from_the_start_of_the_main_phase() -> None:
+    assert calm_from_ns(healed(), stones(warmup=1, main=3)) == 3
+    assert calm_from_ns(healed(), stones(warmup=1)) is None
+
+
+def test_what_was_not_healed_gives_no_peace() -> None:
+    failed = Milestone(name="healed", at_ns=20, detail={"failed": "n1 is still cut off"})
+    assert calm_from_ns(healed(5, None), [failed]) is None
+    assert calm_from_ns(healed(5, None), stones(main=1)) is None
+    assert calm_from_ns(healed(5, 6), [failed]) == 6
+
+
+@pytest.mark.parametrize("checker", LIVENESS, ids=lambda each: each.name)
+def test_without_peace_nothing_is_checked(checker: Checker) -> None:
+    rows = group(about(calm_from_ns=None), sends=[send(1, 99)], leadership=[isr(200, 1)])
+    assert found(checker, rows).rows == 0
+    assert found(checker, rows).anomalies == ()
+    assert checker.anomaly_class is AnomalyClass.LIVENESS
+
+
+# Sends
+
+
+def send(begin_s: float, end_s: float | None, *, ok: bool = False, **changes: object) -> Row:
+    """One from so many seconds after the last heal to so many."""
+    row = ack(A, 0) if ok else timed_out(A)
+    times = {"invoke_ns": CALM + int(begin_s * S),
+             "complete_ns": None if end_s is None else CALM + int(end_s * S)}  # fmt: skip
+    return {**row, **times, "error": None if ok else "_MSG_TIMED_OUT", **changes}
+
+
+def outages(*sends: Row, plan: Row | None = None) -> list[str]:
+    return sentences(unavailable.CHECKER, group(about(plan=plan), sends=list(sends)))
+
+
+def test_sends_that_succeed_now_and_then_are_service() -> None:
+    # 29 seconds in vain, a success, and 29 seconds again.
+    sends = (send(0, 29), send(29.5, 30, ok=True), send(31, 60))
+    assert outages(*sends) == []
+    result = found(unavailable.CHECKER, group(about(), sends=list(sends)))
+    assert result.rows == 3
+
+
+def test_longer_than_the_budget_in_vain() -> None:
+    (sentence,) = outages(send(0, 20), send(15, 35), send(36, 37, ok=True))
+    assert sentence == (
+        "no send to log-0-0 succeeded from 100.000 s to 137.000 s, though 3 were tried, in 37"
+        " seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last heal on,"
+        " which was at 100.000 s"
+    )
+
+
+@pytest.mark.parametrize(("end_s", "count"), [(30.9, 0), (31, 1)])
+def test_the_first_and_the_last_second_may_be_an_instant(end_s: float, count: int) -> None:
+    """From 0.99 s on: seconds 0 to 30 prove 29, seconds 0 to 31 prove 30."""
+    assert len(outages(send(0.99, end_s))) == count
+
+
+def test_time_in_which_nobody_sends_does_not_count() -> None:
+    assert outages(send(0, 10), send(50, 60)) == []
+    assert outages(send(0, 10), send(5, 15), send(20, 30), send(40, 42)) == []
+    (sentence,) = outages(send(0, 10), send(20, 30), send(40, 55))
+    assert "in 38 seconds of it" in sentence
+
+
+def test_what_was_before_the_last_heal_does_not_count() -> None:
+    assert outages(send(-60, -1), send(-30, 5)) == []
+    assert len(outages(send(-60, 31))) == 1
+
+
+def test_a_send_without_an_end_counts_in_its_first_second() -> None:
+    assert outages(send(0, None), send(40, 41)) == []
+    many = [send(second, None) for second in range(32)]
+    assert len(outages(*many)) == 1
+    assert len(outages(*many[:31])) == 0
+
+
+def test_an_acknowledged_send_of_an_aborted_transaction_was_taken() -> None:
+    taken = send(15, 16, acked=True, outcome="fail")
+    assert outages(send(0, 14), taken, send(17, 40)) == []
+    refused = send(15, 16, acked=False, outcome="fail")
+    assert len(outages(send(0, 14), refused, send(17, 40))) == 1
+    unheard = send(15, 16, acked=False, outcome="ok")
+    assert outages(send(0, 14), unheard, send(17, 40)) == []
+
+
+def test_the_second_of_a_success_is_no_outage_however_long_it_took() -> None:
+    (sentence,) = outages(send(0, 40, ok=True))
+    assert "in 40 seconds of it" in sentence
+    backwards = send(10, 5, ok=True)
+    assert len(outages(send(0, 40), backwards)) == 1, "it ended before it began: no success"
+
+
+def test_two_outages_are_two_anomalies() -> None:
+    made = found(unavailable.CHECKER, group(
+        about(), sends=[send(0, 40, error="A"), send(41, 42, ok=True), send(43, 99, error="B")]
+    ))  # fmt: skip
+    assert [each.evidence["error"] for each in made.anomalies] == ["A", "B"]
+    (first, second) = made.anomalies
+    assert (first.evidence["from_ns"], first.evidence["to_ns"]) == (CALM, CALM + 42 * S)
+    assert second.evidence["from_ns"] == CALM + 43 * S
+
+
+def test_times_behind_the_end_of_the_run_are_none_of_it() -> None:
+    assert outages(send(899, 9_000_000), plan={"budgets": {"unavailable_s": 5}}) == []
+    assert outages(send(8_000_000, 9_000_000)) == []
+
+
+def test_a_cut_record_may_lack_successes() -> None:
+    cut = group(about(cut_streams=True), sends=[send(0, 40)])
+    (anomaly,) = found(unavailable.CHECKER, cut).anomalies
+    assert (anomaly.broken_premises, anomaly.excuses) == (("whole-record",), ())
+
+
+def test_the_budget_is_the_plans() -> None:
+    assert len(outages(send(0, 7), plan={"budgets": {"unavailable_s": 5}})) == 1
+    assert outages(send(0, 5.9), plan={"budgets": {"unavailable_s": 5}}) == []
+
+
+# Leaders
+
+
+def claim(at_s: float, leader: int = 1, *, asked_s: float | None = None, **changes: object) -> Row:
+    asked = None if asked_s is None else CALM + int(asked_s * S)
+    return {"source": "list-offsets", "observer": f"n{leader}", "leader": leader,
+            "leader_epoch": 1, "asked_ns": asked, "observed_ns": CALM + int(at_s * S),
+            **changes}  # fmt: skip
+
+
+def belief(at_s: float, leader: int, *, observer: str = "n1") -> Row:
+    return claim(at_s, leader, source="metadata", observer=observer)
+
+
+def znode(at_s: float, leader: int) -> Row:
+    return claim(at_s, leader, source="zookeeper", observer="zk")
+
+
+def vacancies(*leadership: Row, **tables: list[Row]) -> list[str]:
+    return sentences(slow_election.CHECKER, group(about(), leadership=list(leadership), **tables))
+
+
+def test_a_leader_that_answers_in_time() -> None:
+    rows = group(about(), leadership=[claim(-3), claim(14), claim(28), belief(40, 1)])
+    result = found(slow_election.CHECKER, rows)
+    assert (result.rows, result.anomalies) == (3, ())
+
+
+def test_nobody_answers_as_leader_for_too_long() -> None:
+    (sentence,) = vacancies(
+        claim(-3), belief(-2, -1), belief(3, 2), belief(20, 3, observer="n2"), claim(16, 2),
+        belief(4, -1),
+    )  # fmt: skip
+    assert sentence == (
+        "nobody led log-0-0 from 100.000 s to 116.000 s: no broker answered as its leader, and no"
+        " client was served; by their metadata, n1 named nobody; the budget is 15 s from the last"
+        " heal on, which was at 100.000 s"
+    )
+
+
+def test_it_lasts_from_the_last_sign_to_the_next_question_that_was_answered() -> None:
+    assert vacancies(claim(10), claim(26, asked_s=25)) == []
+    assert len(vacancies(claim(10), claim(26))) == 1
+    assert len(vacancies(claim(10), claim(26, asked_s=25.5))) == 1
+    assert vacancies(claim(10), claim(12, asked_s=1), claim(26)) == []
+
+
+def test_it_ends_with_the_last_answer_of_anybody() -> None:
+    assert vacancies(claim(1), belief(16, -1)) == []
+    assert len(vacancies(claim(1), belief(16.5, -1))) == 1
+    assert vacancies(claim(1), claim(99, source="metadata-log")) == []
+    assert vacancies() == []
+    assert vacancies(belief(-1, -1)) == []
+
+
+def test_who_is_served_has_a_leader() -> None:
+    quiet = (claim(0), belief(30, 1))
+    assert len(vacancies(*quiet)) == 1
+    assert vacancies(*quiet, sends=[send(-5, 15, ok=True)]) == []
+    assert vacancies(*quiet, polls=[{**read(A, 0), "complete_ns": CALM + 15 * S}]) == []
+    refused = send(10, 15, acked=False)
+    assert len(vacancies(*quiet, sends=[refused])) == 1
+    nothing = {**read(None, 0), "offset": None, "complete_ns": CALM + 15 * S}
+    assert len(vacancies(*quiet, polls=[nothing])) == 1
+    unended = [{**ack(A, 0), "complete_ns": None}, {**read(A, 0), "complete_ns": None}]
+    assert len(vacancies(*quiet, sends=unended[:1], polls=unended[1:])) == 1
+
+
+def test_who_answers_without_leading_is_no_leader() -> None:
+    assert len(vacancies(claim(10), claim(20, -1), belief(30, -1))) == 1
+
+
+def test_zookeepers_leader_lasts_until_it_names_another() -> None:
+    assert vacancies(znode(-50, 1), znode(40, 2)) == []
+    (sentence,) = vacancies(znode(-50, 1), znode(5, -1), znode(21, 2))
+    assert "from 105.000 s to 121.000 s" in sentence
+    assert len(vacancies(znode(30, 2), znode(5, -1), znode(-50, 1))) == 1
+
+
+def test_a_sign_of_the_future_is_none_yet() -> None:
+    assert len(vacancies(belief(20, -1), sends=[send(30, 40, ok=True)])) == 1
+
+
+def test_a_cut_record_may_lack_answers() -> None:
+    cut = group(about(cut_streams=True), leadership=[belief(20, -1)])
+    (anomaly,) = found(slow_election.CHECKER, cut).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+    assert anomaly.evidence == {
+        "from_ns": CALM, "to_ns": CALM + 20 * S, "believed": ["n1 named nobody"],
+        "budget_s": 15.0, "calm_from_ns": CALM,
+    }  # fmt: skip
+
+
+# In-sync replicas
+
+
+def isr(at_s: float, *brokers: int, epoch: int | None = 1, source: str = "metadata") -> Row:
+    return claim(at_s, brokers[0], source=source, leader_epoch=epoch, isr=list(brokers))
+
+
+def late(*leadership: Row) -> list[str]:
+    rows = group(about(), leadership=list(leadership))
+    return sentences(isr_not_restored.CHECKER, rows)
+
+
+def gaps(*leadership: Row) -> tuple[str, ...]:
+    return found(isr_not_restored.CHECKER, group(about(), leadership=list(leadership))).gaps
+
+
+def test_an_isr_that_is_full_in_time() -> None:
+    rows = (isr(-5, 1, 2), isr(60, 1, 2, 3), isr(61, 1, 2), belief(99, 1))
+    assert late(*rows) == []
+    assert gaps(*rows) == ()
+    assert found(isr_not_restored.CHECKER, group(about(), leadership=list(rows))).rows == 3
+
+
+def test_an_isr_that_stayed_full() -> None:
+    rows = (isr(-5, 1, 2, 3), isr(61, 1, 2))
+    assert (late(*rows), gaps(*rows)) == ([], ())
+
+
+def test_an_isr_that_was_full_too_late() -> None:
+    (sentence,) = late(isr(-5, 1, 2), isr(7, 1, 3), isr(61, 1, 2, 3))
+    assert sentence == (
+        "the ISR of log-0-0 did not have its 3 members again within the budget of 60 s from the"
+        " last heal on, which was at 100.000 s: it was full again at 161.000 s; it was [1, 3] from"
+        " 107.000 s on"
+    )
+
+
+def test_an_isr_that_was_never_full_again() -> None:
+    (sentence,) = late(isr(-9, 1, 2, 3), isr(-5, 1, 2), belief(61, 1))
+    assert "it was not until 161.000 s, when it was looked at last; it was [1, 2]" in sentence
+
+
+def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
+    rows = (isr(-5, 1, 2), belief(60, 1))
+    assert late(*rows) == []
+    (sentence,) = gaps(*rows)
+    assert sentence == (
+        "the ISR of log-0-0 was not seen full by the last look at it, 60.000 s after the last heal,"
+        " and the budget is 60 s"
+    )
+    unknown_before = (isr(61, 1, 2), belief(99, 1))
+    assert late(*unknown_before) == []
+    assert len(gaps(*unknown_before)) == 1
+
+
+def test_old_news_of_an_epoch_do_not_count() -> None:
+    """n3 lags behind: it tells of the epoch before, when all were in sync."""
+    (sentence,) = late(isr(-5, 1, 2, epoch=2), isr(10, 1, 2, 3, epoch=1), belief(70, 1))
+    assert "it was [1, 2] from 95.000 s on" in sentence
+    assert late(isr(-5, 1, 2, epoch=2), isr(10, 1, 2, 3, epoch=2), belief(70, 1)) == []
+
+
+def test_zookeeper_knows_better_than_metadata() -> None:
+    stale = isr(5, 1, 2, 3, epoch=None)
+    (sentence,) = late(isr(-5, 1, 2, source="zookeeper"), stale, belief(70, 1))
+    assert "[1, 2]" in sentence
+    assert late(isr(-5, 1, 2, epoch=None), stale, belief(70, 1)) == []
+
+
+def test_without_anybody_telling_the_isr_nothing_is_checked() -> None:
+    rows = group(about(), leadership=[belief(70, 1)])
+    assert found(isr_not_restored.CHECKER, rows).rows == 0
+
+
+def test_a_cut_record_may_lack_an_isr() -> None:
+    cut = group(about(cut_streams=True), leadership=[isr(-5, 1, 2), belief(61, 1)])
+    (anomaly,) = found(isr_not_restored.CHECKER, cut).anomalies
+    assert anomaly.broken_premises == ("whole-record",)
+    assert anomaly.evidence == {
+        "isr": [1, 2], "seen_ns": CALM - 5 * S, "full_ns": None, "members": 3, "budget_s": 60.0,
+        "calm_from_ns": CALM,
+    }  # fmt: skip
+
+
+SCRIPT = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
+
+
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        ({}, {"unavailable", "slow-election", "isr-not-restored"}),
+        ({"acks": "0"}, {"slow-election", "isr-not-restored"}),
+        ({"replication": 1, "min_insync": 1}, {"unavailable", "slow-election"}),
+        (SCRIPT, {"slow-election"}),
+    ],
+)
+def test_what_a_plan_can_feed(plan: Row, names: set[str]) -> None:
+    context = facts(plan=plan)
+    assert {each.name for each in LIVENESS if each.applies(context)} == names
+
+
+# Against the oracle
+
+TIMES = st.integers(-20, 120).map(lambda half: CALM + half * S // 2)
+BUDGETS = {"unavailable_s": 5, "election_s": 5, "isr_s": 10}
+SENDS = st.builds(
+    lambda begin, lasts, outcome, acked: {
+        **timed_out(A), "invoke_ns": begin, "outcome": outcome, "acked": acked,
+        "complete_ns": None if lasts is None else begin + lasts * S // 2,
+    },
+    TIMES, st.none() | st.integers(-1, 40), st.sampled_from(["ok", "fail", "info"]), st.booleans(),
+)  # fmt: skip
+READS = st.builds(lambda at: {**read(A, 0), "complete_ns": at}, TIMES)
+SEEN = st.builds(
+    lambda source, at, leader, epoch, members, asked: {
+        "source": source, "observer": f"n{at % 3}", "leader": leader, "leader_epoch": epoch,
+        "observed_ns": at, "asked_ns": None if asked is None else at - asked * S // 2,
+        "isr": None if source == "list-offsets" else list(range(1, members + 1)),
+    },
+    st.sampled_from(["list-offsets", "metadata", "metadata", "zookeeper"]), TIMES,
+    st.integers(-1, 3), st.integers(0, 2), st.integers(1, 3), st.none() | st.integers(0, 4),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sends=st.lists(SENDS, max_size=6), polls=st.lists(READS, max_size=2),
+    leadership=st.lists(SEEN, max_size=8, unique_by=lambda row: row["observed_ns"]),
+)  # fmt: skip
+def test_kernels_say_what_the_oracle_says(
+    sends: list[Row], polls: list[Row], leadership: list[Row]
+) -> None:
+    context = about(plan={"budgets": BUDGETS})
+    rows = group(context, sends=sends, polls=polls, leadership=leadership)
+    tables = {name: rows.table(name).to_pylist() for name in ("sends", "polls", "leadership")}
+    told = [
+        tuple(each.evidence[name] for name in ("from_ns", "to_ns", "tried_s"))
+        for each in found(unavailable.CHECKER, rows).anomalies
+    ]
+    defined = oracle.outages(
+        tables["sends"], CALM, budget_s=BUDGETS["unavailable_s"], last_ns=END.at_ns
+    )
+    assert told == [
+        (CALM + first * S, CALM + (last + 1) * S, tried) for first, last, tried in defined
+    ]
+    told_of = [
+        {name: each.evidence[name] for name in ("from_ns", "to_ns")}
+        for each in found(slow_election.CHECKER, rows).anomalies
+    ]
+    assert told_of == oracle.vacancies(tables, CALM, budget_s=BUDGETS["election_s"])
+    shrunk = found(isr_not_restored.CHECKER, rows)
+    said = "late" if shrunk.anomalies else ("gap" if shrunk.gaps else None)
+    assert said == oracle.isr_not_restored(
+        tables["leadership"], CALM, members=3, budget_s=BUDGETS["isr_s"]
+    )

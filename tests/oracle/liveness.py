@@ -1,0 +1,121 @@
+"""What must come back after the last heal, in plain Python; written without the kernels.
+
+Rows are those of one partition; times are nanoseconds, budgets seconds.
+"""
+
+from typing import Any
+
+Row = dict[str, Any]
+S = 1_000_000_000
+
+
+def outages(
+    sends: list[Row], calm_ns: int, *, budget_s: float, last_ns: int
+) -> list[tuple[int, int, int]]:
+    """First and last second since the heal that was tried in vain, and in how many it was."""
+    tried: set[int] = set()
+    succeeded: set[int] = set()
+    for send in sends:
+        if send["invoke_ns"] is None:
+            continue
+        begun = _second(send["invoke_ns"], calm_ns, last_ns)
+        ended = begun
+        if send["complete_ns"] is not None:
+            ended = max(begun, _second(send["complete_ns"], calm_ns, last_ns))
+            whole = _second(send["complete_ns"], calm_ns, last_ns) >= begun
+            if whole and (send["acked"] or send["outcome"] == "ok"):
+                succeeded.add(ended)
+        tried |= set(range(begun, ended + 1))
+    found = []
+    stretch: list[int] = []
+    over = max(tried, default=-1) + 1
+    for second in range(over + 1):
+        if second in succeeded or second == over:
+            if len(stretch) - 2 >= budget_s:
+                found.append((stretch[0], stretch[-1], len(stretch)))
+            stretch = []
+        elif second in tried:
+            stretch.append(second)
+    return found
+
+
+def _second(time_ns: int, calm_ns: int, last_ns: int) -> int:
+    return max((min(time_ns, last_ns) - calm_ns) // S, -1)
+
+
+def vacancies(rows: dict[str, list[Row]], calm_ns: int, *, budget_s: float) -> list[Row]:
+    """From when to when nothing told of a leader."""
+    looked = [
+        row
+        for row in rows["leadership"]
+        if row["source"] in {"list-offsets", "metadata", "zookeeper"}
+        and row["observed_ns"] is not None
+    ]
+    last_ns = max((row["observed_ns"] for row in looked), default=-1)
+    times = [
+        row["complete_ns"]
+        for row in [*(row for row in rows["sends"] if row["acked"]), *_returned(rows["polls"])]
+        if row["complete_ns"] is not None
+    ]
+    signs = [(last_ns, last_ns), *((at, at) for at in times), *_led(looked)]
+    found = []
+    known_ns = calm_ns
+    for begin, end in sorted(signs):
+        until_ns = min(begin, last_ns)
+        if until_ns - known_ns > budget_s * S:
+            found.append({"from_ns": known_ns, "to_ns": until_ns})
+        known_ns = max(known_ns, end)
+    return found
+
+
+def _returned(polls: list[Row]) -> list[Row]:
+    return [row for row in polls if row["offset"] is not None]
+
+
+def _led(looked: list[Row]) -> list[tuple[int, int]]:
+    """From when to when brokers answered as leaders, and ZooKeeper named one."""
+    named = sorted((row for row in looked if row["source"] == "zookeeper"), key=_observed)
+    spans = [
+        (row["observed_ns"], after["observed_ns"])
+        for row, after in zip(named, [*named[1:], *named[-1:]], strict=True)
+        if row["leader"] >= 0
+    ]
+    for row in looked:
+        if row["source"] == "list-offsets" and row["leader"] >= 0:
+            asked = row["observed_ns"] if row["asked_ns"] is None else row["asked_ns"]
+            spans.append((asked, row["observed_ns"]))
+    return spans
+
+
+def _observed(row: Row) -> int:
+    return int(row["observed_ns"])
+
+
+def isr_not_restored(
+    leadership: list[Row], calm_ns: int, *, members: int, budget_s: float
+) -> str | None:
+    """`late` if the ISR was not full in time, `gap` if nobody knows, otherwise None."""
+    told = [
+        row for row in leadership if row["isr"] is not None and row["observed_ns"] is not None
+    ]  # fmt: skip
+    if any(row["source"] == "zookeeper" for row in told):
+        told = [row for row in told if row["source"] == "zookeeper"]
+    else:
+        told = [row for row in told if row["source"] == "metadata"]
+    if not told:
+        return None
+    deadline = calm_ns + budget_s * S
+    for time_ns in [calm_ns, *(row["observed_ns"] for row in told)]:
+        if not calm_ns <= time_ns <= deadline:
+            continue
+        known = [row for row in told if row["observed_ns"] <= time_ns]
+        if known and len(max(known, key=_newest)["isr"]) >= members:
+            return None
+    last_ns = max(row["observed_ns"] for row in leadership if row["observed_ns"] is not None)
+    before = any(row["observed_ns"] <= deadline for row in told)
+    return "late" if last_ns > deadline and before else "gap"
+
+
+def _newest(row: Row) -> tuple[int, int]:
+    epoch = row["leader_epoch"]
+    return (-1 if epoch is None else epoch), row["observed_ns"]

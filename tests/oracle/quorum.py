@@ -1,0 +1,73 @@
+"""The controllers' log and votes in plain Python, word by word; written without the kernels."""
+
+from itertools import combinations
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def committed_up_to(states: list[Row]) -> dict[str, int]:
+    """Below which offset a leader had told that a node's log is committed, by node."""
+    marks: dict[str, int] = {}
+    for row in states:
+        if row["high_watermark"] is not None and row["log_end_offset"] is not None:
+            mark = min(row["high_watermark"], row["log_end_offset"])
+            marks[row["node"]] = max(marks.get(row["node"], 0), mark)
+    return marks
+
+
+def metadata_divergences(
+    states: list[Row], records: list[Row], replicas: list[Row]
+) -> dict[tuple[str, str], list[int]]:
+    """The offsets at which two nodes' final logs differ, by the two."""
+    marks = committed_up_to(states)
+    starts = {row["node"]: row["log_start_offset"] for row in replicas}
+    logs: dict[str, dict[int, Row]] = {node: {} for node in starts}
+    for row in records:
+        logs[row["node"]][row["offset"]] = row
+    found = {}
+    for one, other in combinations(sorted(marks.keys() & logs.keys()), 2):
+        differing = [
+            at
+            for at in range(max(starts[one], starts[other]), min(marks[one], marks[other]))
+            if _what(logs[one].get(at)) != _what(logs[other].get(at))
+        ]
+        if differing:
+            found[one, other] = differing
+    return found
+
+
+def _what(row: Row | None) -> tuple[Any, ...] | None:
+    return None if row is None else (row["leader_epoch"], row["record_hash"], row["control"])
+
+
+def double_votes(states: list[Row]) -> set[tuple[str, int]]:
+    """Who voted for two in which epoch."""
+    votes = [row for row in states if row["voted_for"] is not None]
+    return {
+        (one["node"], one["epoch"])
+        for one, other in combinations(votes, 2)
+        if (one["node"], one["epoch"]) == (other["node"], other["epoch"])
+        and (
+            one["voted_for"] != other["voted_for"]
+            or (
+                None not in {one["voted_directory"], other["voted_directory"]}
+                and one["voted_directory"] != other["voted_directory"]
+            )
+        )
+    }
+
+
+def incomplete_leaders(states: list[Row], records: list[Row]) -> dict[int, int]:
+    """Where epochs began, by epoch, that began too low."""
+    starts: dict[int, int] = {}
+    for row in records:
+        epoch = row["leader_epoch"]
+        starts[epoch] = min(starts.get(epoch, row["offset"]), row["offset"])
+    found = {}
+    for epoch, start in starts.items():
+        for row in states:
+            told = row["high_watermark"]
+            if told is not None and row["epoch"] < epoch and start < told:
+                found[epoch] = start
+    return found
