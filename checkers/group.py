@@ -320,12 +320,16 @@ def group_of(
 
     What names the group is no column of its tables: at ten million rows that would be a gigabyte.
     """
-    whole = {name: _bare(tables.get(name, schema.empty_table())) for name, schema in TABLES.items()}
-    inside = {name: ordered(name, table) for name, table in whole.items()}
-    return Group(facts=facts, tables=inside, topic=topic, topic_id=topic_id, partition=partition)
+    given = {name: ordered(name, _bare(tables[name])) for name in TABLES if name in tables}
+    whole = {name: given.get(name, table) for name, table in _NOTHING.items()}
+    return Group(facts=facts, tables=whole, topic=topic, topic_id=topic_id, partition=partition)
 
 
 def _bare(table: pa.Table) -> pa.Table:
     """Return a table without the columns of the group's name, each column in one piece."""
     rest = [name for name in table.column_names if name not in KEY]
     return table.select(rest).combine_chunks()
+
+
+_NOTHING = {name: _bare(schema.empty_table()) for name, schema in TABLES.items()}
+"""Every table without rows; made once, because most groups have few of them."""
