@@ -11,6 +11,7 @@ from rich.console import Console
 
 from checkers.histories.judging import Mode, judge_histories
 from checkers.histories.reading import read_histories
+from checkers.jepsen.levels import with_levels
 from harness.judgement import Engine, choose_engine
 from results.record.terms import Judge, Validity
 from results.record.verdict import Verdict
@@ -63,13 +64,11 @@ def as_line(verdict: Verdict, judge: Judge) -> Mapping[str, object]:
 
     Jepsen's verdict is true or false, and `"unknown"` if there was nothing to judge.
     """
-    jepsens = {Validity.VALID: True, Validity.INVALID: False}
-    valid = verdict.valid
-    return {
-        "name": verdict.run_id,
-        "valid": jepsens.get(valid, valid.value) if judge is Judge.JEPSEN else valid.value,
-        "anomalies": {name: each.count for name, each in verdict.anomalies.items()},
-    }
+    counts = {name: each.count for name, each in verdict.anomalies.items()}
+    if judge is not Judge.JEPSEN:
+        return {"name": verdict.run_id, "valid": verdict.valid.value, "anomalies": counts}
+    valid = {Validity.VALID: True, Validity.INVALID: False}.get(verdict.valid, "unknown")
+    return {"name": verdict.run_id, "valid": valid, "anomalies": with_levels(counts)}
 
 
 def mode_of(judge: str | None, *, subscribe: bool | None, ww_deps: bool | None) -> Mode:
