@@ -49,7 +49,18 @@ class _Places:
 
     def holds(self, values: Ints, offsets: Ints) -> Mask:
         """Tell which values stand at an offset, pair by pair."""
+        if not len(self.value):
+            return np.zeros(len(values), dtype=np.bool_)
+        first = np.minimum(np.searchsorted(self.value, values), len(self.value) - 1)
+        held = (self.value[first] == values) & (self.offset[first] == offsets)
+        rest = np.flatnonzero(~held)  # Only what stands at several offsets is looked for in pairs.
+        held[rest] = self._holds_anywhere(values[rest], offsets[rest])
+        return np.asarray(held, dtype=np.bool_)
+
+    def _holds_anywhere(self, values: Ints, offsets: Ints) -> Mask:
         count = len(values)
+        if not count:
+            return np.zeros(0, dtype=np.bool_)
         _, at = np.unique(stack([offsets, self.offset]), return_inverse=True)
         _, what = np.unique(stack([values, self.value]), return_inverse=True)
         pairs = what.astype(np.int64) * (len(at) + 1) + at
@@ -92,7 +103,9 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
         ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
     )
     # It did stand there once: a replica is known to have dropped that offset, or somebody read it.
-    dropped = group.truncated(offsets) | _polled(group).holds(values, offsets)
+    dropped = group.truncated(offsets)
+    if len(rows):
+        dropped |= _polled(group).holds(values, offsets)
     return {
         Excuse.ACKS: dropped & equal(sends, "acks", "1")[rows],
         Excuse.UNCLEAN: dropped & group.unclean_election_seen,

@@ -35,7 +35,7 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, present, select
+from checkers.columns import Ints, equal, ints, present, select, shared, stack
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
@@ -153,13 +153,16 @@ def differing(pair: Pair, *, compacted: bool) -> Ints:
     """Return the offsets at which a pair differs, ascending."""
     a, b = pair.one, pair.other
     here, there = _between(a, pair.low, pair.high), _between(b, pair.low, pair.high)
-    _, left, right = np.intersect1d(a.offsets[here], b.offsets[there], return_indices=True)
-    unequal = np.zeros(len(left), dtype=np.bool_)
+    mine, theirs = a.offsets[here], b.offsets[there]
+    left, right = shared(mine, theirs)
+    both = mine[left]
+    unequal = np.zeros(len(both), dtype=np.bool_)
     for name in ("epochs", "hashes", "controls"):
         unequal |= getattr(a, name)[here][left] != getattr(b, name)[there][right]
-    found = a.offsets[here][left][unequal]
-    if not compacted:
-        found = np.union1d(found, np.setxor1d(a.offsets[here], b.offsets[there]))
+    found = both[unequal]
+    if not compacted and len(mine) + len(theirs) > 2 * len(both):
+        alone = stack([mine[~np.isin(mine, theirs)], theirs[~np.isin(theirs, mine)]])
+        found = np.union1d(found, alone)
     return np.asarray(found, dtype=np.int64)
 
 

@@ -21,7 +21,17 @@ from itertools import combinations
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, present, repeated, select, texts, unique_pairs
+from checkers.columns import (
+    Ints,
+    equal,
+    ints,
+    present,
+    repeated,
+    select,
+    shared,
+    texts,
+    unique_pairs,
+)
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
@@ -90,7 +100,7 @@ def _clashing_claims(group: Group, source: str) -> tuple[int, list[Clash]]:
 
 def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
     """Compare two replicas; a clash for each epoch, at its first offset."""
-    _, left, right = np.intersect1d(one.offsets, other.offsets, return_indices=True)
+    left, right = shared(one.offsets, other.offsets)
     epochs = one.epochs[left]
     same = (epochs == other.epochs[right]) & (epochs >= 0)
     differ = same & (
