@@ -1,0 +1,291 @@
+"""What readers were given, twin by twin: the reason beside each op."""
+
+from checkers.group import Group
+from checkers.lost_write import CHECKER as LOST_WRITE
+from checkers.poll_order import (
+    CHECKERS,
+    INT_NONMONOTONIC_CHECKER,
+    INT_SKIP_CHECKER,
+    NONMONOTONIC_CHECKER,
+    SKIP_CHECKER,
+)
+from checkers.protocol import MAX_DESCRIBED
+from checkers.runner import run_checkers
+from results.record.values import pack_value
+from tests.checkers.hand import (
+    ack,
+    elected,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+    state,
+)  # fmt: skip
+
+V = [pack_value(1, number) for number in range(9)]
+"""V[n] stands at offset n."""
+
+
+def got(*offsets: int, op: int, process: int = 1, outcome: str = "ok") -> list[dict[str, object]]:
+    """One op's records, in the order in which they came."""
+    return [
+        {**read(V[offset], offset, op=op, phase="main"), "process": process, "pos": pos,
+         "outcome": outcome, "invoke_ns": op * 1_000_000_000}
+        for pos, offset in enumerate(offsets)
+    ]  # fmt: skip
+
+
+def move(
+    kind: str = "assign", *, op: int, offset: int | None = None, process: int = 1
+) -> dict[str, object]:
+    return {"op_id": op, "process": process, "kind": kind, "time_ns": op, "offset": offset}
+
+
+ELSEWHERE = got(*range(6), op=90, process=9)
+"""What another reader was given, so that offsets 0 to 5 are known to hold records."""
+
+
+def anomalies(on: Group) -> dict[str, list[int]]:
+    """The offsets of the anomalies that the four checks find."""
+    results = run_checkers(on, CHECKERS)
+    return {each.name: [found.offset for found in each.anomalies]
+            for each in results if each.anomalies}  # fmt: skip
+
+
+def test_a_reader_that_goes_on_record_by_record_is_right() -> None:
+    on = group(polls=[*got(0, 1, op=1), *got(2, op=2), *ELSEWHERE])
+    assert anomalies(on) == {}
+    assert [found(each, on).rows for each in CHECKERS] == [9] * 4
+
+
+def test_a_reader_that_leaves_out_a_record_skips_it_and_the_evidence_is_whole() -> None:
+    on = group(polls=[*got(0, 1, op=1), *got(4, op=2), *ELSEWHERE])  # 2 and 3 are left out.
+    (anomaly,) = found(SKIP_CHECKER, on).anomalies
+    assert anomaly.sentence == (
+        "process 1, which had read offset 1 of log-0-0 in op 1, was given offset 4 next, in op 2"
+        f" at 2.000 s: it jumped over 2 committed records: value {V[2]} at offset 2,"
+        f" value {V[3]} at offset 3"
+    )
+    assert anomaly.evidence == {
+        "process": 1, "op_id": 2, "previous_op_id": 1, "after_offset": 1, "offset": 4,
+        "value": V[4], "previous_value": V[1], "read_ns": 2_000_000_000,
+        "across_rebalance": False, "skipped": 2, "skipped_offsets": [2, 3],
+        "skipped_values": [V[2], V[3]],
+    }  # fmt: skip
+    assert anomalies(on) == {"poll-skip": [4]}
+
+
+def test_a_reader_that_is_given_a_record_again_goes_back() -> None:
+    on = group(polls=[*got(0, 1, op=1), *got(1, 2, op=2), *ELSEWHERE])
+    (anomaly,) = found(NONMONOTONIC_CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.evidence["after_offset"]) == (1, 1)
+    assert anomaly.sentence.endswith("was given offset 1 next, in op 2 at 2.000 s: 1 back")
+    assert anomalies(on) == {"nonmonotonic-poll": [1]}
+
+
+def test_inside_of_one_op_the_same_is_told_as_such_whichever_poll_of_it() -> None:
+    assert anomalies(group(polls=[*got(0, 2, op=1), *ELSEWHERE])) == {"int-poll-skip": [2]}
+    assert anomalies(group(polls=got(0, 1, 1, op=1))) == {"int-nonmonotonic-poll": [1]}
+    later = [{**row, "mop": 1} for row in got(3, op=1)]  # Another poll of the same op.
+    assert anomalies(group(polls=[*got(0, op=1), *later, *ELSEWHERE])) == {"int-poll-skip": [3]}
+
+
+def test_offsets_that_nobody_knows_to_hold_a_committed_record_may_be_left_out() -> None:
+    alone = group(polls=[*got(0, op=1), *got(3, op=2)])
+    assert anomalies(alone) == {}
+    aborted = [{**ack(V[1], 1), "txn_id": 7, "outcome": "fail"}]
+    unknown = [{**ack(V[2], 2, op=8), "txn_id": 8, "outcome": "info"}]
+    on = group(sends=[*aborted, *unknown], polls=[*got(0, op=1), *got(3, op=2)])
+    assert anomalies(on) == {}
+    # A read_uncommitted reader may see them, and nobody else has to.
+    seen = [*got(1, op=91, process=9), *got(2, op=92, process=9)]
+    on = group(
+        sends=[*aborted, *unknown], polls=[*got(0, op=1), *got(3, op=2), *seen],
+        leadership=[leads(1, 0)], replica_states=[state("n1", 4)],
+        replica_records=log("n1", *((0, value) for value in V[:4])),
+    )  # fmt: skip
+    assert anomalies(on) == {}
+    committed = [{**ack(V[1], 1), "txn_id": 7}]
+    on = group(sends=committed, polls=[*got(0, op=1), *got(3, op=2)])
+    assert anomalies(on) == {"poll-skip": [3]}
+
+
+def test_markers_and_failed_sends_are_no_records_that_a_reader_could_leave_out() -> None:
+    records = log("n1", *((0, value) for value in V[:3]))
+    rows = {"leadership": [leads(1, 0)], "replica_states": [state("n1", 3)]}
+    polls = [*got(0, op=1), *got(2, op=2)]
+    held = group(polls=polls, replica_records=records, **rows)
+    assert anomalies(held) == {"poll-skip": [2]}
+    records[1]["control"] = True
+    assert anomalies(group(polls=polls, replica_records=records, **rows)) == {}
+    records[1]["control"] = False
+    failed = [{**ack(V[1], None), "outcome": "fail", "acked": False}]
+    assert anomalies(group(polls=polls, sends=failed, replica_records=records, **rows)) == {}
+
+
+def test_a_wrong_acknowledgement_puts_no_record_where_none_is() -> None:
+    # V[1] was acknowledged at 3, where nothing is: readers got it at 1.
+    polls = [*got(0, 1, 2, op=1), *got(4, op=2)]
+    assert anomalies(group(sends=[ack(V[1], 3)], polls=polls)) == {}
+    # Nobody got V[3]; that it stands at 3 is all that anybody knows of it.
+    assert anomalies(group(sends=[ack(V[3], 3)], polls=polls)) == {"poll-skip": [4]}
+
+
+def test_a_new_process_starts_anew_and_so_does_one_that_was_assigned_the_beginning() -> None:
+    other = group(polls=[*got(4, op=1), *got(0, op=2, process=2), *ELSEWHERE])
+    assert anomalies(other) == {}
+    again = [*got(0, 1, 2, op=1), *got(0, op=3)]
+    assert anomalies(group(polls=again)) == {"nonmonotonic-poll": [0]}
+    assert anomalies(group(polls=again, assignments=[move(op=2)])) == {}
+
+
+def test_an_assignment_places_the_reader_at_the_offset_that_it_names() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
+    assert anomalies(group(polls=polls, assignments=[move(op=2, offset=4)])) == {}
+    short = group(polls=polls, assignments=[move(op=2, offset=3)])
+    (anomaly,) = found(SKIP_CHECKER, short).anomalies
+    assert anomaly.evidence["previous_op_id"] is None
+    assert anomaly.evidence["previous_value"] is None
+    assert "process 1, assigned log-0-0 from offset 3 on, was given offset 4" in anomaly.sentence
+    assert "a committed record: value" in anomaly.sentence
+    beyond = group(polls=polls, assignments=[move(op=2, offset=5)])
+    assert anomalies(beyond) == {"nonmonotonic-poll": [4]}
+
+
+def test_a_first_poll_must_begin_where_its_process_was_placed() -> None:
+    polls = [*got(1, op=2), *ELSEWHERE]
+    assert anomalies(group(polls=polls)) == {}  # Nobody knows where it began.
+    assert anomalies(group(polls=polls, assignments=[move(op=1)])) == {"poll-skip": [1]}
+    assert anomalies(group(polls=polls, assignments=[move(op=1, offset=1)])) == {}
+    behind = group(polls=polls, assignments=[move(op=1, process=2)])
+    assert anomalies(behind) == {}  # That was another process.
+    after = group(polls=polls, assignments=[move(op=3)])
+    assert anomalies(after) == {}  # That came later.
+
+
+def test_an_assignment_without_the_partition_and_a_subscription_forget_the_position() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
+    for kind in ("left-out", "subscribe"):
+        assert anomalies(group(polls=polls, assignments=[move(kind, op=2)])) == {}
+        early = group(polls=polls, assignments=[move(kind, op=0)])
+        assert anomalies(early) == {"poll-skip": [4]}
+
+
+def test_an_assignment_of_an_op_that_polled_is_behind_what_it_read() -> None:
+    polls = [*got(2, 3, op=2), *got(0, op=3), *ELSEWHERE]
+    rows = [move(op=1, offset=2), move(op=2, offset=0)]  # The second one within op 2, at its end.
+    assert anomalies(group(polls=polls, assignments=rows)) == {}
+
+
+def test_polls_that_failed_or_nobody_knows_about_do_not_move_the_position() -> None:
+    for outcome in ("fail", "info"):
+        on = group(polls=[*got(0, op=1), *got(1, 3, op=2, outcome=outcome), *got(1, op=3),
+                          *ELSEWHERE])  # fmt: skip
+        assert anomalies(on) == {}
+        assert found(SKIP_CHECKER, on).rows == 8
+
+
+def test_a_skip_across_a_rebalance_is_labelled_and_inside_of_such_an_op_nothing_is_told() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
+    for kind in ("rebalance-revoked", "rebalance-assigned"):
+        for op in (1, 2, 3):
+            on = group(polls=polls, assignments=[move(kind, op=op)])
+            (anomaly,) = found(SKIP_CHECKER, on).anomalies
+            assert (anomaly.excuses, anomaly.evidence["across_rebalance"]) == (("rebalance",), True)
+        for other in (move(kind, op=0), move(kind, op=4), move(kind, op=2, process=2)):
+            on = group(polls=polls, assignments=[other])
+            assert found(SKIP_CHECKER, on).anomalies[0].excuses == ()
+        inside = [*got(0, 2, 1, op=1), *ELSEWHERE]
+        assert anomalies(group(polls=inside, assignments=[move(kind, op=1)])) == {}
+        assert len(anomalies(group(polls=inside, assignments=[move(kind, op=2)]))) == 2
+
+
+def test_what_lies_below_the_log_start_need_not_be_read() -> None:
+    polls = [*got(0, op=1), *got(3, op=2), *ELSEWHERE]
+    for start, skipped in ((2, {"poll-skip": [3]}), (3, {})):
+        states = [state("n1", 6, start=start)]
+        assert anomalies(group(polls=polls, replica_states=states)) == skipped
+    (anomaly,) = found(
+        SKIP_CHECKER, group(polls=polls, replica_states=[state("n1", 6, start=2)])
+    ).anomalies
+    assert anomaly.evidence["skipped_offsets"] == [2]
+
+
+def test_a_skip_over_lost_records_only_is_the_shadow_of_their_loss() -> None:
+    rows = {
+        "sends": [ack(V[1], 1), ack(V[2], 2, op=2)],
+        "leadership": [leads(1, 0)],
+        "replica_records": [*log("n1", (0, V[0])), *log("n1", (0, V[3]), start=3)],
+        "replica_states": [state("n1", 4)],
+    }
+    polls = [*got(0, op=5), *got(3, op=6), *got(0, 3, op=7, process=2)]
+    on = group(polls=polls, **rows)
+    assert anomalies(on) == {}
+    first, second = found(LOST_WRITE, on).anomalies
+    assert (first.evidence["skipped_by"], first.evidence["skipping_op_ids"]) == (2, [6, 7])
+    assert first.sentence.endswith("2 reads jumped over that offset (op 6, 7)")
+    assert second.evidence["skipped_by"] == 2
+    # One that is not lost lies between, too.
+    rows["replica_records"] += log("n1", (0, V[2]), start=2)
+    on = group(polls=[*got(0, op=5), *got(3, op=6)], **rows)
+    (anomaly,) = found(SKIP_CHECKER, on).anomalies
+    assert (anomaly.evidence["skipped"], anomaly.evidence["skipped_values"]) == (1, [V[2]])
+    assert sentences(LOST_WRITE, on)[0].endswith("one read jumped over that offset (op 6)")
+
+
+def test_a_reader_that_stopped_at_a_lost_record_casts_no_shadow() -> None:
+    on = group(
+        sends=[ack(V[1], 1)], polls=[*got(0, op=5), *got(1, op=6)], leadership=[leads(1, 0)],
+        replica_records=log("n1", (0, V[0])), replica_states=[state("n1", 1)],
+        final_reads=[final_read(1)],
+    )  # fmt: skip
+    (lost,) = found(LOST_WRITE, on).anomalies
+    assert (lost.evidence["skipped_by"], lost.evidence["skipping_op_ids"]) == (0, [])
+    assert "jumped" not in lost.sentence
+
+
+def test_an_unclean_election_that_was_seen_labels_skips() -> None:
+    allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    polls = [*got(0, 2, op=1), *got(4, op=2), *ELSEWHERE]
+    on = group(allow, polls=polls, leadership=[elected(1, 1, 6, unclean=True)])
+    for checker in (SKIP_CHECKER, INT_SKIP_CHECKER):
+        assert found(checker, on).anomalies[0].excuses == ("unclean-election",)
+    clean = group(allow, polls=polls, leadership=[elected(1, 1, 6)])
+    assert found(SKIP_CHECKER, clean).anomalies[0].excuses == ()
+
+
+def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_op_can() -> None:
+    polls = [*got(0, 2, 1, op=1), *got(4, op=2), *got(4, op=3), *ELSEWHERE]
+    on = group(facts(cut_streams=True), polls=polls)
+    broken = {checker.name: found(checker, on).anomalies[0].broken_premises for checker in CHECKERS}
+    assert broken == {
+        "poll-skip": ("whole-record",), "nonmonotonic-poll": ("whole-record",),
+        "int-poll-skip": (), "int-nonmonotonic-poll": (),
+    }  # fmt: skip
+
+
+def test_records_twice_in_the_record_are_no_step_of_a_reader() -> None:
+    assert anomalies(group(polls=[*got(0, 1, op=1), *got(0, 1, op=1)])) == {}
+
+
+def test_a_compacted_log_has_holes_but_an_order() -> None:
+    about = facts(plan={"broker": {"log.cleanup.policy": "compact"}})
+    on = group(about, polls=[*got(2, 0, op=1), *got(5, op=2), *got(5, op=3), *ELSEWHERE])
+    assert anomalies(on) == {"int-nonmonotonic-poll": [0], "nonmonotonic-poll": [5]}
+
+
+def test_the_first_skips_are_told_one_by_one_and_the_others_are_counted() -> None:
+    count = MAX_DESCRIBED + 5
+    values = [pack_value(1, number) for number in range(2 * count + 1)]
+    rows = [
+        {**read(values[at], at, op=at + 1, phase="main"), "process": 1 + at % 2}
+        for at in range(2 * count + 1)
+    ]
+    result = found(SKIP_CHECKER, group(polls=rows))
+    assert [each.offset for each in result.anomalies] == list(range(2, MAX_DESCRIBED + 2))
+    assert result.beyond == {((), ()): 2 * count - 1 - MAX_DESCRIBED}
+    assert found(INT_NONMONOTONIC_CHECKER, group(polls=rows)).anomalies == ()

@@ -1,0 +1,187 @@
+"""The order that clients saw, word by word from the definitions, on lists of dicts.
+
+Places are named by (op_id, offset) of the later of two records. By the contract distances go by
+offsets; by Jepsen's judge they are differences of the indexes of values.
+"""
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+from tests.oracle.definitions import (
+    Row,
+    Rows,
+    certainly_committed,
+    final_log,
+    leader_before_stop,
+    lost_writes,
+)
+
+Place = tuple[int, int]
+Step = tuple[Row | None, int, Row]
+"""The record before, if any; the offset after which the reader stood; the record that came."""
+
+
+def version_order(rows: Rows) -> dict[int, int]:
+    """Which value stands at which offset, of those that no reader may leave out."""
+    never = {row["value"] for row in rows["sends"] if row["outcome"] == "fail"}
+    never |= {row["value"] for row in rows["sends"] if row["txn_id"] is not None and
+              row["outcome"] != "ok"}  # fmt: skip
+    order: dict[int, int] = {}
+    logged = {
+        offset: row["value"]
+        for offset, row in (final_log(rows, leader_before_stop(rows)) or {}).items()
+        if row["value"] is not None and not row["control"]
+    }
+    read = [
+        (row["offset"], row["value"])
+        for row in rows["polls"]
+        if row["offset"] is not None and row["value"] is not None
+    ]
+    told = [
+        (row["offset"], row["value"])
+        for row in certainly_committed(rows)
+        if row["offset"] is not None
+    ]
+    for pairs in (sorted(logged.items()), sorted(read)):
+        for offset, value in pairs:
+            if value not in never:
+                order.setdefault(offset, value)
+    seen = {value for _, value in [*logged.items(), *read] if value not in never}
+    for offset, value in sorted(told):
+        if value not in seen:  # Whoever stands elsewhere was acknowledged wrongly.
+            order.setdefault(offset, value)
+    return order
+
+
+def log_start(rows: Rows) -> int:
+    states = [row["log_start_offset"] or 0 for row in rows["replica_states"]]
+    log = final_log(rows, leader_before_stop(rows))
+    return max([0, *states, *([min(log)] if log and not states else [])])
+
+
+def ops_of_readers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
+    """By process: its ok ops that read the partition, each with its records in order."""
+    by_op: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in rows["polls"]:
+        if row["outcome"] == "ok" and row["offset"] is not None and row["process"] is not None:
+            by_op[row["process"], row["op_id"]].append(row)
+    found: defaultdict[int, list[tuple[int, list[Row]]]] = defaultdict(list)
+    for (process, op_id), records in sorted(by_op.items()):
+        ordered = sorted(records, key=lambda row: (row["mop"], row["pos"], row["offset"]))
+        found[process].append((op_id, ordered))
+    return found
+
+
+def steps_between(rows: Rows) -> list[Step]:
+    steps: list[Step] = []
+    for process, ops in ops_of_readers(rows).items():
+        moves = [
+            row for row in rows["assignments"]
+            if row["process"] == process and row["kind"] in {"assign", "subscribe", "left-out"}
+        ]  # fmt: skip
+        stood: tuple[Row | None, int] | None = None
+        since = -1
+        for op_id, records in ops:
+            for move in sorted(moves, key=lambda row: int(row["op_id"])):
+                if since <= move["op_id"] < op_id:
+                    start = move["offset"] or 0
+                    stood = (None, start - 1) if move["kind"] == "assign" else None
+            if stood is not None:
+                steps.append((*stood, records[0]))
+            stood, since = (records[-1], records[-1]["offset"]), op_id
+    return steps
+
+
+def steps_inside(rows: Rows) -> list[Step]:
+    turned = {row["op_id"] for row in rows["assignments"] if "rebalance" in row["kind"]}
+    return [
+        (before, before["offset"], after)
+        for ops in ops_of_readers(rows).values()
+        for op_id, records in ops
+        for before, after in pairwise(records)
+        if op_id not in turned and (before["mop"], before["pos"]) != (after["mop"], after["pos"])
+    ]
+
+
+def skips(rows: Rows, steps: list[Step]) -> set[Place]:
+    """Steps over a committed record that is not lost, and that retention did not take."""
+    order, lost, start = version_order(rows), lost_writes(rows), log_start(rows)
+    due = [offset for offset, value in order.items() if value not in lost and offset >= start]
+    return {
+        (row["op_id"], row["offset"])
+        for _, after, row in steps
+        if any(after < offset < row["offset"] for offset in due)
+    }
+
+
+def steps_back(steps: list[Step]) -> set[Place]:
+    return {(row["op_id"], row["offset"]) for _, after, row in steps if row["offset"] <= after}
+
+
+def ops_of_writers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
+    """By process: its ops with acknowledged sends that were not undone, each in order."""
+    by_op: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in rows["sends"]:
+        told = row["acked"] and row["offset"] is not None and row["process"] is not None
+        if told and row["outcome"] in {"ok", "info"}:
+            by_op[row["process"], row["op_id"]].append(row)
+    found: defaultdict[int, list[tuple[int, list[Row]]]] = defaultdict(list)
+    for (process, op_id), sent in sorted(by_op.items()):
+        found[process].append((op_id, sorted(sent, key=lambda row: (row["mop"], row["value"]))))
+    return found
+
+
+def sends_between(rows: Rows) -> list[Step]:
+    return [
+        (before[-1], before[-1]["offset"], after[0])
+        for ops in ops_of_writers(rows).values()
+        for (_, before), (_, after) in pairwise(ops)
+    ]
+
+
+def sends_inside(rows: Rows) -> list[Step]:
+    return [
+        (before, before["offset"], after)
+        for ops in ops_of_writers(rows).values()
+        for _, sent in ops
+        for before, after in pairwise(sent)
+        if before["mop"] != after["mop"]
+    ]
+
+
+def skips_of_others(rows: Rows) -> set[Place]:
+    order = version_order(rows)
+    return {
+        (row["op_id"], row["offset"])
+        for _, after, row in sends_inside(rows)
+        if any(after < offset < row["offset"] for offset in order)
+    }
+
+
+def offset_order(rows: Rows) -> set[Place]:
+    acked = [
+        row for row in rows["sends"]
+        if row["acked"] and None not in (row["offset"], row["invoke_ns"], row["complete_ns"])
+    ]  # fmt: skip
+    return {
+        (later["op_id"], later["offset"])
+        for earlier in acked
+        for later in acked
+        if earlier["complete_ns"] < later["invoke_ns"] and earlier["offset"] > later["offset"]
+    }
+
+
+def ack_mismatches(rows: Rows) -> dict[Place, list[int]]:
+    """(op_id, acknowledged offset) and where the value stands."""
+    log = final_log(rows, leader_before_stop(rows))
+    stands: defaultdict[Any, set[int]] = defaultdict(set)
+    for row in rows["polls"] if log is None else log.values():
+        if row["offset"] is not None:
+            stands[row["value"]].add(row["offset"])
+    return {
+        (row["op_id"], row["offset"]): sorted(stands[row["value"]])
+        for row in rows["sends"]
+        if row["acked"] and row["offset"] is not None and row["value"] in stands
+        and row["offset"] not in stands[row["value"]]
+    }  # fmt: skip
