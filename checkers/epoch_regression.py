@@ -166,9 +166,9 @@ def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[R
     for epoch in np.unique(written[out]).tolist():
         mine = out[written[out] == epoch]
         at = int(mine[0])
-        span = f"from {start[at]} on" if known[at] else "no line"
+        span = f"offsets from {start[at]} on" if known[at] else "no offset"
         if known[at] and line[at] + 1 < len(starts):
-            span = f"from {start[at]} to {end[at] - 1}"
+            span = f"offsets {start[at]} to {end[at] - 1}"
         found.append(
             Regression(
                 source="checkpoint",
@@ -229,7 +229,7 @@ def _sentence(group: Group, fell: Regression) -> str:
         case "checkpoint":
             return (
                 f"in {fell.node}'s log of {group.place}, the record at offset {fell.offset} has"
-                f" epoch {fell.epoch}, for which its checkpoint has {fell.where}{more}"
+                f" epoch {fell.epoch}, to which its checkpoint gives {fell.where}{more}"
             )
         case "zookeeper":
             who = "ZooKeeper"

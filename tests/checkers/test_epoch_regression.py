@@ -153,12 +153,12 @@ def test_a_record_lies_where_the_checkpoint_says_that_its_epoch_was() -> None:
     records = [(0, A), (0, B), (2, C), (2, A)]
     for lines, wrong, where in (
         (((0, 0), (2, 2)), [], ""),
-        (((0, 0), (1, 1), (2, 2)), [(0, 1, 1)], "from 0 to 0"),
-        (((0, 0), (2, 1)), [(0, 1, 1)], "from 0 to 0"),
-        (((0, 0), (2, 3)), [(2, 2, 1)], "from 3 on"),
-        (((0, 0),), [(2, 2, 2)], "no line"),
-        (((0, 1), (2, 2)), [(0, 0, 1)], "from 1 to 1"),
-        (((0, 0), (2, 2), (3, 3)), [(2, 3, 1)], "from 2 to 2"),
+        (((0, 0), (1, 1), (2, 2)), [(0, 1, 1)], "offsets 0 to 0"),
+        (((0, 0), (2, 1)), [(0, 1, 1)], "offsets 0 to 0"),
+        (((0, 0), (2, 3)), [(2, 2, 1)], "offsets from 3 on"),
+        (((0, 0),), [(2, 2, 2)], "no offset"),
+        (((0, 1), (2, 2)), [(0, 0, 1)], "offsets 1 to 1"),
+        (((0, 0), (2, 2), (3, 3)), [(2, 3, 1)], "offsets 2 to 2"),
         (((0, 0), (2, 2), (3, 4)), [], ""),
     ):
         on = group(
@@ -182,8 +182,8 @@ def test_a_wrong_checkpoint_is_told_in_words() -> None:
     )  # fmt: skip
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.sentence == (
-        "in n1's log of log-0-0, the record at offset 1 has epoch 0, for which its checkpoint has"
-        " from 0 to 0 (2 in all)"
+        "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint"
+        " gives offsets 0 to 0 (2 in all)"
     )
     assert (anomaly.offset, anomaly.evidence["after"]) == (1, None)
 
