@@ -1,0 +1,52 @@
+"""Whole runs of transactions and of groups, as the examples of the docs have them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from results.record.paths import RunPaths
+from results.verdict_json import read_verdict
+from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
+
+PLANS = Path(__file__).parents[2] / "docs" / "plans"
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
+
+
+def ops(paths: RunPaths) -> Mapping[tuple[str, str], int]:
+    table = pq.read_table(paths.table("ops"), columns=["f", "outcome"])
+    return Counter(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+
+
+def test_transactions_under_faults_keep_their_promises(tmp_path: Path) -> None:
+    code, words, paths = logquake("run", str(PLANS / "txn.toml"), store=tmp_path)
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None, words
+    assert code == 0, words
+    assert any("writes are transactions" in each for each in verdict.guarantees)
+    done = ops(paths)
+    assert done["txn", "ok"] > 100
+    assert done["txn", "fail"] > 10
+    assert done["txn", "info"] > 0
+    ended = pq.read_table(paths.table("transactions"), columns=["decision", "outcome"]).to_pylist()
+    assert Counter(row["outcome"] for row in ended)["committed"] == done["txn", "ok"]
+    reads = pq.read_table(paths.table("final_reads")).to_pylist()
+    assert all(row["complete"] and row["isolation"] == "read_committed" for row in reads)
+    for name in ("lost-write", "unseen", "G1a", "torn-transaction", "precommitted-read"):
+        assert verdict.checked[name], name
+
+
+def test_groups_under_faults_keep_their_promises(tmp_path: Path) -> None:
+    code, words, paths = logquake("run", str(PLANS / "groups.toml"), store=tmp_path)
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None, words
+    assert code == 0, words
+    done = ops(paths)
+    assert done["subscribe", "ok"] > 8
+    assert done["crash", "info"] > 0
+    kinds = Counter(pq.read_table(paths.table("assignments"))["kind"].to_pylist())
+    assert kinds["rebalance-assigned"] > kinds["rebalance-revoked"] > 0
+    for name in ("lost-write", "poll-skip", "nonmonotonic-poll"):
+        assert verdict.checked[name], name
