@@ -50,6 +50,11 @@ def stored_run(store: Path) -> RunPaths:
         (["run", "--nemesis", "partition", *SHORT], "needs hosts that can cut the network"),
         (["run", "--client", "acks=1", *SHORT], "the plan's client.acks cannot be set"),
         (["run", "--client", "no.such=1", *SHORT], "no.such"),
+        (["run", "--workload", "txn", "--acks", "1", *SHORT], "transactions need acks"),
+        (
+            ["run", "--workload", "txn", "--client", "transaction.timeout.ms=1", *SHORT],
+            "the plan's client.transaction.timeout.ms cannot be set",
+        ),
         (["run", "no-plan.toml"], "no-plan.toml cannot be read"),
         (["show", "nonsense"], "there is no run 'nonsense'"),
         (["check"], "Missing argument"),
@@ -167,6 +172,24 @@ def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
     assert not list(here.iterdir())
     assert exit_code(["run", "--nemesis", "", *SHORT]) == 0
     assert "no faults in the main phase" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        ("txn", ('name = "txn"', "rate = 100.0", "writes are transactions")),
+        ("groups", ('name = "groups"', "rate = 500.0", 'workload = "groups"')),
+    ],
+)
+def test_a_dry_run_shows_the_defaults_of_a_workload(
+    here: Path, capsys: pytest.CaptureFixture[str], workload: str, says: tuple[str, ...]
+) -> None:
+    assert exit_code(["run", "--workload", workload, *SHORT]) == 0
+    words = capsys.readouterr().out
+    assert all(each in words for each in says)
+    assert exit_code(["run", "--workload", workload, "--rate", "9", *SHORT]) == 0
+    assert "rate = 9.0" in capsys.readouterr().out
+    assert not list(here.iterdir())
 
 
 def test_check_of_a_run_that_died_is_unknown_and_the_same_again(
