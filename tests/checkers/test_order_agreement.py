@@ -70,11 +70,15 @@ def mine(row: Row) -> bool:
 
 
 def read_by(run: FaithfulRun, *, at_least: int) -> list[Row]:
-    """The records of the partition that one ok op read, of the first that read so many."""
+    """The records of the partition that one ok op read, of the first that read so many.
+
+    Not of a final read: what that leaves out is lost, and the rest its shadow.
+    """
     done = {row["op_id"]: row["outcome"] for row in run.rows["op_completions"]}
-    for op_id, outcome in done.items():
+    main = [row["op_id"] for row in run.rows["op_invocations"] if row["phase"] == "main"]
+    for op_id in main:
         rows = [row for row in run.rows["polled"] if row["op_id"] == op_id and mine(row)]
-        if outcome == "ok" and len(rows) >= at_least and rows[0]["offset"] > 0:
+        if done[op_id] == "ok" and len(rows) >= at_least and rows[0]["offset"] > 0:
             return rows
     return []
 
