@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.run import judge_runs
+from checkers.run import judge_elsewhere, judge_runs
 from cluster.kafka.cache import cache_folder
 from cluster.kafka.java import find_java, spark_java_home
 from cluster.protocol import UserError
@@ -64,3 +64,35 @@ def judge_stored(
         for root, verdict in zip(roots, verdicts, strict=True):
             write_verdict(RunPaths(root), verdict)
     return verdicts
+
+
+def is_uri(name: str) -> bool:
+    """Tell whether a run is named by a path that is read by Spark: `hdfs://...`."""
+    return "://" in name
+
+
+def judge_uris(
+    uris: Sequence[str], *, judge: Judge | None, engine: Engine, store: bool = True
+) -> tuple[list[Verdict], list[str]]:
+    """Judge runs that lie on paths that Spark reads, all together.
+
+    Args:
+        uris: Of folders of runs; they may have `*`.
+        judge: None: the one of each run's plan.
+        engine: Who judges; must be Spark.
+        store: Whether to write each `verdict.json` there.
+
+    Returns:
+        A verdict for each run that was found, and sentences on those that could not be stored.
+
+    Raises:
+        UserError: The engine is not Spark.
+    """
+    if engine.name != "spark":
+        raise UserError(
+            f"{uris[0]} is read by Spark, which was not asked for or needs Java: name a folder of"
+            " this machine, or use --engine spark"
+        )
+    found = judge_elsewhere(uris, judge=judge, spark_master=engine.spark_master, store=store)
+    kept = [f"the verdict on {each.run_id} is not stored: {why}" for each, why in found if why]
+    return [each for each, _ in found], kept

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # It has no stubs.
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
@@ -139,5 +140,5 @@ def _told(what: str) -> Iterator[None]:
     except Py4JJavaError as thrown:
         message = str(thrown.java_exception.getMessage() or thrown.java_exception).splitlines()[0]
         raise EngineError(f"{what}: {message}") from thrown
-    except Py4JError as failed:
+    except (PySparkException, Py4JError) as failed:
         raise EngineError(f"{what}: {str(failed).splitlines()[0]}") from failed

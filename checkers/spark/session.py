@@ -23,12 +23,14 @@ from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
 from checkers.spark.shipping import NEEDED, archive, missing
+from results.record.clock import wait_until
 
 DEFAULT_MASTER = "local[2]"
 _REMOTE = "sc://"
 _LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
+_EXECUTORS_S = 180
 _SOME_CORES = 16
 """How many a cluster is taken to have at least."""
 
@@ -102,10 +104,11 @@ def _started(master: str, scratch: Path) -> SparkSession:
             gateway = launch_gateway(settings, output_to)  # type: ignore[no-untyped-call]  # pyspark
             context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, Py4JError, OSError) as failed:
+        why = _why(failed, output)
         if gateway is not None:
             _end(gateway)
         raise EngineError(
-            f"Spark did not start with master {master}: {_why(failed, output)};"
+            f"Spark did not start with master {master}: {why};"
             " `logquake doctor` tells what is missing, --engine local needs neither Spark nor Java"
         ) from failed
     context.setLogLevel("ERROR")
@@ -143,6 +146,16 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
         EngineError: It cannot.
     """
     context.addPyFile(str(archive(scratch)))
+    machines = context._jsc.sc().getExecutorMemoryStatus  # noqa: SLF001 - Python is not told
+    try:
+        wait_until(
+            lambda: machines().size() > 1, timeout_s=_EXECUTORS_S, what="a machine of the cluster"
+        )
+    except TimeoutError as late:
+        raise EngineError(
+            f"the cluster {master} gave no machine within {_EXECUTORS_S} s: is it busy, or has none"
+            " of its workers the memory that an executor wants (spark.executor.memory, 1g)?"
+        ) from late
     tasks = max(2, context.defaultParallelism)
     try:
         lacks = sorted(

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-NEEDED = ("pyarrow", "numpy", "pandas", "pydantic", "tomli_w", "networkx")
+NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
 """What the kernels import; pandas, because applyInArrow refuses to run without it."""
 PACKAGES = ("checkers", "results/record")
 """Sent with all that is in them; of packages above them only what says that they are packages."""

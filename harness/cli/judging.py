@@ -11,7 +11,7 @@ from rich.console import Console
 from harness.cli.histories import Asked, check_histories, mode_of, only_of_histories
 from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
-from harness.judgement import choose_engine, judge_stored
+from harness.judgement import Engine, choose_engine, is_uri, judge_stored, judge_uris
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
 from results.samples import copy_sample, is_sample
@@ -72,7 +72,8 @@ def check(  # noqa: PLR0913 - click passes each option
 ) -> int:
     """Judge stored runs again.
 
-    RUN is a folder, a pattern, an id, latest, or sample:NAME. With --judge the stored verdict stays
+    RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, as
+    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge the stored verdict stays
     as it is.
     """
     given = {"--history": histories or None, "--assign": assign, "--ww-deps": ww_deps}
@@ -84,23 +85,18 @@ def check(  # noqa: PLR0913 - click passes each option
             files=histories, mode=mode, engine=engine, spark_master=spark_master, as_json=as_json
         )
         return _worst(check_histories(asked))
-    found = (run for name in names for run in Store(store).find_all(name))
-    runs = list({run.root.resolve(): run for run in found}.values())
-    for run in runs:
-        if is_alive(run):
-            raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
     chosen = choose_engine(engine, spark_master)
     console = Console(stderr=as_json, soft_wrap=True)
     if chosen.why:
         console.print(chosen.why, markup=False)
-    with TemporaryDirectory(prefix="logquake-") as folder:
-        # A sample is package data, which may be read-only: its copy is judged.
-        verdicts = judge_stored(
-            [(copy_sample(run, Path(folder)) if is_sample(run) else run).root for run in runs],
-            judge=Judge(judge) if judge else None,
-            engine=chosen,
-            store=judge is None,
-        )
+    by_whom = Judge(judge) if judge else None
+    verdicts = _judge_here([name for name in names if not is_uri(name)], store, by_whom, chosen)
+    uris = [name for name in names if is_uri(name)]
+    if uris:
+        found, kept = judge_uris(uris, judge=by_whom, engine=chosen, store=by_whom is None)
+        verdicts += found
+        for sentence in kept:
+            console.print(sentence, markup=False)
     if as_json:
         click.echo(
             json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True)
@@ -109,6 +105,27 @@ def check(  # noqa: PLR0913 - click passes each option
         for verdict in verdicts:
             print_verdict(verdict, console)
     return _worst(verdicts)
+
+
+def _judge_here(
+    names: Sequence[str], store: Path, judge: Judge | None, engine: Engine
+) -> list[Verdict]:
+    """Judge runs of this machine."""
+    found = (run for name in names for run in Store(store).find_all(name))
+    runs = list({run.root.resolve(): run for run in found}.values())
+    for run in runs:
+        if is_alive(run):
+            raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
+    if not runs:
+        return []
+    with TemporaryDirectory(prefix="logquake-") as folder:
+        # A sample is package data, which may be read-only: its copy is judged.
+        return judge_stored(
+            [(copy_sample(run, Path(folder)) if is_sample(run) else run).root for run in runs],
+            judge=judge,
+            engine=engine,
+            store=judge is None,
+        )
 
 
 def _worst(verdicts: Sequence[Verdict]) -> int:

@@ -1,0 +1,212 @@
+"""A real standalone cluster: a master and two workers on loopback, whose Python lacks our code."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from checkers.engine import EngineError
+from checkers.run import judge_elsewhere, judge_runs
+from checkers.spark.shipping import NEEDED, archive, missing
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+from results.record.terms import Validity
+from results.samples import copy_sample, find_sample
+from results.verdict_json import read_verdict
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.test_oracle_agreement import lose
+
+HOME = Path(pyspark.__file__).parent
+OURS = re.compile(r"(__editable__|logquake|checkers|cluster|harness|nemesis|results|workloads)")
+pytestmark = pytest.mark.timeout(900)  # A machine that is busy starts five JVMs slowly.
+CORES, MEMORY = "1", "700m"
+SWIFT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+"""Flags of Java processes that live for seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    master: str
+    python: Path
+    """What its tasks run with: the libraries, and nothing of ours."""
+
+
+def libraries(folder: Path, *, without: str = "") -> Path:
+    """Make a Python that has the libraries that this one has, but for our own code."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    for path in (Path(each) for each in sys.path if each.endswith("site-packages")):
+        for each in path.iterdir():
+            ours = OURS.match(each.name) or each.suffix == ".pth"
+            if not ours and each.name.split("-")[0] not in {without, "__pycache__"}:
+                (packages / each.name).symlink_to(each)
+    return folder / "bin" / "python"
+
+
+@contextmanager
+def service(folder: Path, *arguments: str) -> Iterator[Path]:
+    """Run one of Spark's own services; gives the file that it writes to."""
+    home = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**home, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1",
+                   "SPARK_DAEMON_MEMORY": "256m",
+                   "SPARK_DAEMON_JAVA_OPTS": f"{SWIFT} -Dspark.master.rest.enabled=false",
+                   "SPARK_WORKER_DIR": str(folder / "work"),
+                   "SPARK_LOCAL_DIRS": str(folder / "work")}  # fmt: skip
+    folder.mkdir()
+    said = folder / "said.txt"
+    with said.open("wb") as file:
+        process = subprocess.Popen([HOME / "bin" / "spark-class", *arguments], cwd=folder,
+                                   env=environment, stdout=file, stderr=file)  # fmt: skip
+        try:
+            yield said
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def line_of(said: Path, pattern: str) -> str:
+    told = wait_until(
+        lambda: re.search(pattern, said.read_text(errors="replace")), timeout_s=240, what=pattern
+    )
+    return told[1]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    one = "org.apache.spark.deploy.{0}.{1} --host 127.0.0.1 --port 0 --webui-port 0"
+    with ExitStack() as stack:
+        arguments = one.format("master", "Master").split()
+        said = stack.enter_context(service(folder / "master", *arguments))
+        master = line_of(said, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        for name in ("worker-1", "worker-2"):
+            arguments = one.format("worker", "Worker").split()
+            worker = stack.enter_context(
+                service(folder / name, *arguments, "--cores", CORES, "--memory", MEMORY, master)
+            )
+            line_of(worker, r"(Successfully registered with master)")
+        yield Cluster(master=master, python=libraries(folder / "libraries"))
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small executors, by the file that every Spark program's settings come from."""
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    (folder / "spark-defaults.conf").write_text(
+        f"spark.executor.memory 512m\nspark.executor.extraJavaOptions {SWIFT}\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
+
+
+def a_loss(root: Path) -> Path:
+    run = FaithfulRun(12, steps=120)
+    lose(run)
+    return run.write(root)
+
+
+@pytest.mark.spark
+def test_a_cluster_without_our_code_gives_the_same_verdicts(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = subprocess.run([cluster.python, "-c", "import checkers"], cwd=tmp_path, check=False,
+                          capture_output=True, env={"PATH": "/bin"})  # fmt: skip
+    assert bare.returncode == 1
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    roots = [
+        copy_sample(RunPaths(find_sample(name)), tmp_path).root for name in ("valid", "loss-acks-1")
+    ]
+    roots += [FaithfulRun(11).write(tmp_path / "t" / "sound"), a_loss(tmp_path / "t" / "loss")]
+    local = judge_runs(roots, engine="local")
+    spark = judge_runs(roots, engine="spark", spark_master=cluster.master, reingest=True)
+    assert [replace(each, engine="local") for each in spark] == local
+    assert [each.valid.value for each in local] == ["valid", "valid", "valid", "invalid"]
+
+
+@pytest.mark.spark
+def test_the_command_judges_runs_on_any_path_that_spark_reads(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored there is judged there, and its verdict is written to where it lies."""
+    monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
+    roots = [FaithfulRun(11).write(tmp_path / "far" / "sound"), a_loss(tmp_path / "far" / "loss")]
+    copies = [shutil.copytree(root, tmp_path / "near" / root.name) for root in roots]
+    uri = f"file://{tmp_path}/far/*"
+    done = subprocess.run(
+        [Path(sys.executable).with_name("logquake"), "check", uri, "--spark-master",
+         cluster.master],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    local = judge_runs(copies, engine="local")
+    for root, copy, expected in zip(roots, copies, local, strict=True):
+        stored = read_verdict(RunPaths(root).verdict)
+        assert stored is not None
+        assert replace(stored, engine="local", run_id=expected.run_id) == expected
+        for name in ("sends", "polls"):
+            assert (
+                RunPaths(root).table(name).read_bytes() == RunPaths(copy).table(name).read_bytes()
+            )
+    (again,) = judge_elsewhere([f"{uri[:-1]}sound"], spark_master=cluster.master)
+    assert (again[0].valid, again[1]) == (Validity.VALID, "")
+
+
+@pytest.mark.spark
+def test_what_a_cluster_lacks_is_one_sentence(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = FaithfulRun(11).write(tmp_path / "t" / "sound")
+    monkeypatch.setenv("PYSPARK_PYTHON", str(libraries(tmp_path / "bare", without="pydantic")))
+    with pytest.raises(EngineError, match=r"^the cluster .* lacks pydantic; its machines need"):
+        judge_runs([root], engine="spark", spark_master=cluster.master)
+    monkeypatch.setenv("PYSPARK_PYTHON", "python2.9")
+    with pytest.raises(EngineError, match=r"its machines have no python2\.9"):
+        judge_runs([root], engine="spark", spark_master=cluster.master)
+
+
+@pytest.mark.spark
+def test_a_place_that_cannot_be_written_keeps_no_verdict_from_being_told(tmp_path: Path) -> None:
+    root = FaithfulRun(11).write(tmp_path / "t" / "sound")
+    judge_runs([root], engine="local")
+    archive_of = shutil.make_archive(str(tmp_path / "runs"), "zip", tmp_path, "t")
+    with pytest.raises(EngineError, match=r"there is no run at file:///nowhere"):
+        judge_elsewhere(["file:///nowhere/at-all"])
+    assert Path(archive_of).exists()
+    (root / "verdict.json").mkdir()  # Nothing can be written there, not even by root.
+    (root / "verdict.json" / "x").touch()
+    ((verdict, why),) = judge_elsewhere([root.as_uri()])
+    assert verdict.valid is Validity.VALID
+    assert why.startswith(f"nothing can be written to {root.as_uri()}")
+    assert stat.S_ISDIR((root / "verdict.json").stat().st_mode)
+
+
+def test_a_remote_session_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"sc://x is a Spark Connect server, which cannot"):
+        judge_runs([tmp_path], engine="spark", spark_master="sc://x")
+
+
+def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
+    """They import it with nothing of ours beside it, and no library that is not asked for."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import checkers.spark.shuffled, checkers;"
+        "assert sys.argv[1] in checkers.__file__;"
+        "print(*{name.split('.')[0] for name, module in sys.modules.items()"
+        " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
+    )
+    python = libraries(tmp_path / "libraries")
+    done = subprocess.run([python, "-c", program, archive(tmp_path)], cwd=tmp_path, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    direct = {"pyarrow", "numpy", "pandas", "pydantic", "scipy", "tomli_w", "networkx", "orjson"}
+    assert direct & set(done.stdout.split()) <= set(NEEDED)
+    assert set(NEEDED) - {"pandas"} <= set(done.stdout.split())
+    assert list(missing(())) == []
