@@ -172,8 +172,9 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
     at, offered, missed = (ints(arrivals, name) for name in ("window_ns", "offered", "missed"))
     calm = equal(arrivals, "phase", Phase.MAIN.value)
     begun, healed = ints(faults, "requested_ns"), ints(faults, "healed_ns")
-    for start, end in zip(begun, healed, strict=True):
-        calm &= (at + NS_PER_S < start) | ((at > end + NS_PER_S) & (end >= 0))
+    over = healed + NS_PER_S  # As a column: a single number that is wild warns of its overflow.
+    for start, end, then in zip(begun, healed, over, strict=True):
+        calm &= (at + NS_PER_S < start) | ((at > then) & (end >= 0))
     starts, window = np.unique(_windows(at), return_inverse=True)
 
     def total(counts: Ints) -> Ints:
