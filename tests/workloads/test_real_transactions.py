@@ -1,14 +1,19 @@
 """Transactions of real clients on a real broker: who sees what, and who is fenced."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cluster.kafka.cluster import KafkaCluster
-from results.record.clock import wait_until
-from results.record.plan import Plan
+from harness.arena import Arena
+from harness.interrupt import Interrupts
+from harness.progress import Progress, Snapshot
+from results.record.clock import RunClock, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, ScenarioPlan
 from results.record.terms import Decision, Isolation, Outcome, TransactionOutcome
 from results.record.topics import CreatedTopic
 from workloads.clients.consumer import ProcessConsumer
@@ -210,4 +215,29 @@ def test_a_coordinator_that_is_away_ends_no_transaction_in_doubt(
         timeout_s=LIMIT_S,
         what="a transaction after the coordinator came back",
     )
+    producer.close()
+
+
+def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
+    bootstrap: str, one_broker: KafkaCluster, run_paths: RunPaths
+) -> None:
+    patient = PLAN.model_copy(update={"transaction_timeout_s": 60})
+    producer = TransactionalProducer(patient, bootstrap=bootstrap, thread=7)
+    transact(producer, bootstrap, Txn(mops=sends(61), end=End.CRASH))
+    plan = PLAN.model_copy(update={"scenario": ScenarioPlan(name="none", topic=HERE[0])})
+    arena = Arena(
+        plan=plan.model_copy(update={"partitions": 1, "transaction_timeout_s": 1}),
+        paths=run_paths,
+        clock=RunClock.starting_now(),
+        progress=Progress(Console(quiet=True), Snapshot),
+        interrupts=Interrupts(),
+        undo=ExitStack(),
+    )
+    held = arena._last_stable_offsets(one_broker)
+    (sentence,) = arena.troubles
+    assert sentence.startswith("a transaction stayed open in txn-here-0: its last stable offset is")
+    # The next producer of the thread fences the one that vanished, and so ends its transaction.
+    assert transact(producer, bootstrap, Txn(mops=sends(62))).outcome is Outcome.OK
+    assert arena._last_stable_offsets(one_broker)[HERE] > held[HERE]
+    assert len(arena.troubles) == 1
     producer.close()

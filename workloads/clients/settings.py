@@ -171,6 +171,8 @@ def _refusal(plan: Plan) -> str | None:
     if plan.transactional:
         sender = transactional_settings(plan, bootstrap="", thread=0)
     reader = consumer_settings(plan, bootstrap="", client_id="check")
+    if plan.workload == "groups":
+        reader = member_settings(plan, bootstrap="", client_id="check", group="check")
     for settings, kind in ((sender, Producer), (reader, Consumer)):
         del settings["bootstrap.servers"]
         try:
