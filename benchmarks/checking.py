@@ -1,133 +1,114 @@
-"""What checking costs: Spark cold and warm, the local engine, and numpy alone on the same arrays.
+"""What checking costs, from command to verdict, and beside plain numpy and DuckDB.
 
-Run it with `python -m benchmarks.checking [SENDS [OPS]]` from the repository; the default is
-1,000,000 sends in 20,000 ops. It prints seconds, and how many times as long as numpy alone: two set
-lookups of the values that were sent among those in the log, the least that `lost-write` needs.
+For each size a seeded record is written (`benchmarks/seeded.py`: live streams of clients, observers
+and three replicas' logs), and each of these is a process of its own, with its children:
+
+* `from streams`: `logquake check RUN`, the tables of the run still to be worked out;
+* `from tables`: the same command again, which is also what `check` costs after `logquake run`;
+* `warm`: one more time, streams and all, in a Spark session that has judged another run before;
+* `numpy`, `duckdb`: the checks of `benchmarks/plain.py`, on the same Parquet files.
+
+Where replicas' logs are segments of brokers, reading those comes on top: see `docs/checkers.md`.
+
+    python -m benchmarks.checking [--ops 20000 200000 1000000] [--partitions 8] [--runs 1]
+        [--only from-streams ...] [--store FOLDER]
+
+Wall seconds mean something on an idle machine only; the load at the start is told with each.
 """
 
+import argparse
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from checkers.run import judge_runs
+from benchmarks.measured import Cost, measured
+from benchmarks.seeded import Shape, write_many
+from checkers.run import judge_batch
 from checkers.spark.engine import spark_engine
 from checkers.stored import load_facts
 from results.record.clock import stopwatch_s
-from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan
-from results.record.stream import StreamWriter
-from results.record.tables import LIVE
-from results.record.topics import CreatedTopic, dump_topics
-from results.record.values import pack_value
+from results.record.tables import TABLES
 
-PARTITIONS = 8
-MS = 1_000_000
+_CHECK = (sys.executable, "-c", "from harness.cli import main; main()", "check")
+_WAYS = ("from-streams", "from-tables", "warm", "numpy", "duckdb")
+_SMALL = 2_000
 
 
-def write_run(root: Path, sends: int, ops: int) -> None:
-    """Write a run in which every send was acknowledged, kept by three replicas, and read once."""
-    paths = RunPaths(root)
-    paths.live.mkdir(parents=True)
-    paths.plan.write_text(dump_plan(Plan(topics=1, partitions=PARTITIONS, nemesis=())))
-    dump_topics([CreatedTopic(topic="log-0", topic_id="id-0", partitions=PARTITIONS)], paths.topics)
-    for at, name in enumerate(("main", "recovered", "stopped")):
-        append_milestone(paths.milestones, Milestone(name=name, at_ns=at))
-    each = sends // PARTITIONS
-    for partition in range(PARTITIONS):
-        _write_partition(paths.live, partition, each, ops // PARTITIONS)
+def _without_tables(roots: Sequence[Path]) -> None:
+    for root in roots:
+        for path in [*(RunPaths(root).table(name) for name in TABLES),
+                     RunPaths(root).record / "ingest.json"]:  # fmt: skip
+            path.unlink(missing_ok=True)
 
 
-def _write_partition(live: Path, partition: int, sends: int, ops: int) -> None:
-    writer = f"worker-{partition}"
-    offsets = np.arange(sends)
-    values = offsets + pack_value(partition + 1, 0)
-    op_ids = (partition << 32) + np.arange(ops)
-    of_send = op_ids[offsets * ops // sends]
-    place = {"topic": ["log-0"] * sends, "topic_id": ["id-0"] * sends,
-             "partition": np.full(sends, partition)}  # fmt: skip
-    rows: dict[str, dict[str, Any]] = {
-        "op_invocations": {"op_id": op_ids, "process": np.full(ops, partition), "f": ["send"] * ops,
-                           "phase": ["main"] * ops, "invoke_ns": np.arange(ops) * 2 * MS},
-        "op_completions": {"op_id": op_ids, "complete_ns": (np.arange(ops) * 2 + 1) * MS,
-                           "outcome": ["ok"] * ops},
-        "send_invocations": {"op_id": of_send, "mop": offsets % max(1, sends // ops), **place,
-                             "value": values, "acks": ["all"] * sends},
-        "send_completions": {"op_id": of_send, "mop": offsets % max(1, sends // ops),
-                             "offset": offsets, "outcome": ["ok"] * sends, "acked": [True] * sends},
-        "polled": {"op_id": np.full(sends, op_ids[-1]), "pos": offsets, **place, "offset": offsets,
-                   "value": values, "isolation": ["read_uncommitted"] * sends},
-        "final_reads": {"topic": ["log-0"], "topic_id": ["id-0"], "partition": [partition],
-                        "isolation": ["read_uncommitted"], "target_end": [sends],
-                        "reached": [sends], "complete": [True]},
-        "leadership": {"topic": ["log-0"], "topic_id": ["id-0"], "partition": [partition],
-                       "observed_ns": [1], "source": ["list-offsets"], "leader": [1],
-                       "leader_epoch": [0]},
-    }  # fmt: skip
-    for table, columns in rows.items():
-        _write(live, table, writer, columns)
-    for node in ("n1", "n2", "n3"):
-        kept: dict[str, Any] = {
-            **place, "snapshot": ["final"] * sends, "node": [node] * sends, "offset": offsets,
-            "leader_epoch": np.zeros(sends, int), "value": values, "record_hash": values,
-        }  # fmt: skip
-        _write(live, "replica_records", f"{node}-{partition}", kept)
+def _cost(way: str, roots: Sequence[Path]) -> Cost:
+    names = [str(root) for root in roots]
+    here = [sys.executable, "-m"]
+    match way:
+        case "from-streams":
+            _without_tables(roots)
+            return measured([*_CHECK, *names])
+        case "from-tables":
+            return measured([*_CHECK, *names])
+        case "warm":
+            return measured([*here, "benchmarks.checking", "--warm", *names])
+        case "numpy":
+            return measured([*here, "benchmarks.plain", names[0]])
+        case _:
+            return measured([*here, "benchmarks.duck", names[0]])
 
 
-def _write(live: Path, table: str, writer: str, columns: dict[str, Sequence[object]]) -> None:
-    stream = StreamWriter(live, table, writer)
-    length = len(next(iter(columns.values())))
-    arrays = [
-        pa.array(columns[field.name], field.type)
-        if field.name in columns
-        else pa.nulls(length, field.type)
-        for field in LIVE[table]
-    ]
-    stream.append_batch(pa.RecordBatch.from_arrays(arrays, schema=LIVE[table]))
-    stream.close()
+def _warm(roots: Sequence[Path]) -> None:
+    """Print how long runs take in a session that has judged another run."""
+    with tempfile.TemporaryDirectory(prefix="logquake-warm-") as scratch:
+        first = list(write_many(Path(scratch), 1, Shape(ops=_SMALL)))
+        with spark_engine(None) as engine:
+            for each in (first, roots):
+                _without_tables(each)
+                begun_s = stopwatch_s()
+                engine.compact(each)
+                verdicts = judge_batch({root: load_facts(root) for root in each}, engine)
+                took_s = stopwatch_s() - begun_s
+    print(f"{took_s:.2f} s: {', '.join(sorted({str(each.valid) for each in verdicts.values()}))}")
 
 
-def timed(name: str, work: Callable[[], object], least_s: float) -> float:
-    """Print how long some work takes, and how many times the least."""
-    begun_s = stopwatch_s()
-    work()
-    took_s = stopwatch_s() - begun_s
-    print(f"{name:32} {took_s:8.2f} s   {took_s / (least_s or took_s):8.1f}")
-    return took_s
-
-
-def numpy_alone(sends: int) -> None:
-    """Look the values up as `lost-write` must, and nothing else."""
-    values = np.arange(sends // PARTITIONS)
-    for _ in range(PARTITIONS):
-        np.isin(values, values[::-1])
-        np.isin(values, pa.array(values).to_numpy())
+def _measure(shape: Shape, runs: int, ways: Sequence[str], store: Path) -> None:
+    folder = store / f"{shape.ops}-{shape.partitions}-{runs}"
+    roots = sorted((folder / "benchmark").glob("*"))
+    if len(roots) < runs:
+        shutil.rmtree(folder, ignore_errors=True)
+        roots = list(write_many(folder, runs, shape))
+    print(f"{runs} of {shape.ops:,} ops in {shape.partitions} partitions", flush=True)
+    for way in ways:
+        cost = _cost(way, roots)
+        last = cost.said.strip().splitlines()[-1:] if way == "warm" else []
+        print(
+            f"  {way:14}{cost.wall_s:9.1f} s{cost.cpu_s:9.1f} CPU s{cost.peak_mib:8,} MiB"
+            f"   load {cost.load:.1f} {' '.join(last)}",
+            flush=True,
+        )
 
 
 def main() -> None:
-    """Write a run, and judge it in each way."""
-    arguments = [int(each) for each in sys.argv[1:]]
-    sends, ops = (arguments + [1_000_000, 20_000][len(arguments) :])[:2]
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ops", type=int, nargs="+", default=[20_000, 200_000, 1_000_000])
+    parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=_WAYS, default=list(_WAYS))
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--warm", type=Path, nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.warm:
+        _warm(given.warm)
+        return
     with tempfile.TemporaryDirectory(prefix="logquake-benchmark-") as scratch:
-        root = Path(scratch) / "benchmark" / "run"
-        write_run(root, sends, ops)
-        least_s = timed("numpy alone", lambda: numpy_alone(sends), 0)
-
-        def judged(engine: str, *, reingest: bool) -> object:
-            return judge_runs([root], engine=engine, reingest=reingest)
-
-        timed("local, with ingest", lambda: judged("local", reingest=True), least_s)
-        timed("local, stored", lambda: judged("local", reingest=False), least_s)
-        timed("spark, cold, with ingest", lambda: judged("spark", reingest=True), least_s)
-        with spark_engine(None) as engine:
-            facts = {root: load_facts(root)}
-            timed("spark, first job of a session", lambda: list(engine.examine(facts)), least_s)
-            timed("spark, warm", lambda: list(engine.examine(facts)), least_s)
+        for ops in given.ops:
+            shape = Shape(ops=ops, partitions=given.partitions)
+            _measure(shape, given.runs, given.only, given.store or Path(scratch))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -21,12 +21,11 @@ from shutil import rmtree
 
 from checkers.run import judge_runs
 from results.record.clock import stopwatch_s
-from tests.checkers.fuzzed import Fuzzed, fuzz, write_bases
+from tests.checkers.fuzzed import Bases, Fuzzed, fuzz, write_bases
 
 LIMIT_S = 60
 """A small record takes a fraction of a second; what takes longer than this hangs."""
 BASES = range(12)
-Bases = Sequence[tuple[Path, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +106,18 @@ def main() -> None:
         bases = write_bases(Path(scratch) / "bases", seeds=BASES)
         with ProcessPoolExecutor(options.jobs) as pool:
             arguments = repeat(bases), repeat(Path(scratch))
-            outcomes = list(pool.map(judged, seeds, *arguments, chunksize=20))
+            outcomes = list(_told(pool.map(judged, seeds, *arguments, chunksize=20)))
     report(outcomes, everything=options.only is not None)
     sys.exit(any(each.wrong for each in outcomes))
+
+
+def _told(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Print what is wrong as soon as it is known."""
+    for outcome in outcomes:
+        if outcome.wrong:
+            what = (outcome.crashes or outcome.sentences)[:1]
+            print(f"seed {outcome.seed}: {outcome.verdict}: {what}", flush=True)
+        yield outcome
 
 
 def report(outcomes: Sequence[Outcome], *, everything: bool) -> None:

@@ -303,7 +303,12 @@ def _noted(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
         return _id_in_tables(paths), [], []
     try:
         notes = json.loads(_notes(paths).read_text(encoding="utf-8"))
-        return str(notes["run_id"]), [Problem(**each) for each in notes["problems"]], []
+        problems = [Problem(**each) for each in notes["problems"]]
+        if not all(
+            isinstance(text, str) for each in problems for text in (each.unit, each.sentence)
+        ):
+            raise TypeError("a problem has no words")
+        return str(notes["run_id"]), problems, []
     except _BROKEN as broken:
         return _id_in_tables(paths), [], [f"the notes of ingest cannot be read: {broken}"]
 

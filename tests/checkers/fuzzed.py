@@ -32,6 +32,10 @@ WORDS = ("", "okay", "OK", "fail", "info", "ok", "final", "main", "finale", "sen
 STEP_NODE = Path(__file__).parents[1] / "cluster_files" / "data" / "zookeeper" / "n1" / "data"
 
 
+Bases = Sequence[tuple[Path, str]]
+"""Folders of records to damage, with the verdict on each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
     """One way to damage the folder of a run.
@@ -419,7 +423,7 @@ DAMAGES = (
 # Records
 
 
-def write_bases(folder: Path, *, seeds: Sequence[int]) -> list[tuple[Path, str]]:
+def write_bases(folder: Path, *, seeds: Sequence[int]) -> Bases:
     """Write what records are damaged: runs with live streams, without them, and the samples.
 
     Returns:
@@ -444,7 +448,7 @@ def write_bases(folder: Path, *, seeds: Sequence[int]) -> list[tuple[Path, str]]
     return list(verdicts.items())
 
 
-def fuzz(seed: int, bases: Sequence[tuple[Path, str]], folder: Path) -> Fuzzed:
+def fuzz(seed: int, bases: Bases, folder: Path) -> Fuzzed:
     """Copy one of the bases, and damage it once to three times."""
     random = Random(f"{seed}/fuzzed")
     base, was = random.choice(bases)

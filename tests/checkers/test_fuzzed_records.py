@@ -1,0 +1,63 @@
+"""A verdict comes of every record, however damaged, and damage alone makes no valid run invalid."""
+
+import warnings
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from benchmarks.fuzz import Outcome, judged
+from checkers.run import judge_runs
+from results.record.paths import RunPaths
+from results.record.terms import Validity
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.fuzzed import DAMAGES, Bases, Damage, write_bases
+
+RECORDS = 200
+SEEDS = range(4)
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Bases:
+    return write_bases(tmp_path_factory.mktemp("bases"), seeds=SEEDS)
+
+
+def test_every_damaged_record_gets_a_verdict(bases: Bases, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Wild numbers overflow: that is their point.
+        outcomes = [judged(seed, bases, tmp_path) for seed in range(RECORDS)]
+    assert [told(each) for each in outcomes if each.wrong] == []
+    assert {each.verdict for each in outcomes} == {"valid", "unknown", "invalid"}
+
+
+def told(outcome: Outcome) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    return outcome.seed, outcome.record.damages, outcome.crashes or outcome.sentences
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_each_damage_changes_something(damage: Damage, tmp_path: Path) -> None:
+    """Otherwise a record that survives it proves nothing."""
+    root = FaithfulRun(5).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    if damage.name.endswith("Parquet"):
+        for path in RunPaths(root).live.iterdir():
+            path.unlink()
+    before = contents(root)
+    for seed in range(8):
+        damage.act(Random(seed), root)
+    assert contents(root) != before
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("text", ['{"run_id": "x", "problems": [{"unit": 1, "sentence": null}]}',
+                                  '{"run_id": "x", "problems": 3}', "[]", "null"])  # fmt: skip
+def test_notes_of_ingest_that_say_something_else_are_told(text: str, tmp_path: Path) -> None:
+    root = FaithfulRun(5).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    (RunPaths(root).record / "ingest.json").write_text(text)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("the notes of ingest cannot be read" in each for each in verdict.unknown_because)
