@@ -171,7 +171,8 @@ def _tests_of(path: Path, mutant: Mutant, reaches: Sequence[Reach]) -> list[pyte
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef)
     )
-    chosen, spent_s = [], 0.0
+    chosen: list[pytest.Item] = []
+    spent_s = 0.0
     for each in reaches:
         lines = each.lines.get(str(path), set())
         if lines and (at_import or any(first <= line <= last for line in lines)):
