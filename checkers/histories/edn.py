@@ -34,6 +34,7 @@ _TOKENS = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
+_REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')
 """What a word cannot be but by mistake: an open string, a tag or a character of nothing."""
 
@@ -116,7 +117,7 @@ def _read_line(
             items.append(value)
         elif word.isdecimal():
             items.append(int(word))
-        elif word[0] not in "#;" or word == "#_":
+        elif word[0] not in "#;" or word in _REFUSED:
             items.append(atoms[word])
     return items
 
