@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Mask, ints, stack, take
+from checkers.columns import NONE, Mask, first_match, ints, stack, take
 from checkers.dependencies import WR, WW, seeks_cycles
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds
@@ -170,14 +170,16 @@ def cycles(
 
 
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
-    """Return the graph of all dependencies whose both ends are known."""
-    ops, first = np.unique(ints(participants, "op_id"), return_index=True)
-    people = take(participants, first)
+    """Return the ops that depend on each other, and their dependencies.
+
+    Others need not be looked at: what comes before one of them comes before what is behind it.
+    """
+    told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
-    sources, targets = (np.searchsorted(ops, end) for end in ends)
-    inside = (sources < len(ops)) & (targets < len(ops))
-    for places, end in zip((sources, targets), ends, strict=True):
-        inside[inside] &= ops[places[inside]] == end[inside]
+    ops = np.intersect1d(told, np.unique(stack(ends)), assume_unique=True)
+    people = take(participants, first[np.searchsorted(told, ops)])
+    sources, targets = (first_match(end, ops) for end in ends)
+    inside = (sources >= 0) & (targets >= 0)
     return Precedence(
         ops=ops,
         processes=ints(people, "process"),

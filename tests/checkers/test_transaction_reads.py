@@ -1,0 +1,267 @@
+"""Twin histories: what readers may be shown of transactions, and what not; the reason beside."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers import aborted_read, lost_write, precommitted_read, torn_transaction, unseen
+from checkers.facts import RunFacts
+from checkers.group import Group
+from checkers.judge import allowed
+from checkers.protocol import Findings
+from results.record.terms import Judge
+from tests.checkers.faithful import STONES
+from tests.checkers.faithful_clients import Row
+from tests.checkers.hand import (
+    PLACE,
+    A,
+    B,
+    C,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+    state,
+)
+
+COMMITTED = {"isolation": "read_committed"}
+
+
+def sent(value: int, offset: int | None = None, *, op: int = 1, outcome: str = "ok") -> Row:
+    """A send of the transaction that is op `op`."""
+    return {"op_id": op, "mop": 0, "value": value, "offset": offset, "txn_id": op, "acks": "all",
+            "outcome": outcome, "acked": offset is not None, "process": op, "invoke_ns": 5,
+            "complete_ns": 10}  # fmt: skip
+
+
+def polled(value: int, offset: int, *, op: int = 9, **changes: object) -> Row:
+    return {**read(value, offset, op=op), **COMMITTED, **changes}
+
+
+def txn(**changes: object) -> RunFacts:
+    return facts(plan={"workload": "txn"}, **changes)
+
+
+# G1a
+
+
+PLAIN: dict[str, Any] = {"txn_id": None, "acked": False}
+
+
+@pytest.mark.parametrize(
+    ("send", "poll", "wrong"),
+    [
+        ({}, {}, True),  # Aborted, and shown to a read_committed reader.
+        ({}, {"isolation": "read_uncommitted"}, False),  # That is what such a reader asked for.
+        (PLAIN, {"isolation": "read_uncommitted"}, True),  # It never left the client.
+        (PLAIN, {}, True),
+        ({"outcome": "info"}, {}, False),  # A commit was asked for.
+        ({"outcome": "ok"}, {}, False),
+        ({}, {"value": B}, False),
+        ({}, {"outcome": "info"}, True),  # The records were given, however the op ended.
+        ({}, {"op_id": 1}, False),  # Its own: a precommitted-read.
+        ({**PLAIN}, {"op_id": 1}, True),
+    ],
+)
+def test_reading_what_failed(send: Row, poll: Row, wrong: bool) -> None:  # noqa: FBT001 - a case
+    on = group(
+        txn(), sends=[{**sent(A, 0, outcome="fail"), **send}], polls=[{**polled(A, 0), **poll}]
+    )
+    assert bool(aborted_read.CHECKER.check(on).anomalies) is wrong
+
+
+def test_a_value_that_failed_is_told_once_with_its_readers() -> None:
+    sends = [sent(A, 4, outcome="fail"), {**sent(B, op=2, outcome="fail"), **PLAIN}]
+    polls = [polled(A, 4, op=8), polled(A, 4, op=9), polled(A, 4, op=9), polled(B, 2, op=9)]
+    found = aborted_read.CHECKER.check(group(txn(), sends=sends, polls=polls))
+    assert found.rows == 4
+    one, other = found.anomalies
+    assert one.sentence == (
+        f"value {B}, which op 2 sent to log-0-0, was read at offset 2 by op 9,"
+        " though the send certainly failed"
+    )
+    assert other.sentence == (
+        f"value {A}, which op 1 sent to log-0-0, was read at offset 4 by op 8 and 1 more,"
+        " though the transaction was aborted"
+    )
+    assert other.evidence == {"value": A, "offset": 4, "writer": 1, "transactional": True,
+                              "readers": [8, 9], "count_of_readers": 2}  # fmt: skip
+    assert (other.offset, other.excuses) == (4, ())
+
+
+# precommitted-read
+
+
+@pytest.mark.parametrize(
+    ("poll", "wrong"),
+    [
+        ({}, True),
+        ({"isolation": "read_uncommitted"}, False),
+        ({"op_id": 2}, False),  # A later op.
+        ({"value": B}, False),  # Somebody else's.
+        ({"outcome": "fail"}, True),  # It was shown it, whatever came of the transaction.
+    ],
+)
+def test_reading_what_is_not_committed_yet(poll: Row, wrong: bool) -> None:  # noqa: FBT001 - a case
+    on = group(txn(), sends=[sent(A, 3), sent(B, 4, op=2)], polls=[{**polled(A, 3, op=1), **poll}])
+    found = precommitted_read.CHECKER.check(on)
+    assert found.rows == 2
+    assert bool(found.anomalies) is wrong
+
+
+def test_a_precommitted_read_is_told_once() -> None:
+    polls = [polled(A, 3, op=1), {**polled(A, 3, op=1), "mop": 2}]
+    on = group(txn(), sends=[sent(A, 3), {**sent(B), "txn_id": None}], polls=polls)
+    (told,) = precommitted_read.CHECKER.check(on).anomalies
+    assert told.sentence == (
+        f"op 1 read value {A} at offset 3 of log-0-0 before the commit of its own transaction,"
+        " which had sent it"
+    )
+    assert told.evidence == {"value": A, "offset": 3, "op_id": 1}
+    assert precommitted_read.CHECKER.check(on).rows == 1
+
+
+def test_only_runs_with_transactions_can_precommit() -> None:
+    assert precommitted_read.CHECKER.applies(txn())
+    assert not precommitted_read.CHECKER.applies(facts())
+
+
+# torn-transaction
+
+
+def torn(*groups: Group) -> Findings:
+    shares = pa.concat_tables(torn_transaction.shares(each) for each in groups)
+    about = groups[0].facts
+    return torn_transaction.CHECKER.check(Group(facts=about, tables={}, derived={"shares": shares}))
+
+
+def half(about: RunFacts | None = None, /, **rows: list[Row]) -> Group:
+    """One transaction wrote A at 0 and B at 1; final reads, to offset 3, returned A only."""
+    parts: dict[str, list[Row]] = {
+        "sends": [sent(A, 0), sent(B, 1)],
+        "polls": [polled(A, 0)],
+        "final_reads": [{**final_read(3), **COMMITTED}],
+        "leadership": [leads(1, 0)],
+        "replica_records": log("n1", (0, A), (0, B)),
+    }
+    return group(about or txn(), **{**parts, **rows})
+
+
+def test_half_a_transaction_is_torn() -> None:
+    found = torn(half())
+    assert found.rows == 2
+    (told,) = found.anomalies
+    assert told.sentence == (
+        f"the transaction of op 1 committed, and final reads show value {A} at offset 0 of log-0-0,"
+        f" but not value {B} at offset 1 of log-0-0, below the last stable offset"
+    )
+    assert told.evidence == {
+        "op_id": 1, "shown": [f"value {A} at offset 0 of log-0-0"], "count_of_shown": 1,
+        "hidden_values": [B], "hidden_offsets": [1], "hidden_places": ["log-0-0"],
+    }  # fmt: skip
+    assert (told.excuses, told.broken_premises) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"polls": [polled(A, 0), polled(B, 1)]},  # Whole.
+        {"polls": []},  # None of it: lost, or unseen, each of them.
+        {"polls": [polled(A, 0, phase="main")]},  # No final read shows any.
+        {"polls": [{**polled(A, 0), "isolation": "read_uncommitted"}]},
+        {"sends": [sent(A, 0, outcome="info"), sent(B, 1, outcome="info")]},  # Nobody knows.
+        {"sends": [sent(A, 0, outcome="fail"), sent(B, 1, outcome="fail")]},  # A G1a.
+        {"sends": [sent(A, 0), sent(B, 1, op=2)]},  # Two transactions.
+        {"sends": [{**sent(A, 0), "txn_id": None}, {**sent(B, 1), "txn_id": None}]},  # Plain.
+        {"final_reads": [{**final_read(1), **COMMITTED}]},  # B need not be shown: not yet stable.
+        {"final_reads": [{**final_read(3, complete=False), **COMMITTED}]},
+        {"final_reads": [final_read(3)]},  # No read_committed one.
+        {"final_reads": [{**final_read(3), **COMMITTED}, {**final_read(1), **COMMITTED}]},
+        {"replica_records": log("n1", (0, A))},  # B is gone: a lost-write.
+        {"replica_states": [{**state("n1", 2, start=2), "snapshot": "final"}]},  # Retention.
+        {"sends": [sent(A, 0), sent(B, None)], "leadership": []},  # Nobody knows where B stood.
+    ],
+)
+def test_what_is_not_torn(rows: dict[str, list[Row]]) -> None:
+    assert torn(half(**rows)).anomalies == ()
+
+
+def test_a_witnessed_transaction_can_be_torn() -> None:
+    unknown = [sent(A, 0, outcome="info"), sent(B, 1, outcome="info")]
+    assert torn(half(txn(witnessed=frozenset({1})), sends=unknown)).anomalies
+
+
+def test_the_log_knows_better_where_a_record_stands() -> None:
+    found = torn(half(sends=[sent(A, 0), sent(B, None)]))
+    assert found.anomalies[0].evidence["hidden_offsets"] == [1]
+    beyond = log("n1", (0, A), (0, C), (0, C), (0, B))  # Not at 1, as the leader had said.
+    assert torn(half(replica_records=beyond)).anomalies == ()
+
+
+def test_without_a_final_log_the_acknowledged_offset_counts() -> None:
+    assert torn(half(leadership=[], replica_records=[])).anomalies
+
+
+def test_halves_may_lie_in_different_partitions() -> None:
+    first = half(sends=[sent(A, 0)], replica_records=log("n1", (0, A)))
+    second = half(sends=[sent(B, 1)], polls=[])
+    assert torn(first).anomalies == torn(second).anomalies == ()
+    assert torn(first, second).anomalies
+
+
+def test_a_torn_transaction_rests_on_whole_records_and_a_recovery() -> None:
+    (told,) = torn(half(txn(cut_streams=True, milestones=()))).anomalies
+    assert told.broken_premises == ("whole-record", "recovered")
+    assert "recovered" in STONES
+
+
+def test_many_records_are_told_in_short() -> None:
+    values = list(range(A, A + 8))
+    sends = [sent(value, at) for at, value in enumerate(values)]
+    on = half(sends=sends, polls=[polled(value, at) for at, value in enumerate(values[:4])],
+              final_reads=[{**final_read(8), **COMMITTED}],
+              replica_records=log("n1", *((0, value) for value in values)))  # fmt: skip
+    (told,) = torn(on).anomalies
+    assert told.sentence.count("(and 1 more)") == 2
+    assert told.evidence["count_of_shown"] == 4
+    assert told.evidence["hidden_offsets"] == [4, 5, 6, 7]
+
+
+def test_who_can_be_torn() -> None:
+    assert torn_transaction.CHECKER.applies(txn())
+    assert not torn_transaction.CHECKER.applies(facts())
+    compacted: dict[str, object] = {"workload": "txn", "broker": {"log.cleanup.policy": "compact"}}
+    assert not torn_transaction.CHECKER.applies(facts(plan=compacted))
+    assert PLACE["partition"] == 0
+
+
+# lost-write and unseen
+
+
+def test_an_aborted_record_is_not_lost_and_need_not_be_seen() -> None:
+    for outcome in ("fail", "info"):
+        sends = [sent(A, 0), sent(B, 1, op=2, outcome=outcome)]
+        on = half(sends=sends, replica_records=log("n1", (0, A)))
+        assert sentences(lost_write.CHECKER, on) == []
+        assert sentences(unseen.UNSEEN_CHECKER, on) == []
+
+
+def test_a_committed_record_that_is_gone_is_lost() -> None:
+    on = half(replica_records=log("n1", (0, A)))
+    assert [one.offset for one in lost_write.CHECKER.check(on).anomalies] == [1]
+    witnessed = half(
+        txn(witnessed=frozenset({2})),
+        sends=[sent(A, 0), sent(B, 1, op=2, outcome="info")],
+        replica_records=log("n1", (0, A)),
+    )
+    assert [one.offset for one in lost_write.CHECKER.check(witnessed).anomalies] == [1]
+
+
+def test_a_circle_of_a_case_that_is_always_excused_is_allowed_by_all_judges() -> None:
+    for judge in (Judge.CONTRACT, Judge.STRICT):
+        assert allowed("G1c", ("always",), judge) == "always"
+        assert allowed("G1c", (), judge) is None
