@@ -25,7 +25,7 @@ def findings(
     *,
     gaps: tuple[str, ...] = (),
 ) -> Findings:
-    """Describe the first items, and count the others.
+    """Describe the first items, those without excuse and doubt before others, and count the rest.
 
     Args:
         rows: How many rows were looked at.
@@ -34,11 +34,14 @@ def findings(
         labels: Gives an item's excuses and broken premises.
         gaps: What could not be looked at, and why.
     """
-    described = []
-    for item in items[:MAX_DESCRIBED]:
-        excuses, broken = labels(item)
-        described.append(replace(describe(item), excuses=excuses, broken_premises=broken))
-    beyond = Counter(labels(item) for item in items[MAX_DESCRIBED:])
+    labelled = [(item, labels(item)) for item in items]
+    if len(items) > MAX_DESCRIBED:
+        labelled.sort(key=lambda each: each[1] != NO_LABELS)
+    described = [
+        replace(describe(item), excuses=excuses, broken_premises=broken)
+        for item, (excuses, broken) in labelled[:MAX_DESCRIBED]
+    ]
+    beyond = Counter(label for _, label in labelled[MAX_DESCRIBED:])
     return Findings(rows=rows, anomalies=tuple(described), beyond=dict(beyond), gaps=gaps)
 
 

@@ -5,8 +5,12 @@ from checkers.facts import RunFacts
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
     """Return a sentence for each promise that the plan's settings make or give up."""
-    promises = (_acks(facts), _unclean(facts), _duplicates(facts))
-    return (*promises, _transactions(facts)) if facts.plan.transactional else promises
+    promises = [_acks(facts), _unclean(facts), _duplicates(facts)]
+    if facts.plan.transactional:
+        promises.append(_transactions(facts))
+    if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
+        promises.append(_recovery(facts))
+    return tuple(promises)
 
 
 def _acks(facts: RunFacts) -> str:
@@ -43,3 +47,14 @@ def _transactions(facts: RunFacts) -> str:
         "writes are transactions: a read_committed reader gets all of a committed one, and nothing"
         f" of an aborted one; what nobody ends is aborted after {limit}"
     )
+
+
+def _recovery(facts: RunFacts) -> str:
+    limits = facts.plan.budgets
+    back = f"a leader within {limits.election_s:g} s, takes messages within"
+    back += f" {limits.unavailable_s:g} s"
+    if facts.plan.replication > 1:
+        back += (
+            f", and is on all of its {facts.plan.replication} replicas within {limits.isr_s:g} s"
+        )
+    return f"after the last fault is healed, every partition has {back}"

@@ -22,27 +22,30 @@ from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Exampl
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
 
+_AFTER_A_LOSS = frozenset({
+    "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
+    "ack-mismatch", "inconsistent-offsets",
+})  # fmt: skip
+"""What clients see where a committed message was lost and another stands in its place."""
+_OF_A_LEADER_THAT_LACKED = frozenset({
+    "uncommitted-read", "incomplete-leader", "committed-truncation", "high-watermark-regression",
+    "duplicate",
+})  # fmt: skip
+"""What is seen besides where such a loss went through a leader: what was read may be taken back
+and, if its writer had no answer yet, be written again."""
 _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
-    Excuse.ACKS: frozenset({
-        "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
-        "int-send-skip", "ack-mismatch", "inconsistent-offsets",
-    }),
-    Excuse.UNCLEAN: frozenset({
-        "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
-        "int-send-skip", "ack-mismatch", "inconsistent-offsets", "poll-skip", "int-poll-skip",
-        "uncommitted-read", "incomplete-leader", "committed-truncation", "duplicate",
-        "high-watermark-regression", "log-divergence",
-    }),
+    Excuse.ACKS: _AFTER_A_LOSS,
+    Excuse.UNCLEAN: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | {
+        "poll-skip", "int-poll-skip", "log-divergence",
+    },
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.POWER: frozenset({
-        "lost-write", "inconsistent-offsets", "offset-order",
-        "nonmonotonic-send", "int-nonmonotonic-send", "ack-mismatch", "committed-truncation",
-        "incomplete-leader", "high-watermark-regression", "uncommitted-read",
-    }),
+    Excuse.POWER: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED,
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""
+_ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
+"""Always allowed where the checker says so: in a cycle that needs a write-write edge."""
 
 _JEPSENS = frozenset({
     "duplicate", "inconsistent-offsets", "lost-write", "unseen", "G1a", "poll-skip",
@@ -114,7 +117,9 @@ def weigh(
         )
         if fails
     )
-    tallies = _tallies(results, partial(allowed, judge=judge, facts=facts), broken)
+    tallies = _tallies(
+        results, partial(allowed, judge=judge, facts=facts), broken, checkers=_by_name(facts)
+    )
     checked = _checked(facts, results)
     of_run = (_shortfalls(facts), _unchecked(facts, results, checked), _gaps(results))
     doubts = (
@@ -148,7 +153,8 @@ def allowed(
         judge: Who judges.
         facts: Of the run, for what depends on it.
     """
-    if name in _CONTRACT[Excuse.ALWAYS] or Excuse.ALWAYS in excuses:  # By its kind, or its case.
+    by_case = name in _ALWAYS_BY_CASE and Excuse.ALWAYS in excuses
+    if name in _CONTRACT[Excuse.ALWAYS] or by_case:
         return Excuse.ALWAYS.value
     match judge:
         case Judge.STRICT:
@@ -187,18 +193,26 @@ def _tallies(
     results: Mapping[Place, Sequence[CheckResult]],
     permits: Callable[[str, Iterable[str]], str | None],
     broken: frozenset[Premise],
+    *,
+    checkers: Mapping[str, Checker],
 ) -> dict[str, _Tally]:
     tallies: dict[str, _Tally] = {}
     for place in sorted(results):
         for result in results[place]:
             if result.anomalies:
-                checker = _checker(result.name)
+                checker = checkers[result.name]
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 _add(tally, result, permits, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
-        tally.examples.sort(key=lambda each: (each.topic, each.partition, each.offset))
+        tally.examples.sort(key=_rank)
     return tallies
+
+
+def _rank(example: Example) -> tuple[bool, str, int, int]:
+    """What decides the verdict is shown first; otherwise by place."""
+    light = example.allowed or not example.trusted
+    return light, example.topic, example.partition, example.offset
 
 
 def _add(
@@ -377,5 +391,7 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
     ]
 
 
-def _checker(name: str) -> Checker:
-    return next(checker for checker in (*CHECKERS, *JEPSENS) if checker.name == name)
+def _by_name(facts: RunFacts) -> dict[str, Checker]:
+    """Return the checkers by the anomaly that they find, those of the run's judge before others."""
+    known = (*checkers_of(facts), *CHECKERS, *JEPSENS)
+    return {checker.name: checker for checker in reversed(known)}

@@ -1,9 +1,11 @@
 from dataclasses import replace
 
+import pytest
+
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.judge import Place, weigh
-from checkers.protocol import Checker, Findings, Scope
+from checkers.judge import Place, allowed, weigh
+from checkers.protocol import Checker, Excuse, Findings, Premise, Scope
 from checkers.registry import CHECKERS
 from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
@@ -100,9 +102,9 @@ def test_a_story_whose_run_died_or_that_broke_off_untold_is_unknown_too() -> Non
 
 def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() -> None:
     weak = found("lost-write", excuses=("acks-0-1",))
-    allowed = verdict(weak)
-    assert (allowed.valid, allowed.anomalies["lost-write"].allowed) == (Validity.VALID, 1)
-    assert allowed.anomalies["lost-write"].examples[0].why == "allowed: acks-0-1"
+    excused = verdict(weak)
+    assert (excused.valid, excused.anomalies["lost-write"].allowed) == (Validity.VALID, 1)
+    assert excused.anomalies["lost-write"].examples[0].why == "allowed: acks-0-1"
     strict = verdict(weak, judge=Judge.STRICT)
     assert (strict.valid, strict.anomalies["lost-write"].allowed) == (Validity.INVALID, 0)
 
@@ -112,6 +114,108 @@ def test_an_excuse_allows_only_what_its_row_lists() -> None:
     assert verdict(found("log-divergence", excuses=("acks-0-1",))).valid is Validity.INVALID
     retried = found("duplicate", excuses=("retries-without-idempotence",))
     assert verdict(retried).valid is Validity.VALID
+
+
+CONTRACT: dict[str, set[str]] = {
+    "always": {"int-send-skip", "G0", "G0-process", "G0-realtime",
+               "G1c", "G1c-process", "G1c-realtime"},
+    "acks-0-1": {"lost-write", "unseen", "offset-order", "nonmonotonic-send",
+                 "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets"},
+    "unclean-election": {"lost-write", "unseen", "offset-order", "nonmonotonic-send",
+                         "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets",
+                         "poll-skip", "int-poll-skip", "uncommitted-read", "incomplete-leader",
+                         "committed-truncation", "high-watermark-regression", "log-divergence",
+                         "duplicate"},
+    "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
+    "rebalance": {"poll-skip", "nonmonotonic-poll"},
+    "power-loss": {"lost-write", "unseen", "offset-order", "nonmonotonic-send",
+                   "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets",
+                   "uncommitted-read", "incomplete-leader", "committed-truncation",
+                   "high-watermark-regression", "duplicate"},
+}  # fmt: skip
+"""The contract's table, row by row; what is always allowed needs no excuse."""
+WITHOUT_EXCUSE = {"int-send-skip", "G0", "G0-process", "G0-realtime"}
+NAMES = sorted({each.name for each in CHECKERS})
+
+
+@pytest.mark.parametrize("excuse", Excuse)
+def test_every_cell_of_the_contracts_table(excuse: Excuse) -> None:
+    for name in NAMES:
+        fits = name in CONTRACT[excuse] or name in WITHOUT_EXCUSE
+        assert (allowed(name, (excuse.value,), Judge.CONTRACT) is not None) == fits, name
+        first_line = name in WITHOUT_EXCUSE or (excuse is Excuse.ALWAYS and fits)
+        assert (allowed(name, (excuse.value,), Judge.STRICT) is not None) == first_line, name
+
+
+@pytest.mark.parametrize("judge", [Judge.CONTRACT, Judge.STRICT])
+def test_without_an_excuse_only_the_first_line_is_allowed(judge: Judge) -> None:
+    assert {name for name in NAMES if allowed(name, (), judge)} == WITHOUT_EXCUSE
+    assert allowed("lost-write", ("no such row",), judge) is None
+
+
+def test_the_table_names_nothing_that_is_not_checked() -> None:
+    assert set().union(*CONTRACT.values()) <= set(NAMES)
+    assert set(CONTRACT) == {each.value for each in Excuse}
+
+
+def test_why_it_is_allowed_is_the_row_that_fits() -> None:
+    both = ("acks-0-1", "unclean-election")
+    assert allowed("lost-write", both, Judge.CONTRACT) == "acks-0-1"
+    assert allowed("poll-skip", both, Judge.CONTRACT) == "unclean-election"
+    assert allowed("G1c", ("always",), Judge.STRICT) == "always"
+
+
+@pytest.mark.parametrize("name", ["unavailable", "slow-election", "isr-not-restored"])
+def test_liveness_weighs_as_much_as_safety_and_nothing_excuses_it(name: str) -> None:
+    every = tuple(excuse.value for excuse in Excuse)
+    late = verdict(found(name, excuses=every))
+    assert late.valid is Validity.INVALID
+    assert late.anomalies[name].anomaly_class is AnomalyClass.LIVENESS
+    assert verdict(found(name, broken=("whole-record",))).valid is Validity.UNKNOWN
+    malformed = verdict(found("malformed-history"), found(name))
+    assert (malformed.valid is Validity.INVALID) == (name != "unavailable")
+
+
+def test_a_recovery_that_failed_is_invalid_where_a_budget_was_broken() -> None:
+    failed = {"failed": "log-0-0 has no leader"}
+    stones = tuple(
+        replace(each, detail=failed) if each.name == "recovered" else each
+        for each in facts().milestones
+    )
+    sick = verdict(found("slow-election"), about=facts(plan=PLAN, milestones=stones))
+    assert sick.valid is Validity.INVALID
+    assert "log-0-0 has no leader" in sick.unknown_because[0]
+
+
+def test_every_premise_has_a_sentence() -> None:
+    for premise in Premise:
+        doubtful = verdict(found("lost-write", broken=(premise.value,)))
+        assert doubtful.anomalies["lost-write"].examples[0].why
+        assert doubtful.valid is Validity.UNKNOWN
+
+
+def test_what_decides_is_shown_before_what_is_allowed_or_in_doubt() -> None:
+    def at(offset: int, *excuses: str, broken: tuple[str, ...] = ()) -> Anomaly:
+        return Anomaly(name="lost-write", sentence="", evidence={}, offset=offset,
+                       excuses=excuses, broken_premises=broken)  # fmt: skip
+
+    mixed = CheckResult(
+        name="lost-write", rows=5,
+        anomalies=(at(1, "acks-0-1"), at(2, broken=("recovered",)), at(4),
+                   at(3), *(at(9, "acks-0-1") for _ in range(9))),
+    )  # fmt: skip
+    shown = verdict(mixed).anomalies["lost-write"].examples
+    assert [each.offset for each in shown[:4]] == [3, 4, 1, 2]
+    assert len(shown) == 10
+
+
+def test_a_check_of_the_quorum_without_rows_is_unknown_and_one_that_cannot_be_is_not() -> None:
+    empty = verdict(CheckResult(name="metadata-divergence", rows=0))
+    assert "there was nothing to check for metadata-divergence" in empty.unknown_because
+    old = facts(plan={**PLAN, "system": "kafka:3.9.1:zookeeper"})
+    absent = verdict(CheckResult(name="metadata-divergence", rows=0), about=old)
+    assert absent.checked["metadata-divergence"] is None
+    assert not any("metadata" in each for each in absent.unknown_because)
 
 
 def test_jepsen_knows_its_own_kinds_only() -> None:

@@ -1,0 +1,47 @@
+"""Which of many anomalies are described, and how the others are counted."""
+
+from checkers.findings import anomaly_at, findings
+from checkers.guarantees import guarantees
+from checkers.protocol import MAX_DESCRIBED, Findings, Labels
+from results.record.verdict import Anomaly
+from tests.checkers.hand import facts, group
+
+
+def made(count: int, excused: range) -> Findings:
+    on = group()
+
+    def describe(offset: int) -> Anomaly:
+        return anomaly_at(on, "lost-write", sentence="", evidence={}, offset=offset)
+
+    def labels(offset: int) -> Labels:
+        return (("acks-0-1",) if offset in excused else ()), ()
+
+    return findings(7, list(range(count)), describe, labels)
+
+
+def test_few_are_all_described_in_their_order() -> None:
+    few = made(MAX_DESCRIBED, range(10))
+    assert [each.offset for each in few.anomalies] == list(range(MAX_DESCRIBED))
+    assert (few.rows, few.beyond, few.gaps) == (7, {}, ())
+    assert few.anomalies[9].excuses == ("acks-0-1",)
+    assert few.anomalies[10].excuses == ()
+
+
+def test_of_many_those_that_nothing_excuses_are_described_first() -> None:
+    many = made(MAX_DESCRIBED + 50, range(MAX_DESCRIBED + 20))
+    offsets = [each.offset for each in many.anomalies]
+    assert offsets[:30] == list(range(MAX_DESCRIBED + 20, MAX_DESCRIBED + 50))
+    assert offsets[30:] == list(range(MAX_DESCRIBED - 30))
+    assert many.beyond == {(("acks-0-1",), ()): 50}
+
+
+def test_what_is_promised_of_the_recovery_is_told() -> None:
+    plan: dict[str, object] = {"budgets": {"unavailable_s": 7, "election_s": 2.5, "isr_s": 90}}
+    assert guarantees(facts(plan=plan))[-1] == (
+        "after the last fault is healed, every partition has a leader within 2.5 s, takes messages"
+        " within 7 s, and is on all of its 3 replicas within 90 s"
+    )
+    alone = guarantees(facts(plan={**plan, "replication": 1, "min_insync": 1}))
+    assert alone[-1].endswith("takes messages within 7 s")
+    story = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
+    assert not any("healed" in each for each in guarantees(facts(plan=story)))
