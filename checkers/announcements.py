@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, select
+from checkers.columns import NONE, Ints, Mask, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.findings import known, seconds
 from checkers.group import Group
@@ -93,7 +93,7 @@ class Announcements:
     def highest_before(self, epochs: Ints) -> Ints:
         """Return for each epoch the index of the highest mark of all epochs before it, or -1."""
         below = np.searchsorted(self.epochs, epochs, side="left")
-        return np.append(first_highest(self.marks), -1)[below - 1]
+        return latest(first_highest(self.marks), below)
 
 
 def first_highest(marks: Ints) -> Ints:
@@ -102,6 +102,11 @@ def first_highest(marks: Ints) -> Ints:
     fresh = np.ones(len(marks), dtype=np.bool_)
     fresh[1:] = top[1:] > top[:-1]
     return np.maximum.accumulate(np.where(fresh, np.arange(len(marks)), 0))
+
+
+def latest(items: Ints, counts: Ints) -> Ints:
+    """Return for each count the last of so many first items, `NONE` of none."""
+    return np.append(items, NONE)[counts - 1]
 
 
 def announcements(group: Group) -> Announcements:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.announcements import first_highest
+from checkers.announcements import first_highest, latest
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
@@ -67,8 +67,8 @@ def _told(rows: pa.Table, source: str) -> Iterator[Regression]:
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
-    highest = np.append(order[first_highest(epochs[order])], -1)[done - 1]
-    low = np.flatnonzero((highest >= 0) & (epochs < epochs[np.maximum(highest, 0)]))
+    highest = latest(order[first_highest(epochs[order])], done)
+    low = np.flatnonzero((highest >= 0) & (epochs < epochs[highest]))
     if not len(low):
         return
     at = int(low[np.argmin(ints(rows, "asked_ns")[low])])

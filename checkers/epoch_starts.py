@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, equal, present, select, texts
+from checkers.columns import Ints, equal, select, texts
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.group import Group, ReplicaLog
 
@@ -51,7 +51,7 @@ def clean_nodes(facts: RunFacts) -> frozenset[str]:
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
     """Return the lines (epoch, start offset) of the final checkpoints that count, by node."""
     states = group.table("replica_states")
-    final = select(states, equal(states, "snapshot", FINAL) & present(states, "epochs"))
+    final = select(states, equal(states, "snapshot", FINAL))
     clean = clean_nodes(group.facts)
     lines: dict[str, list[tuple[int, int]]] = {}
     for node, told in zip(texts(final, "node"), final["epochs"].to_pylist(), strict=True):
@@ -67,27 +67,20 @@ class Runs:
     Attributes:
         epochs: Of each, -1 where the records have none.
         firsts, lasts: The offsets of its first and of its last record.
-        sizes: How many records it has.
     """
 
     epochs: Ints
     firsts: Ints
     lasts: Ints
-    sizes: Ints
 
 
 def runs(log: ReplicaLog) -> Runs:
     """Return the stretches of a log."""
     fresh = np.ones(len(log.epochs) + 1, dtype=np.bool_)
     fresh[1:-1] = log.epochs[1:] != log.epochs[:-1]
-    edges = np.flatnonzero(fresh) if len(log.epochs) else np.empty(0, np.int64)
+    edges = np.flatnonzero(fresh)
     at, ends = edges[:-1], edges[1:]
-    return Runs(
-        epochs=log.epochs[at],
-        firsts=log.offsets[at],
-        lasts=log.offsets[ends - 1],
-        sizes=ends - at,
-    )
+    return Runs(epochs=log.epochs[at], firsts=log.offsets[at], lasts=log.offsets[ends - 1])
 
 
 def _of_records(snapshot: str, log: ReplicaLog) -> Iterator[EpochStart]:

@@ -23,6 +23,7 @@ from checkers.announcements import (
     announcements,
     announces,
     first_highest,
+    latest,
 )
 from checkers.columns import Ints
 from checkers.findings import anomaly_at, findings
@@ -51,22 +52,20 @@ class Regression:
 
 def _before_in_epoch(told: Announcements) -> Ints:
     """Return for each answer the highest of its epoch that had ended before it was asked, or -1."""
-    found = np.full(len(told), -1, dtype=np.int64)
+    found = np.empty(len(told), dtype=np.int64)
     for epoch in np.unique(told.epochs).tolist():
         low, high = np.searchsorted(told.epochs, [epoch, epoch + 1]).tolist()
         mine = np.arange(low, high)
         ended = mine[told.observed_ns[mine] >= 0]
         ended = ended[np.argsort(told.observed_ns[ended], kind="stable")]
         done = np.searchsorted(told.observed_ns[ended], told.asked_ns[mine], side="left")
-        highest = ended[first_highest(told.marks[ended])]
-        found[mine] = np.append(highest, -1)[done - 1]
+        found[mine] = latest(ended[first_highest(told.marks[ended])], done)
     return found
 
 
 def _drops(told: Announcements, before: Ints) -> Ints:
     """Return by how much each answer is lower than the one that it may not be lower than."""
-    highest = told.marks[np.maximum(before, 0)]
-    return np.where(before >= 0, highest - told.marks, 0)
+    return (before >= 0) * (told.marks[before] - told.marks)
 
 
 def _regressions(told: Announcements) -> list[Regression]:

@@ -22,8 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.announcements import Announcement, Announcements, announcements, announces
-from checkers.columns import Ints, equal, ints, present, select, take
+from checkers.announcements import (
+    Announcement,
+    Announcements,
+    announcements,
+    announces,
+    latest,
+)
+from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.power_loss import lost_to_power
@@ -61,23 +67,22 @@ class Uncommitted:
 def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
     """Return for each time the newest epoch that anybody had seen by then, -1 if none."""
     rows = group.table("leadership")
-    timed = equal(rows, "source", *_TIMED) & present(rows, "observed_ns")
-    seen = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
+    seen = select(rows, equal(rows, "source", *_TIMED) & present(rows, "observed_ns"))
     order = np.argsort(ints(seen, "observed_ns"), kind="stable")
     newest = np.maximum.accumulate(ints(seen, "leader_epoch")[order])
     by_then = np.searchsorted(ints(seen, "observed_ns")[order], times_ns, side="right")
-    return np.append(newest, -1)[by_then - 1]
+    return latest(newest, by_then)
 
 
 def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
     """Return for each poll the index of the first answer after it, of its epoch or a later one."""
-    found = np.full(len(epochs), -1, dtype=np.int64)
+    found = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():
-        counts = np.flatnonzero((told.epochs >= epoch) & (told.asked_ns >= 0))
+        counts = np.flatnonzero(told.epochs >= epoch)
         counts = counts[np.argsort(told.asked_ns[counts], kind="stable")]
         mine = epochs == epoch
         after = np.searchsorted(told.asked_ns[counts], ended_ns[mine], side="right")
-        found[mine] = np.append(counts, -1)[np.minimum(after, len(counts))]
+        found[mine] = np.append(counts, NONE)[after]
     return found
 
 
@@ -105,8 +110,8 @@ def _uncommitted(polls: pa.Table, told: Announcements, answers: Ints) -> list[Un
 
 def _check(group: Group) -> Findings:
     told, polls = announcements(group), group.table("polls")
-    polls = select(polls, present(polls, "complete_ns") & (ints(polls, "offset") >= 0))
-    if not len(told) or not polls.num_rows:
+    polls = select(polls, present(polls, "complete_ns"))
+    if not len(told):
         return Findings(rows=0)
     ended_ns, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
     first = _first_answers(told, np.zeros(len(offsets), dtype=np.int64), ended_ns)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from checkers import high_watermark_regression, incomplete_leader, uncommitted_read
-from checkers.announcements import announcements
+from checkers.announcements import announcements, first_highest, latest
 from checkers.facts import PowerCut, RunFacts
 from checkers.group import Group
 from checkers.uncommitted_read import SEEN_WITHIN_NS
@@ -166,14 +167,41 @@ def test_a_checkpoint_tells_after_a_clean_stop_only() -> None:
         "replica_records": log("n1", (0, A), (0, B), (4, C)),
         "replica_states": [lines("n1", (0, 0), (4, 1))],
     }
-    killed = facts(milestones=stopped(n1="killed", n2="clean"))
-    assert found(INCOMPLETE, group(killed, **rows)).anomalies == ()
+    for how in ("killed", "aborted"):
+        killed = facts(milestones=stopped(n1=how, n2="clean"))
+        assert found(INCOMPLETE, group(killed, **rows)).anomalies == ()
     (anomaly,) = found(INCOMPLETE, group(facts(milestones=stopped(n1="clean")), **rows)).anomalies
     assert anomaly.evidence["start_is"] == "checkpoint"
     assert "by n1's checkpoint, epoch 4 starts at 1" in anomaly.sentence
     rows["replica_states"] = [lines("n1", (0, 0), (4, 2))]
     right = group(facts(milestones=stopped(n1="clean")), **rows)
     assert found(INCOMPLETE, right).anomalies == ()
+
+
+@pytest.mark.parametrize("held", [((1, 2), (2, 2)), ((2, 2), (1, 2)), ((2, 1), (2, 2))])
+def test_of_equal_starts_the_first_nodes_is_told(held: tuple[tuple[int, int], ...]) -> None:
+    """The lowest start of epoch 4, whichever node has it; broker 0 led."""
+    before = ((0, A), (0, B))
+    records = [
+        row for node, (start, _) in zip(("n1", "n2"), held, strict=True)
+        for row in log(node, *before[:start], (4, C))
+    ]  # fmt: skip
+    told = [announced(1, 0, 3), announced(0, 4, 3), announced(2, 5, 3)]
+    (anomaly,) = found(INCOMPLETE, group(leadership=told, replica_records=records)).anomalies
+    lowest = min(start for start, _ in held)
+    first = "n1" if held[0][0] == lowest else "n2"
+    assert (anomaly.evidence["start_offset"], anomaly.evidence["start_of"]) == (lowest, first)
+    assert anomaly.evidence["leader"] == 0
+
+
+def test_each_stretch_of_a_log_counts_also_where_epochs_fall() -> None:
+    on = group(leadership=[announced(1, 0, 2)], replica_records=log("n1", (5, A), (3, B)))
+    starts = [each.evidence["start_offset"] for each in found(INCOMPLETE, on).anomalies]
+    assert starts == [0, 1]
+    above = group(
+        leadership=[announced(1, 0, 1)], replica_records=log("n1", (0, A), (0, B), (3, C))
+    )
+    assert found(INCOMPLETE, above).anomalies == ()
 
 
 def test_without_epochs_or_answers_no_start_was_looked_at() -> None:
@@ -281,6 +309,34 @@ def test_in_one_epoch_only_answers_that_do_not_overlap_have_an_order() -> None:
     assert found(REGRESSION, group(leadership=untimed)).anomalies == ()
 
 
+def test_an_answer_that_ended_at_the_very_start_came_first() -> None:
+    (anomaly,) = found(REGRESSION, group(leadership=[asked(5, 0, 0), asked(4, 1, 2)])).anomalies
+    assert anomaly.evidence["earlier_observed_ns"] == 0
+
+
+def test_an_old_leader_may_announce_less_than_a_new_one_before_it() -> None:
+    told = [announced(2, 1, 5), announced(1, 0, 3, at=2 * S)]
+    assert found(REGRESSION, group(leadership=told)).anomalies == ()
+
+
+def test_each_epoch_tells_its_own_deepest_fall() -> None:
+    told = [announced(1, 0, 5), announced(2, 1, 2), announced(3, 2, 4)]
+    fallen = found(REGRESSION, group(leadership=told)).anomalies
+    assert [(each.evidence["later_epoch"], each.offset) for each in fallen] == [(1, 2), (2, 4)]
+
+
+def test_of_two_equal_falls_the_one_between_epochs_is_told() -> None:
+    told = [announced(1, 0, 5), asked(5, 10, 20), asked(4, 30, 40)]
+    (anomaly,) = found(REGRESSION, group(leadership=told)).anomalies
+    assert anomaly.evidence["earlier_epoch"] == 0
+
+
+def test_where_the_highest_stands_first() -> None:
+    marks = np.array([5, 6, 6, 4, 7, 7])
+    assert first_highest(marks).tolist() == [0, 1, 1, 1, 4, 4]
+    assert latest(marks, np.array([0, 1, 6])).tolist() == [-1, 5, 7]
+
+
 def test_the_deeper_fall_is_told() -> None:
     told = [announced(1, 0, 6), asked(5, 10, 20), asked(4, 30, 40)]
     (anomaly,) = found(REGRESSION, group(leadership=told)).anomalies
@@ -353,7 +409,8 @@ def test_an_old_leader_alone_proves_nothing_while_a_newer_epoch_may_serve_reader
         assert found(UNCOMMITTED, low).anomalies[0].evidence["announced_by"] == 2
     late = leads(2, 1, at=S + SEEN_WITHIN_NS + 1, source="metadata")
     untimed = {**leads(2, 1, source="state-change-log"), "observed_ns": None}
-    for harmless in (late, untimed, elected(2, 1, 5)):
+    unseen = {**leads(2, 1, source="metadata"), "observed_ns": None}
+    for harmless in (late, untimed, unseen, elected(2, 1, 5)):
         on = group(polls=poll, leadership=[zombie, harmless])
         assert found(UNCOMMITTED, on).anomalies[0].evidence["announced_by"] == 1
 
@@ -363,6 +420,20 @@ def test_the_epoch_of_the_record_itself_was_known_to_its_leader() -> None:
     assert found(UNCOMMITTED, group(polls=[poll], leadership=[zombie])).rows == 0
     current = group(polls=[poll], leadership=[zombie, announced(2, 1, 1, at=3 * S)])
     assert found(UNCOMMITTED, current).anomalies[0].evidence["announced_by"] == 2
+
+
+def test_each_poll_is_held_against_the_epoch_that_can_have_served_it() -> None:
+    """The first one ended long before epoch 1 was seen, the second one after."""
+    late = 3 * SEEN_WITHIN_NS
+    on = group(
+        polls=[polled(B, 1), polled(C, 2, at=late)],
+        leadership=[
+            announced(1, 0, 1, at=2 * S), announced(2, 1, 3, at=late - S),
+            announced(1, 0, 2, at=late + S), announced(2, 1, 3, at=late + 2 * S),
+        ],
+    )  # fmt: skip
+    result = found(UNCOMMITTED, on)
+    assert (result.rows, [each.offset for each in result.anomalies]) == (2, [1])
 
 
 def test_a_poll_without_an_end_and_a_record_without_a_value() -> None:
