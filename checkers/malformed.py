@@ -53,7 +53,7 @@ def _out_of_turn(ops: pa.Table) -> list[_Flaw]:
     ended = ints(whole, "complete_ns")[order]
     unknown = equal(whole, "outcome", Outcome.INFO.value)[order]
     follows = process[1:] == process[:-1]
-    after_info = follows & _seen_before(unknown, process)[1:]
+    after_info = _seen_before(unknown, process)[1:]
     overlap = follows & ~after_info & ((ended[:-1] > begun[1:]) | (ended[:-1] < 0))
     late = [
         (int(row) + 1, "follows an op of unknown outcome in") for row in np.flatnonzero(after_info)

@@ -34,6 +34,23 @@ def test_a_process_ends_with_its_info() -> None:
     assert flaws(op(1, 0, 2, outcome="info"), op(2, 3, 4, process=17)) == []
 
 
+def test_what_is_not_known_of_an_op_is_no_flaw_of_others() -> None:
+    nameless = {"process": None}
+    assert flaws(op(1, 0, 7, **nameless), op(2, 5, 9, **nameless)) == []
+    never = ["op 1 completed but was never invoked"]
+    assert flaws(op(1, None, 9), op(2, 1, 3)) == never
+    assert flaws(op(1, None, -5, **nameless)) == never
+
+
+def test_an_op_that_is_open_overlaps_all_that_follow_in_its_process() -> None:
+    during = "op 3 was invoked during another op of process 1"
+    open_ = op(2, 2, None, outcome="ok")
+    assert flaws(op(1, 0, 1), open_, op(3, 5, 9), op(4, 5, 9, process=2)) == [during]
+    assert flaws(op(1, 0, 0, outcome="ok"), op(2, 0, 3)) == []  # It ended when the next one began.
+    unknown = op(1, 0, None)
+    assert flaws(unknown, op(2, 3, 4)) == ["op 2 follows an op of unknown outcome in process 1"]
+
+
 def test_a_value_is_sent_once() -> None:
     assert sentences(malformed.VALUES_CHECKER, group(sends=[ack(A, 0), ack(B, 1)])) == []
     assert len(sentences(malformed.VALUES_CHECKER, group(sends=[ack(A, 0), ack(A, 1)]))) == 1

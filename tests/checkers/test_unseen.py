@@ -2,7 +2,9 @@ from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
 from tests.checkers.hand import (
     A,
     B,
+    S,
     ack,
+    elected,
     facts,
     final_read,
     found,
@@ -63,3 +65,51 @@ def test_a_cut_stream_of_polls_makes_unseen_untrusted_and_nothing_excuses_it() -
     assert (cut.broken_premises, cut.excuses) == (("whole-record",), ())
     weak = group(sends=[ack(A, 0, acks="1")], final_reads=[final_read(1)])
     assert found(UNSEEN_CHECKER, weak).anomalies[0].excuses == ("acks-0-1",)
+
+
+def test_an_unclean_election_excuses_and_adds_to_weak_acks() -> None:
+    allowed = facts(plan={"broker": {"unclean.leader.election.enable": "true"}}, milestones=())
+    rows = {"final_reads": [final_read(1)], "leadership": [elected(1, 1, 5, unclean=True)]}
+    (strong,) = found(UNSEEN_CHECKER, group(allowed, sends=[ack(A, 0)], **rows)).anomalies
+    assert strong.excuses == ("unclean-election",)
+    (weak,) = found(UNSEEN_CHECKER, group(allowed, sends=[ack(A, 0, acks="1")], **rows)).anomalies
+    assert weak.excuses == ("unclean-election", "acks-0-1")
+    assert weak.broken_premises == ("recovered",)
+
+
+def test_what_was_deleted_need_not_be_seen() -> None:
+    kept = {"replica_states": [state("n1", 3, start=1)], "final_reads": [final_read(2)]}
+    on = group(sends=[ack(A, 0), ack(B, 1, op=2)], **kept)
+    result = found(UNSEEN_CHECKER, on)
+    assert [each.evidence["value"] for each in result.anomalies] == [B]
+    assert result.rows == 1
+
+
+def test_the_evidence_says_who_led_then() -> None:
+    rows = {"sends": [ack(A, 0, at=2 * S)], "final_reads": [final_read(1)]}
+    led = group(leadership=[leads(1, 3, at=S), leads(2, 4, at=3 * S)], **rows)
+    (anomaly,) = found(UNSEEN_CHECKER, led).anomalies
+    told = {"leader_then": 1, "leader_epoch_then": 3}
+    assert told.items() <= anomaly.evidence.items()
+    (anomaly,) = found(UNSEEN_CHECKER, group(**rows)).anomalies
+    assert {"leader_then": None, "leader_epoch_then": None}.items() <= anomaly.evidence.items()
+
+
+def test_a_final_read_that_is_short_says_where_it_stopped() -> None:
+    result = found(INCOMPLETE_CHECKER, group(final_reads=[final_read(5, complete=False)]))
+    (anomaly,) = result.anomalies
+    assert anomaly.evidence == {"isolation": "read_uncommitted", "target_end": 5, "reached": 4}
+    assert (anomaly.offset, result.rows) == (4, 1)
+    result = found(INCOMPLETE_CHECKER, group(sends=[ack(A, 0)]))
+    (anomaly,) = result.anomalies
+    assert anomaly.evidence == {"isolation": None, "target_end": -1, "reached": -1}
+    assert (anomaly.sentence, result.rows) == (
+        "log-0-0 was not read again at the end of the run", 0,
+    )  # fmt: skip
+
+
+def test_nothing_can_be_unseen_that_is_never_acknowledged_or_may_be_compacted() -> None:
+    assert UNSEEN_CHECKER.applies(facts())
+    assert not UNSEEN_CHECKER.applies(facts(plan={"acks": "0"}))
+    compact = {"broker": {"log.cleanup.policy": "compact"}}
+    assert not UNSEEN_CHECKER.applies(facts(plan=compact))
