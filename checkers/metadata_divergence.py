@@ -44,9 +44,10 @@ def _pairs(group: Group) -> Iterator[Pair]:
         marks = _marks(group.facts, snapshot)
         for one, other in combinations(sorted(logs.keys() & marks.keys()), 2):
             a, b = logs[one], logs[other]
+            if not len(a.offsets) and not len(b.offsets):
+                continue  # Nobody read their records: they agree about nothing.
             low, high = max(a.start, b.start), min(marks[one], marks[other])
-            pair = Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, bound_is=_BOUND)
-            if pair.of_step:
+            if snapshot not in {FINAL, CRASH}:
                 high = min(high, a.read_end, b.read_end)
             if high > low:
                 yield Pair(snapshot=snapshot, one=a, other=b, low=low, high=high, bound_is=_BOUND)

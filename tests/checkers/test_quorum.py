@@ -152,6 +152,20 @@ def test_a_node_of_which_no_leader_told_is_not_compared() -> None:
     assert (result.rows, result.anomalies) == (0, ())
 
 
+def test_logs_whose_records_nobody_read_agree_about_nothing() -> None:
+    """An early ingest kept the states of the quorum's logs, and not their records."""
+    said = [
+        {**QUORUM_PLACE, "snapshot": "final", "node": node, "log_start_offset": 0,
+         "log_end_offset": 3}
+        for node in ("n1", "n2")
+    ]  # fmt: skip
+    unread = of_quorum(about(*BOTH), states=tuple(said))
+    assert found(metadata_divergence.CHECKER, unread).rows == 0
+    half = of_quorum(about(*BOTH), *entries("n2", 1, 1, 1), states=tuple(said))
+    result = found(metadata_divergence.CHECKER, half)
+    assert (result.rows, len(result.anomalies)) == (3, 1)
+
+
 def test_a_node_of_which_leaders_told_must_have_left_its_log() -> None:
     missing = of_quorum(about(*BOTH), *entries("n1", 1, 1, 1))
     assert found(metadata_divergence.CHECKER, missing).gaps == (
