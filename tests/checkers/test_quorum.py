@@ -1,6 +1,7 @@
 """The controllers' log, who began to lead without it, and their votes."""
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
@@ -325,7 +326,12 @@ def agree(run: FaithfulQuorum) -> set[str]:
 def test_a_faithful_quorum_is_accepted(seed: int) -> None:
     run = FaithfulQuorum(seed)
     assert agree(run) == set()
-    assert found(metadata_divergence.CHECKER, groups_of(run)[0]).rows > 0
+    rows = found(metadata_divergence.CHECKER, groups_of(run)[0]).rows
+    marks, starts = oracle.committed_up_to(run.states), oracle.starts(run.replicas)
+    assert rows == sum(
+        max(min(marks[one], marks[other]) - max(starts[one], starts[other]), 0)
+        for one, other in combinations(sorted(marks), 2)
+    )
 
 
 @settings(max_examples=25, deadline=None)

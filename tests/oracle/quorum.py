@@ -16,20 +16,25 @@ def committed_up_to(states: list[Row]) -> dict[str, int]:
     return marks
 
 
+def starts(replicas: list[Row]) -> dict[str, int]:
+    """Where each node's log begins."""
+    return {row["node"]: row["log_start_offset"] for row in replicas}
+
+
 def metadata_divergences(
     states: list[Row], records: list[Row], replicas: list[Row]
 ) -> dict[tuple[str, str], list[int]]:
     """The offsets at which two nodes' final logs differ, by the two."""
     marks = committed_up_to(states)
-    starts = {row["node"]: row["log_start_offset"] for row in replicas}
-    logs: dict[str, dict[int, Row]] = {node: {} for node in starts}
+    begins = starts(replicas)
+    logs: dict[str, dict[int, Row]] = {node: {} for node in begins}
     for row in records:
         logs[row["node"]][row["offset"]] = row
     found = {}
     for one, other in combinations(sorted(marks.keys() & logs.keys()), 2):
         differing = [
             at
-            for at in range(max(starts[one], starts[other]), min(marks[one], marks[other]))
+            for at in range(max(begins[one], begins[other]), min(marks[one], marks[other]))
             if _what(logs[one].get(at)) != _what(logs[other].get(at))
         ]
         if differing:
@@ -60,12 +65,12 @@ def double_votes(states: list[Row]) -> set[tuple[str, int]]:
 
 def incomplete_leaders(states: list[Row], records: list[Row]) -> dict[int, int]:
     """Where epochs began, by epoch, that began too low."""
-    starts: dict[int, int] = {}
+    begun: dict[int, int] = {}
     for row in records:
         epoch = row["leader_epoch"]
-        starts[epoch] = min(starts.get(epoch, row["offset"]), row["offset"])
+        begun[epoch] = min(begun.get(epoch, row["offset"]), row["offset"])
     found = {}
-    for epoch, start in starts.items():
+    for epoch, start in begun.items():
         for row in states:
             told = row["high_watermark"]
             if told is not None and row["epoch"] < epoch and start < told:
