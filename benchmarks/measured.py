@@ -1,0 +1,97 @@
+"""Runs a command as a process of its own, and says what it took, with all processes below it."""
+
+import os
+import resource
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Event, Thread
+
+import psutil
+
+from results.record.clock import stopwatch_s
+
+_SAMPLE_S = 0.1
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a command took.
+
+    Attributes:
+        wall_s: From its start to its end.
+        cpu_s: Seconds of processors, of it and all processes below it.
+        peak_mib: The most memory that they had in use together at any sample (resident sizes
+            added up, so that pages shared by two of them count twice).
+        load: The machine's load average of one minute at the start: of 2 cores, 2 is full.
+        said: What it wrote.
+    """
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: int
+    load: float
+    said: str
+
+
+class _Watch:
+    """Samples a process and those below it; some end without their parents' waiting for them."""
+
+    def __init__(self, pid: int) -> None:
+        self.peak = 0
+        self._cpu: dict[tuple[int, float], float] = {}
+        self._root = psutil.Process(pid)
+        self._ended = Event()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """End the watch, and return the seconds of processors that were seen."""
+        self._ended.set()
+        self._thread.join()
+        return sum(self._cpu.values())
+
+    def _run(self) -> None:
+        while not self._ended.wait(_SAMPLE_S):
+            resident = 0
+            try:
+                family = [self._root, *self._root.children(recursive=True)]
+            except psutil.Error:
+                continue
+            for process in family:
+                try:
+                    with process.oneshot():
+                        used = process.cpu_times()
+                        resident += process.memory_info().rss
+                        key = (process.pid, process.create_time())
+                        self._cpu[key] = used.user + used.system
+                except psutil.Error:
+                    continue
+            self.peak = max(self.peak, resident)
+
+
+def measured(command: Sequence[str]) -> Cost:
+    """Run a command to its end.
+
+    Raises:
+        RuntimeError: It failed as no command should: by a signal, or with a traceback.
+    """
+    load = os.getloadavg()[0]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun_s = stopwatch_s()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        watch = _Watch(process.pid)
+        said = process.stdout.read() if process.stdout else ""
+        code = process.wait()
+    wall_s, seen_s = stopwatch_s() - begun_s, watch.stop()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    waited_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if code < 0 or "Traceback" in said:
+        raise RuntimeError(f"{' '.join(command)} ended with {code}:\n{said}")
+    return Cost(
+        wall_s=wall_s, cpu_s=max(waited_s, seen_s), peak_mib=watch.peak // _MIB, load=load,
+        said=said,
+    )  # fmt: skip
