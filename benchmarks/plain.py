@@ -48,7 +48,7 @@ def read(root: Path, name: str, *columns: str) -> Columns:
 def _numbers(column: Any, name: str) -> Ints:  # noqa: ANN401 - dictionaries, and numbers
     if name in WORDS:
         known = [*(WORDS[name].index(word.as_py()) for word in column.dictionary), -1]
-        return np.array(known)[column.indices.fill_null(len(known) - 1)]
+        return np.asarray(np.array(known)[column.indices.fill_null(len(known) - 1)], np.int64)
     return np.asarray(column.cast(pa.int64()).fill_null(-1), dtype=np.int64)
 
 
