@@ -56,7 +56,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     excuses = []
     if group.facts.retries and not group.facts.idempotent:
         excuses.append(Excuse.RETRIES.value)
-    if group.unclean_election_seen and _copies_left(group, value, offsets) == 1:
+    if group.unclean_election_seen and _copies_left(group, value, offsets) <= 1:
         excuses.append(Excuse.UNCLEAN.value)
     return tuple(excuses), ()
 

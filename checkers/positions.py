@@ -174,7 +174,7 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
     before = _previous(visits, moving[visits.first], order)
     forgotten = _moves(select(moves, equal(moves, "kind", LEFT_OUT)), order)
     last = np.searchsorted(forgotten.key, visits.key, side="left") - 1
-    kept = (before >= 0) & (forgotten.key[last] < visits.key[before])
+    kept = forgotten.key[last] < visits.key[before]
     return _linked(table, visits, np.where(kept, before, NONE))
 
 
@@ -200,8 +200,8 @@ def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
     """Return for each visit the one before it of its process that moved it, `NONE` if none did."""
     at = np.where(moving, np.arange(len(moving)), NONE)
     last = np.maximum.accumulate(np.append(NONE, at))[:-1]
-    same = (last >= 0) & (visits.key[last] >= order.begin(visits.key))
-    return np.where(same, last, NONE)
+    # `NONE` would be the last visit of all: whatever that says, it stays `NONE`.
+    return np.where(visits.key[last] >= order.begin(visits.key), last, NONE)
 
 
 def _moves(rows: pa.Table, order: OpOrder) -> _Moves:

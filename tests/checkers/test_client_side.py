@@ -6,6 +6,8 @@ from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, lead
 def test_a_value_read_twice_at_one_offset_is_no_duplicate() -> None:
     on = group(polls=[read(A, 0, op=1), read(A, 0, op=2)])
     assert (found(duplicate.CHECKER, on).rows, found(duplicate.CHECKER, on).anomalies) == (1, ())
+    nameless = group(polls=[read(None, 0), read(None, 1)])  # No value is not a value twice.
+    assert found(duplicate.CHECKER, nameless).rows == 0
 
 
 def test_a_value_at_two_offsets_is_a_duplicate_with_its_writers() -> None:
@@ -42,6 +44,14 @@ def test_an_unclean_election_excuses_a_copy_that_was_truncated_and_no_two_that_a
     assert found(duplicate.CHECKER, once).anomalies[0].excuses == ("unclean-election",)
     twice = group(allow, replica_records=log("n1", (1, A), (1, B), (1, A)), **rows)
     assert found(duplicate.CHECKER, twice).anomalies[0].excuses == ()
+    # Read at 0 and at 2 of leaders whose records were both truncated: no copy is left.
+    gone = group(
+        allow, polls=[read(A, 0), read(A, 2)], replica_records=log("n1", (1, B), (1, C)), **rows
+    )
+    assert found(duplicate.CHECKER, gone).anomalies[0].excuses == ("unclean-election",)
+    # Without a log nobody can tell that a copy is gone.
+    blind = group(allow, polls=[read(A, 0), read(A, 2)], leadership=unclean)
+    assert found(duplicate.CHECKER, blind).anomalies[0].excuses == ()
     clean = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6)]
     rows["leadership"] = clean
     not_seen = group(allow, polls=[read(A, 0)], replica_records=log("n1", (1, B), (1, A)), **rows)
@@ -51,6 +61,7 @@ def test_an_unclean_election_excuses_a_copy_that_was_truncated_and_no_two_that_a
 def test_an_offset_that_all_agree_on_is_consistent() -> None:
     on = group(sends=[ack(A, 0)], polls=[read(A, 0), read(B, 1)])
     assert found(inconsistent_offsets.CHECKER, on).anomalies == ()
+    assert found(inconsistent_offsets.CHECKER, on).rows == 2
 
 
 def test_an_offset_acknowledged_for_one_value_and_read_as_another_is_inconsistent() -> None:

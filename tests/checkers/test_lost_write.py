@@ -143,6 +143,28 @@ def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excl
 def test_what_retention_took_is_not_counted_as_checked() -> None:
     rows = {"leadership": LED, "replica_states": [state("n3", 9, start=9)]}
     assert found(CHECKER, group(sends=[ack(A, 0), ack(B, 8)], **rows)).rows == 0
+    assert found(CHECKER, group(sends=[ack(A, 0), ack(B, 9)], **rows)).rows == 1
+
+
+def test_a_final_read_need_not_return_what_lies_below_any_log_start_that_was_seen() -> None:
+    rows = {
+        "sends": [ack(A, 1)],
+        "polls": [read(B, 2), read(C, 3)],  # Went past offset 1 without A.
+        "final_reads": [final_read(4)],
+    }
+    for start, lost in ((0, [1]), (1, [1]), (2, [])):
+        on = group(**rows, replica_states=[state("n3", 4, start=start)])
+        assert [each.offset for each in found(CHECKER, on).anomalies] == lost
+        assert found(CHECKER, on).rows == len(lost)
+
+
+def test_without_an_offset_nobody_knows_whether_retention_took_a_record() -> None:
+    unplaced = {"sends": [ack(A, None)], "leadership": LED}
+    kept = group(**unplaced, replica_states=[state("n3", 0)])
+    assert len(found(CHECKER, kept).anomalies) == 1
+    assert found(CHECKER, kept).rows == 1
+    moved = group(**unplaced, replica_states=[state("n3", 5, start=5)])
+    assert (found(CHECKER, moved).rows, found(CHECKER, moved).anomalies) == (0, ())
 
 
 def test_the_log_start_of_another_replica_excuses_nothing() -> None:

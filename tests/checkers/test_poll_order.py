@@ -268,6 +268,14 @@ def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_o
     }  # fmt: skip
 
 
+def test_rows_without_a_process_or_an_offset_belong_to_no_reader() -> None:
+    for missing in ("process", "offset"):
+        middle = [{**row, missing: None} for row in got(4, op=2)]
+        on = group(polls=[*got(0, op=1), *middle, *got(1, op=3), *ELSEWHERE])
+        assert anomalies(on) == {}
+        assert found(SKIP_CHECKER, on).rows == 8
+
+
 def test_records_twice_in_the_record_are_no_step_of_a_reader() -> None:
     assert anomalies(group(polls=[*got(0, 1, op=1), *got(0, 1, op=1)])) == {}
 

@@ -113,3 +113,17 @@ def test_nothing_can_be_unseen_that_is_never_acknowledged_or_may_be_compacted() 
     assert not UNSEEN_CHECKER.applies(facts(plan={"acks": "0"}))
     compact = {"broker": {"log.cleanup.policy": "compact"}}
     assert not UNSEEN_CHECKER.applies(facts(plan=compact))
+
+
+def test_what_lies_below_the_log_start_need_not_be_seen_and_is_not_counted() -> None:
+    for start, hidden in ((1, [1, 2]), (2, [2]), (3, [])):
+        on = group(
+            sends=[ack(A, 1), ack(B, 2, op=2)],
+            final_reads=[final_read(3)],
+            leadership=[leads(1, 0)],
+            replica_records=log("n1", (0, A), (0, B), start=1),
+            replica_states=[state("n1", 3, start=start)],
+        )
+        result = found(UNSEEN_CHECKER, on)
+        assert [each.offset for each in result.anomalies] == hidden
+        assert result.rows == len(hidden)
