@@ -1,25 +1,31 @@
 """unseen: acknowledged, and no reader ever got it. final-read-incomplete: no telling.
 
 `unseen`: a certainly committed value that is not a `lost-write` and was returned by no read, though
-all final reads of its partition are complete, all transactions resolved and the ISR full.
-`final-read-incomplete`: a final read stopped short of its target, or was never made.
+all final reads of its partition are complete, all transactions resolved and the ISR full. Where
+there is a read_committed final read, a transaction's record is seen by such readers only: others
+are shown it whatever the brokers make of it.
+`final-read-incomplete`: a final read stopped short of its target, or was never made; or committed
+records of the leader's final log lie behind its end, because a transaction was still open there.
 
 Why `unseen` proves something: a complete final read went from the log's start to an end that was
 taken after the last send had ended, so it must have met every committed record.
 
 What would not prove it: a final read that did not reach its target; polls that were lost from the
-record because a stream was cut; a partition that had not recovered. An incomplete final read proves
+record because a stream was cut; a partition that had not recovered; a record behind the last stable
+offset, which no read_committed reader may be given yet. An incomplete final read proves
 nothing about the brokers; it is the harness's own anomaly, and makes the verdict unknown.
 """
 
 import numpy as np
+import pyarrow as pa
 
-from checkers.columns import equal, ints, select, texts
+from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.transactions import READ_COMMITTED
 from checkers.witnesses import leader_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -30,14 +36,40 @@ _Send = tuple[int, int, int, int, bool]
 
 
 def _unseen(group: Group) -> list[_Send]:
-    sends, polls = group.committed, group.table("polls")
-    values = ints(sends, "value")
-    hidden = ~np.isin(values, ints(polls, "value")) & ~np.isin(values, lost_values(group))
-    offsets = ints(sends, "offset")
-    found = select(sends, hidden & retained(offsets, group.log_start))
+    sends = group.committed
+    values, offsets = ints(sends, "value"), ints(sends, "offset")
+    hidden = ~_seen(group, sends) & ~np.isin(values, lost_values(group))
+    hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends)
+    found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in ("offset", "value", "op_id", "complete_ns")]
     weak = equal(found, "acks", "1").tolist()
     return sorted(zip(*columns, weak, strict=True))
+
+
+def _seen(group: Group, sends: pa.Table) -> Mask:
+    """Tell which sends were returned by a read that counts for them."""
+    values, polls = ints(sends, "value"), group.table("polls")
+    committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
+    by_committed, by_anybody = (np.isin(values, ints(each, "value")) for each in (committed, polls))
+    return np.where(_for_committed(group, sends), by_committed, by_anybody)
+
+
+def _unstable(group: Group, sends: pa.Table) -> Mask:
+    """Tell which sends stand in the leader's final log behind the end of the reads that count."""
+    log, reads = group.final_log, group.table("final_reads")
+    if log is None or not group.facts.plan.transactional:
+        return np.zeros(sends.num_rows, dtype=np.bool_)
+    at = first_match(ints(sends, "value"), log.values)
+    offsets = np.append(log.offsets, NONE)[at]
+    ends, committed = ints(reads, "target_end"), equal(reads, "isolation", READ_COMMITTED)
+    end, any_end = (int(each.max(initial=0)) for each in (ends[committed], ends))
+    return np.asarray(offsets >= np.where(_for_committed(group, sends), end, any_end), np.bool_)
+
+
+def _for_committed(group: Group, sends: pa.Table) -> Mask:
+    """Tell of which sends only read_committed final reads say whether they can be seen."""
+    there = equal(group.table("final_reads"), "isolation", READ_COMMITTED).any()
+    return present(sends, "txn_id") & bool(there)
 
 
 def _check_unseen(group: Group) -> Findings:
@@ -93,12 +125,19 @@ def _check_final_reads(group: Group) -> Findings:
     short = select(reads, ~equal(reads, "complete", True))  # noqa: FBT003 - a value
     columns = [ints(short, name).tolist() for name in ("target_end", "reached")]
     rows = sorted(zip(texts(short, "isolation"), *columns, strict=True))
+    if not rows and _unstable(group, group.committed).any():
+        rows = [("", int(ints(reads, "target_end").max()), -1)]
     return findings(reads.num_rows, rows, lambda read: _describe_read(group, read))
 
 
 def _describe_read(group: Group, read: tuple[str, int, int]) -> Anomaly:
     isolation, target, reached = read
     sentence = f"{group.place} was not read again at the end of the run"
+    if target >= 0 and not isolation:
+        sentence = (
+            f"the final reads of {group.place} ended at offset {target}, where a transaction was"
+            " still open: committed records lie behind it"
+        )
     if isolation:
         got = f"reached offset {reached} of {target}"
         sentence = f"the final read ({isolation}) of {group.place} {got}"
@@ -125,7 +164,7 @@ UNSEEN_CHECKER = Checker(
 INCOMPLETE_CHECKER = Checker(
     name=INCOMPLETE,
     anomaly_class=AnomalyClass.HARNESS,
-    tables=("final_reads",),
+    tables=("sends", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_final_reads,
     premises=(),
 )

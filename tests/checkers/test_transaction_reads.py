@@ -261,6 +261,52 @@ def test_a_committed_record_that_is_gone_is_lost() -> None:
     assert [one.offset for one in lost_write.CHECKER.check(witnessed).anomalies] == [1]
 
 
+def test_a_transactions_record_is_seen_by_read_committed_readers_only() -> None:
+    """B's transaction committed, but its marker says abort: only a watcher is shown it."""
+    watched = {**polled(B, 1), "isolation": "read_uncommitted"}
+    on = half(sends=[sent(A, 0), sent(B, 1, op=2)], polls=[polled(A, 0), watched])
+    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(on).anomalies] == [1]
+    plain = {**sent(B, 1, op=2), "txn_id": None}
+    on = half(sends=[sent(A, 0), plain], polls=[polled(A, 0), watched])
+    assert unseen.UNSEEN_CHECKER.check(on).anomalies == ()
+    watchers = half(sends=[sent(B, 1)], polls=[watched], final_reads=[final_read(3)])
+    assert unseen.UNSEEN_CHECKER.check(watchers).anomalies == ()
+
+
+def test_what_lies_behind_an_open_transaction_need_not_be_seen_yet() -> None:
+    ends = [{**final_read(1), **COMMITTED}, {**final_read(1)}]
+    open_still = half(sends=[sent(A, 0), sent(B, 1, op=2)], final_reads=ends)
+    assert unseen.UNSEEN_CHECKER.check(open_still).anomalies == ()
+    (told,) = unseen.INCOMPLETE_CHECKER.check(open_still).anomalies
+    assert told.sentence == (
+        "the final reads of log-0-0 ended at offset 1, where a transaction was still open:"
+        " committed records lie behind it"
+    )
+    assert told.evidence == {"isolation": None, "target_end": 1, "reached": -1}
+    watched = half(sends=[sent(A, 0), sent(B, 1, op=2)], final_reads=[ends[0], final_read(2)])
+    assert unseen.UNSEEN_CHECKER.check(watched).anomalies == ()  # Others were to go further.
+    assert len(unseen.INCOMPLETE_CHECKER.check(watched).anomalies) == 1
+    longer = half(sends=[sent(A, 0), sent(B, 1, op=2)],
+                  final_reads=[{**final_read(2), **COMMITTED}, ends[1]])  # fmt: skip
+    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(longer).anomalies] == [1]
+    assert unseen.INCOMPLETE_CHECKER.check(longer).anomalies == ()
+    plain = {**sent(B, 1, op=2), "txn_id": None}
+    free = half(sends=[sent(A, 0), plain], final_reads=[ends[0], final_read(2)])
+    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(free).anomalies] == [1]
+    short = half(final_reads=[{**final_read(1, complete=False), **COMMITTED}])
+    assert len(unseen.INCOMPLETE_CHECKER.check(short).anomalies) == 1
+
+
+def test_without_transactions_nothing_acknowledged_may_lie_behind_the_end() -> None:
+    """The leader's end went back behind an acknowledgement: nothing is open that could explain."""
+    plain = [{**sent(A, 0), "txn_id": None}, {**sent(B, 1), "txn_id": None}]
+    on = half(facts(), sends=plain, final_reads=[final_read(1)])
+    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(on).anomalies] == [1]
+    assert unseen.INCOMPLETE_CHECKER.check(on).anomalies == ()
+    nowhere = half(sends=[sent(A, 0), sent(B, 1, op=2)], leadership=[], final_reads=[final_read(1)])
+    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(nowhere).anomalies] == [1]
+
+
 def test_a_circle_of_a_case_that_is_always_excused_is_allowed_by_all_judges() -> None:
     for judge in (Judge.CONTRACT, Judge.STRICT):
         assert allowed("G1c", ("always",), judge) == "always"
