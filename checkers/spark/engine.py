@@ -29,10 +29,8 @@ from results.record.tables import TABLES
 from results.record.verdict import Verdict
 from results.verdict_json import write_verdict
 
-_BACK = (
-    "verdict.json", "record/ingest.json", *(f"record/{name}.parquet" for name in TABLES),
-    *(f"statistics/{name}.parquet" for name in STATISTICS),
-)  # fmt: skip
+_TABLES = ("record/ingest.json", *(f"record/{name}.parquet" for name in TABLES))
+_BACK = ("verdict.json", *_TABLES, *(f"statistics/{name}.parquet" for name in STATISTICS))
 """What a judgement writes."""
 
 
@@ -96,11 +94,18 @@ class SparkEngine:
         return ""
 
     def compact(self, roots: Sequence[Path]) -> None:
-        """Work out the tables of runs, in tasks."""
-        if self._cores is None:
-            LocalEngine().compact(roots)
-        else:
+        """Work out the tables of runs: in tasks, or here, for a cluster to read.
+
+        Raises:
+            EngineError: The cluster cannot read them, because they cannot be put where the run is.
+        """
+        if self._cores is not None:
             compact_directly(self._session, roots, self._cores)
+            return
+        LocalEngine().compact(roots)
+        for root in roots:
+            if root in self._homes:
+                Elsewhere(self._session).put(root, self._homes[root], _TABLES)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order."""
