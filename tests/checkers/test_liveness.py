@@ -28,6 +28,9 @@ def about(*, plan: Row | None = None, **changes: object) -> RunFacts:
     return facts(plan={"nodes": 3, "replication": 3, **(plan or {})}, **values)
 
 
+PEACE = about()
+
+
 # Since when
 
 
@@ -183,8 +186,8 @@ def znode(at_s: float, leader: int) -> Row:
     return claim(at_s, leader, source="zookeeper", observer="zk")
 
 
-def vacancies(*leadership: Row, **tables: list[Row]) -> list[str]:
-    return sentences(slow_election.CHECKER, group(about(), leadership=list(leadership), **tables))
+def vacancies(*leadership: Row, about: RunFacts = PEACE, **tables: list[Row]) -> list[str]:
+    return sentences(slow_election.CHECKER, group(about, leadership=list(leadership), **tables))
 
 
 def test_a_leader_that_answers_in_time() -> None:
@@ -210,6 +213,16 @@ def test_it_lasts_from_the_last_sign_to_the_next_question_that_was_answered() ->
     assert len(vacancies(claim(10), claim(26))) == 1
     assert len(vacancies(claim(10), claim(26, asked_s=25.5))) == 1
     assert vacancies(claim(10), claim(12, asked_s=1), claim(26)) == []
+
+
+def test_answers_that_say_nothing_new_are_recorded_every_two_seconds() -> None:
+    short: Row = {"plan": {"budgets": {"election_s": 1}}}
+    kept = [claim(at, **changes) for at, changes in ((0, {}), (3, {}), (6.5, {"asked_s": 6}))]
+    assert vacancies(*kept, about=about(**short)) == []
+    assert len(vacancies(claim(0), claim(3.5), about=about(**short))) == 1
+    assert len(vacancies(claim(0), claim(3, 2), about=about(**short))) == 1
+    assert len(vacancies(claim(0), claim(3, leader_epoch=2), about=about(**short))) == 1
+    assert vacancies(claim(3), claim(0), about=about(**short)) == []
 
 
 def test_it_ends_with_the_last_answer_of_anybody() -> None:

@@ -80,11 +80,21 @@ def _led(looked: list[Row]) -> list[tuple[int, int]]:
         for row, after in zip(named, [*named[1:], *named[-1:]], strict=True)
         if row["leader"] >= 0
     ]
-    for row in looked:
-        if row["source"] == "list-offsets" and row["leader"] >= 0:
-            asked = row["observed_ns"] if row["asked_ns"] is None else row["asked_ns"]
-            spans.append((asked, row["observed_ns"]))
+    claims = sorted(
+        (row["leader_epoch"], row["leader"], row["observed_ns"], _asked(row))
+        for row in looked
+        if row["source"] == "list-offsets" and row["leader"] >= 0
+    )
+    for at, (epoch, leader, observed, asked) in enumerate(claims):
+        spans.append((asked, observed))
+        for other_epoch, other, _, again in claims[at + 1 : at + 2]:
+            if (other_epoch, other) == (epoch, leader) and again - observed <= 3 * S:
+                spans.append((observed, again))
     return spans
+
+
+def _asked(row: Row) -> int:
+    return int(row["observed_ns"] if row["asked_ns"] is None else row["asked_ns"])
 
 
 def _observed(row: Row) -> int:
