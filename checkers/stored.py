@@ -48,6 +48,8 @@ _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
 
 
+_READS = 1
+"""Grows when ingest reads more of nodes' files than before: 1 since it reads the quorum's log."""
 _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
 
@@ -63,7 +65,19 @@ def needs_ingest(paths: RunPaths) -> bool:
     Without the live streams they cannot: what is left of them must not be written over.
     """
     whole = all(paths.table(name).exists() for name in TABLES)
-    return can_ingest(paths) and not (whole and _notes(paths).exists())
+    done = whole and _notes(paths).exists() and not _outgrown(paths)
+    return can_ingest(paths) and not done
+
+
+def _outgrown(paths: RunPaths) -> bool:
+    """Tell whether an earlier ingest read less of the nodes' files than is read now."""
+    if next(paths.nodes.glob("*/data/__cluster_metadata-0/*.log"), None) is None:
+        return False
+    try:
+        notes = json.loads(_notes(paths).read_text(encoding="utf-8"))
+        return int(notes.get("reads", 0)) < _READS
+    except (*_BROKEN, AttributeError):
+        return False  # Broken notes are told, not written over.
 
 
 def can_ingest(paths: RunPaths) -> bool:
@@ -137,6 +151,7 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
     """Note what could not be read of a run, which marks its tables as complete."""
     notes = {
         "schema_version": SCHEMA_VERSION,
+        "reads": _READS,
         "run_id": paths.run_id,
         "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
