@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from checkers.columns import equal
+from checkers.engine import Engine
 from checkers.examine import Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
@@ -96,12 +97,20 @@ def judge_histories(
         EngineError: The engine cannot work here.
         HistoryError: From `histories`.
     """
-    numbered = enumerate(histories)
-    if engine == "local":
+    if engine == LocalEngine.name:
+        numbered = enumerate(histories)
         return [_judged(each, _facts(each, mode, number, picks)) for number, each in numbered]
-    with TemporaryDirectory(prefix="logquake-") as folder, started(engine, spark_master) as worker:
+    with started(engine, spark_master) as worker:
+        return judge_with(worker, histories, mode, picks=picks)
+
+
+def judge_with(
+    worker: Engine, histories: Iterable[History], mode: Mode, *, picks: Picks | None = None
+) -> list[Verdict]:
+    """Judge histories as `judge_histories` does, with an engine that was entered."""
+    with TemporaryDirectory(prefix="logquake-") as folder:
         runs: dict[Path, RunFacts] = {}
-        for number, each in numbered:
+        for number, each in enumerate(histories):
             root = Path(folder) / str(number) / "history"
             _write(each.tables, RunPaths(root))
             runs[root] = _facts(each, mode, number, picks)
