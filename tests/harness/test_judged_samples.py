@@ -1,0 +1,37 @@
+"""The package's stored runs, judged again: their verdicts are those of the checkers of today."""
+
+from pathlib import Path
+
+import pytest
+
+from checkers.run import judge_runs
+from harness.scenarios.choices import scenario_of
+from harness.scenarios.expectations import differences, read_end
+from results.record.paths import RunPaths
+from results.record.plan import load_plan, plan_from
+from results.record.story import load_story
+from results.samples import copy_sample, sample_paths
+from results.verdict_json import read_verdict
+
+
+@pytest.mark.parametrize("folder", sample_paths(), ids=lambda path: path.name)
+def test_a_stored_verdict_is_that_of_today_and_a_story_ends_as_it_declares(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = copy_sample(RunPaths(folder), tmp_path)
+    (verdict,) = judge_runs([copy.root], engine="local")
+    stored = read_verdict(RunPaths(folder).verdict)
+    assert stored is not None
+    found, known = (
+        {name: (each.count, each.allowed) for name, each in said.anomalies.items()}
+        for said in (verdict, stored)
+    )
+    assert (verdict.valid, found) == (stored.valid, known)
+    assert verdict.unknown_because == ()
+    assert 0 not in verdict.checked.values()
+    plan = plan_from(load_plan(copy.plan))
+    if plan.scenario is not None:
+        assert differences(scenario_of(plan).expected(plan), read_end(copy, verdict)) == ()
+        story = load_story(RunPaths(folder).story)
+        assert story is not None
+        assert story.as_expected
