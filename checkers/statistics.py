@@ -46,6 +46,8 @@ STATISTICS: dict[str, pa.Schema] = {
     ),
 }  # fmt: skip
 """`calm_` counts the windows of the main phase that no fault touched."""
+_LONGEST_S = 3_600
+"""No send is under way for longer: clients give up before."""
 
 
 def run_statistics(group: Group) -> dict[str, pa.Table]:
@@ -68,12 +70,14 @@ def partition_statistics(group: Group) -> dict[str, pa.Table]:
 def availability(group: Group) -> pa.Table:
     """Return for each second the sends that were under way in it, and those that came out ok in it.
 
-    A send is under way in the second of its invocation, and in those that it lasts through.
+    A send is under way in the second of its invocation, and in those that it lasts through; one
+    that seems to last longer than anything can (its times are wrong), in the first of them only.
     """
     sends = group.table("sends")
     begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S
     ok = equal(sends, "outcome", Outcome.OK.value) & (ended >= begun)
     lasts = np.clip(ended - begun, 1, None)
+    lasts[lasts > _LONGEST_S] = 1
     passed = np.arange(lasts.sum()) - np.repeat(np.cumsum(lasts) - lasts, lasts)
     seconds = np.concatenate([np.repeat(begun, lasts) + passed, ended[ok]])
     starts, at = np.unique(seconds, return_inverse=True)

@@ -8,10 +8,12 @@ import pytest
 
 from benchmarks.fuzz import Outcome, judged
 from checkers.run import judge_runs
+from checkers.statistics import availability
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.fuzzed import DAMAGES, Bases, Damage, write_bases
+from tests.checkers.hand import A, B, S, ack, group
 
 RECORDS = 200
 SEEDS = range(4)
@@ -61,3 +63,11 @@ def test_notes_of_ingest_that_say_something_else_are_told(text: str, tmp_path: P
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
     assert any("the notes of ingest cannot be read" in each for each in verdict.unknown_because)
+
+
+def test_a_send_whose_times_are_wild_is_counted_once() -> None:
+    """A row for each of its seconds would fill the memory."""
+    wild = {**ack(A, 0), "invoke_ns": 5 * S, "complete_ns": 2**62}
+    table = availability(group(sends=[wild, ack(B, 1, at=7 * S)]))
+    assert table["window_ns"].to_pylist() == [5 * S, 6 * S, 7 * S, 2**62 // S * S]
+    assert table["attempted"].to_pylist() == [1, 1, 0, 0]
