@@ -113,7 +113,6 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
     if group.facts.judge is not Judge.JEPSEN:
         plain = np.append(~present(sends, "txn_id"), False)[at]
         linked &= plain | equal(polls, "isolation", READ_COMMITTED)
-    linked[1:] &= (source[1:] != source[:-1]) | (target[1:] != target[:-1]) | ~linked[:-1]
     source, target, values, offsets = (
         column[linked] for column in (source, target, values, offsets)
     )

@@ -95,7 +95,7 @@ def _to_be_shown(group: Group, offsets: Ints) -> Mask:
     complete = equal(reads, "isolation", READ_COMMITTED) & equal(reads, "complete", True)  # noqa: FBT003 - a value
     ends = ints(reads, "target_end")[complete]
     end = int(ends.min()) if len(ends) else 0
-    return (offsets >= max(group.log_start, 0)) & (offsets < end)
+    return (offsets >= group.log_start) & (offsets < end)
 
 
 def _gone(group: Group, values: Ints) -> Mask:

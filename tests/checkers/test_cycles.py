@@ -172,6 +172,8 @@ def test_more_circles_than_can_be_described_are_counted() -> None:
     assert len(told.anomalies) == MAX_DESCRIBED
     assert told.beyond == {((), ()): 5}
     assert [each.evidence["ops_of_component"] for each in told.anomalies] == [2] * MAX_DESCRIBED
+    firsts = [each.evidence["ops"] for each in told.anomalies]
+    assert firsts == [[2 * at, 2 * at + 1] for at in range(MAX_DESCRIBED)]
     assert told.rows == 2 * many
 
 
@@ -192,6 +194,9 @@ def test_jepsen_tells_a_component_by_its_plainest_kind() -> None:
 def test_jepsens_judge_excuses_all_circles_once_it_infers_writes_from_logs() -> None:
     loose = group([WR_12, WR_21], AT_ONCE, judge=Judge.JEPSEN)
     assert said("G1c", loose).anomalies[0].excuses == ("always",)
+    both = group([WW_12, WW_21, WR_12], AT_ONCE, judge=Judge.JEPSEN)
+    assert said("G1c", both).anomalies == ()
+    assert said("G0", both).anomalies[0].excuses == ("always",)
     strict = group([WR_12, WR_21], AT_ONCE, judge=Judge.JEPSEN, ww_deps=False)
     assert said("G1c", strict).anomalies[0].excuses == ()
 

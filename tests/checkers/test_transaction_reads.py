@@ -229,6 +229,12 @@ def test_many_records_are_told_in_short() -> None:
     assert told.sentence.count("(and 1 more)") == 2
     assert told.evidence["count_of_shown"] == 4
     assert told.evidence["hidden_offsets"] == [4, 5, 6, 7]
+    (few,) = torn(half(sends=sends[:6], polls=[polled(value, at) for at, value in
+                                               enumerate(values[:3])],
+                       final_reads=[{**final_read(8), **COMMITTED}],
+                       replica_records=log("n1", *((0, value) for value in values)))
+                  ).anomalies  # fmt: skip
+    assert "more" not in few.sentence
 
 
 def test_who_can_be_torn() -> None:
