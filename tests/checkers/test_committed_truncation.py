@@ -157,6 +157,23 @@ def test_a_record_that_another_one_replaced_was_dropped_too() -> None:
         assert (anomaly.evidence["first_offset"], anomaly.evidence["dropped"]) == (1, 1)
 
 
+def test_the_same_record_at_another_offset_is_another_one() -> None:
+    for after in (
+        [{**row, "offset": 1} for row in log("n2", (-1, A), snapshot="step-02")],
+        log("n2", (-1, B), snapshot="step-02"),
+        log("n2", (-1, B), (-1, A), snapshot="step-02"),
+    ):
+        records = [
+            *copies("n1", BOTH, BOTH, BOTH, BOTH),
+            *log("n2", *BOTH, snapshot="step-01"),
+            *after,
+        ]
+        states = [{**state("n2", 2, 2), "snapshot": "step-02"}]
+        on = story(records=records, states=states, truncations=(cut("n2", 0),))
+        (anomaly,) = found(CHECKER, on).anomalies
+        assert (anomaly.evidence["first_offset"], anomaly.evidence["dropped"]) == (0, 2)
+
+
 def test_a_log_that_only_lost_its_beginning_dropped_nothing() -> None:
     kept = [row for row in copies("n2", BOTH, BOTH, BOTH, BOTH)
             if row["snapshot"] == "step-01" or row["offset"] > 0]  # fmt: skip
