@@ -6,16 +6,19 @@ transactions that did not certainly commit: a read_uncommitted reader may see th
 to. Jepsen's has what any reader was given, aborted or not, and no log of a replica.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, present, select, stack
+from checkers.columns import NONE, Ints, equal, ints, present, select, stack
 from checkers.group import Group
 from results.record.terms import Judge, Outcome
 
-_PICKED, _LOGGED, _READ, _SENT = range(-1, 3)
-"""Who puts a value at an offset, the one that is believed first."""
+_Claims = tuple[Ints, Ints]
+"""Offsets, and the value that somebody puts at each."""
+_DENSE = 4
+"""An axis with fewer offsets than so many for each that was told is cheaper than a sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
@@ -68,36 +71,74 @@ def version_order(group: Group) -> VersionOrder:
             was read, else the smallest one.
     """
     jepsen = group.facts.judge is Judge.JEPSEN
-    picked = group.facts.picked.get((group.topic, group.partition))
-    read_at, read = _read(group, everything=jepsen)
-    sent_at, sent = (ints(group.committed, name) for name in ("offset", "value"))
-    log_at, logged = (np.empty(0, np.int64),) * 2 if jepsen else _logged(group)
-    offsets, values = stack([log_at, read_at, sent_at]), stack([logged, read, sent])
-    source = np.repeat([_LOGGED, _READ, _SENT], [len(log_at), len(read_at), len(sent_at)])
+    sent = _real(*(ints(group.committed, name) for name in ("offset", "value")))
+    read = _real(*_read(group, everything=jepsen))
+    seen = [read] if jepsen else [read, _real(*_logged(group))]
+    seen.append(_picked(group, [sent, *seen]))
+    axis = _axis([sent, *seen])
+    stands = np.full(len(axis), NONE, dtype=np.int64)
+    for claims in seen:  # Those that are believed more cover the others.
+        stands = _over(stands, _smallest(claims, axis))
+    told = sent if jepsen else _well_placed(sent, stands[_index(sent, axis)], seen)
+    stands = _over(_smallest(told, axis), stands)
+    there = stands != NONE
+    return VersionOrder(offsets=axis[there], values=stands[there])
+
+
+def _real(offsets: Ints, values: Ints) -> _Claims:
     real = (offsets >= 0) & (values >= 0)
-    offsets, values, source = offsets[real], values[real], source[real]
-    if picked:
-        chosen = np.array([picked.get(at, NONE) for at in offsets.tolist()], dtype=np.int64)
-        source = np.where(chosen == values, _PICKED, source)
-    order = np.lexsort((values, source, offsets))
-    offsets, values, source = offsets[order], values[order], source[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = offsets[1:] != offsets[:-1]
-    if not jepsen:
-        first &= ~_misplaced(values, source, first)
-    return VersionOrder(offsets=offsets[first], values=values[first])
+    return (offsets, values) if real.all() else (offsets[real], values[real])
 
 
-def _misplaced(values: Ints, source: Ints, first: Mask) -> Mask:
-    """Tell what only an acknowledgement puts where it stands, while others put it elsewhere.
+def _picked(group: Group, claims: Sequence[_Claims]) -> _Claims:
+    """Return what the facts pick among all that was told."""
+    picks = group.facts.picked.get((group.topic, group.partition), {})
+    columns = [[column.tolist() for column in part] for part in claims if picks]
+    found = {pair for part in columns for pair in zip(*part, strict=True)}
+    pairs = [pair for pair in picks.items() if pair in found]
+    offsets, values = ([pair[side] for pair in pairs] for side in (0, 1))
+    return np.array(offsets, dtype=np.int64), np.array(values, dtype=np.int64)
 
-    That is a wrong acknowledgement (`ack-mismatch`), and no record that a reader could leave out.
+
+def _axis(parts: Sequence[_Claims]) -> Ints:
+    """Return offsets that hold all that are told: in one piece, which costs no sort, if it can."""
+    most = max((int(offsets.max(initial=NONE)) for offsets, _ in parts), default=NONE) + 1
+    if most <= _DENSE * sum(len(offsets) for offsets, _ in parts):
+        return np.arange(most, dtype=np.int64)
+    return np.unique(stack([offsets for offsets, _ in parts]))
+
+
+def _index(claims: _Claims, axis: Ints) -> Ints:
+    whole = not len(axis) or int(axis[-1]) == len(axis) - 1
+    return claims[0] if whole else np.searchsorted(axis, claims[0])
+
+
+def _smallest(claims: _Claims, axis: Ints) -> Ints:
+    """Return the smallest value that is told of each offset of an axis, `NONE` if none is."""
+    at, values = _index(claims, axis), claims[1]
+    stands = np.full(len(axis), NONE, dtype=np.int64)
+    stands[at] = values
+    odd = stands[at] != values  # Others were told of the same offset.
+    np.minimum.at(stands, at[odd], values[odd])
+    return stands
+
+
+def _over(below: Ints, above: Ints) -> Ints:
+    return np.where(above == NONE, below, above)
+
+
+def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claims:
+    """Return acknowledgements without those that alone put a value where they say.
+
+    If it is known to stand elsewhere, that is a wrong acknowledgement (`ack-mismatch`), and no
+    record that a reader could leave out.
     """
-    sent_only = np.flatnonzero(first & (source == _SENT))
-    mask = np.zeros(len(values), dtype=np.bool_)
-    if len(sent_only):
-        mask[sent_only] = np.isin(values[sent_only], values[source != _SENT])
-    return mask
+    alone = np.flatnonzero(others == NONE)
+    if not len(alone):
+        return sent
+    values = sent[1][alone]
+    wrong = alone[np.isin(values, stack([part[1] for part in seen]))]
+    return np.delete(sent[0], wrong), np.delete(sent[1], wrong)
 
 
 def _read(group: Group, *, everything: bool) -> tuple[Ints, Ints]:

@@ -61,12 +61,29 @@ def certainly_committed(rows: Rows) -> list[Row]:
     ]  # fmt: skip
 
 
+def log_start(rows: Rows, node: str | None = None) -> int:
+    """Where the final log of a node begins; of all: the highest start that was seen anywhere."""
+    stated = [
+        row["log_start_offset"]
+        for row in rows["replica_states"]
+        if row["log_start_offset"] is not None
+        and node in {None, row["node"] if row["snapshot"] == "final" else ""}
+    ]
+    leader = leader_before_stop(rows)
+    log = final_log(rows, leader if node is None else node)
+    return max(stated, default=min(log or {0: {}}))
+
+
 def lost_writes(rows: Rows) -> set[int]:
-    log = final_log(rows, leader_before_stop(rows))
+    leader = leader_before_stop(rows)
+    log = final_log(rows, leader)
     lost = set()
     for send in certainly_committed(rows):
+        offset = send["offset"]
+        start = log_start(rows, leader) if log is not None else 0
+        retained = offset >= start if offset is not None else start == 0
         if log is not None and send["value"] not in {row["value"] for row in log.values()}:
-            lost.add(send["value"])
+            lost |= {send["value"]} if retained else set()
         for read in rows["final_reads"]:
             if not read["complete"]:
                 continue
@@ -75,7 +92,7 @@ def lost_writes(rows: Rows) -> set[int]:
                 if row["phase"] == "final" and row["isolation"] == read["isolation"]
             ]  # fmt: skip
             highest = max((row["offset"] for row in returned), default=-1)
-            passed = send["offset"] is not None and send["offset"] < highest
+            passed = offset is not None and log_start(rows) <= offset < highest
             if passed and send["value"] not in {row["value"] for row in returned}:
                 lost.add(send["value"])
     return lost

@@ -14,6 +14,7 @@ from tests.oracle.definitions import (
     certainly_committed,
     final_log,
     leader_before_stop,
+    log_start,
     lost_writes,
 )
 
@@ -52,12 +53,6 @@ def version_order(rows: Rows) -> dict[int, int]:
         if value not in seen:  # Whoever stands elsewhere was acknowledged wrongly.
             order.setdefault(offset, value)
     return order
-
-
-def log_start(rows: Rows) -> int:
-    states = [row["log_start_offset"] or 0 for row in rows["replica_states"]]
-    log = final_log(rows, leader_before_stop(rows))
-    return max([0, *states, *([min(log)] if log and not states else [])])
 
 
 def ops_of_readers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
