@@ -31,7 +31,7 @@ from results.record.clock import stopwatch_s
 
 _KEYS, _PROCESSES = 20, 16
 _PART_NS = 100_000
-_POLLED = 6
+_POLLED = 3
 _INFO_EACH = 500
 _LAST_READER = 10_000_000
 _CHECK = (sys.executable, "-c", "from harness.cli import main; main()", "check", "--history")
@@ -63,8 +63,8 @@ def entries(ops: int, seed: int = 1) -> Iterator[Entry]:
         got = {}
         for key in keys:
             first = at[thread][key]
-            got[str(key)] = [[each, each + 1] for each in range(first, len(logs[key]))][:_POLLED]
             at[thread][key] = min(len(logs[key]), first + _POLLED)
+            got[str(key)] = [[each, each + 1] for each in range(first, at[thread][key])]
         for key, value in sent:
             logs[key].append(value)
         told = [["poll", {key: each for key, each in got.items() if each}],
