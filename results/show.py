@@ -83,7 +83,10 @@ def print_verdict(
         ]
         _print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
     looked = sum(rows is not None for rows in verdict.checked.values())
-    _say(console, f"{looked} checks, judge {verdict.judge}, engine {verdict.engine}", style="dim")
+    rest = len(verdict.checked) - looked
+    beside = f" ({rest} more are not applicable)" if rest else ""
+    told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
+    _say(console, told, style="dim")
 
 
 def list_runs(store: Store, console: Console) -> None:

@@ -80,6 +80,31 @@ ANOMALIES = {
         "records were read before they were committed",
         "A reader got an offset that lay at or above the high watermark.",
     ),
+    "nonmonotonic-send": Words(
+        "send went backwards",
+        "sends went backwards",
+        "A writer's later message was acknowledged at an earlier offset.",
+    ),
+    "int-poll-skip": Words(
+        "read jumped over a committed record in itself",
+        "reads jumped over committed records in themselves",
+        "One poll returned records on both sides of a committed one, and not that one.",
+    ),
+    "int-nonmonotonic-poll": Words(
+        "read went backwards in itself",
+        "reads went backwards in themselves",
+        "One poll returned a record behind one of a higher offset.",
+    ),
+    "int-nonmonotonic-send": Words(
+        "operation's sends went backwards",
+        "operations' sends went backwards",
+        "A later message of one operation was acknowledged at an earlier offset.",
+    ),
+    "int-send-skip": Words(
+        "operation's messages lie apart",
+        "operations' messages lie apart",
+        "Messages of others lie between those that one operation sent, as they always may.",
+    ),
     "epoch-regression": Words(
         "leader epoch went down", "leader epochs went down", "Leader epochs only ever grow."
     ),
@@ -103,13 +128,58 @@ ANOMALIES = {
         "controllers voted twice in an epoch",
         "One voter gave two different votes in one epoch of the quorum.",
     ),
-    "G1a": Words(
-        "failed write was read", "failed writes were read", "A send that failed was read."
+    "metadata-divergence": Words(
+        "difference between controllers' logs was found",
+        "differences between controllers' logs were found",
+        "Two nodes hold different records of the controllers' log, where it is committed.",
     ),
+    "G1a": Words(
+        "failed or aborted write was read",
+        "failed or aborted writes were read",
+        "A reader got a value whose send failed, or whose transaction was aborted.",
+    ),
+    "precommitted-read": Words(
+        "transaction read its own uncommitted write",
+        "transactions read their own uncommitted writes",
+        "A read_committed transaction got a value that it had sent and not committed yet.",
+    ),
+    "torn-transaction": Words(
+        "committed transaction was read in part",
+        "committed transactions were read in part",
+        "Final reads returned some records of a committed transaction, and lacked others.",
+    ),
+    **{
+        f"{kind}{order}": Words(
+            f"cycle of transactions by {what}{by}", f"cycles of transactions by {what}{by}", means
+        )
+        for kind, what, means in (
+            ("G0", "writes", "Each wrote before the next, and the last before the first."),
+            (
+                "G1c",
+                "reads and writes",
+                "Each came before the next, and the last before the first.",
+            ),
+        )
+        for order, by in (
+            ("", ""),
+            ("-process", " and the order of a process"),
+            ("-realtime", " and the clock"),
+        )
+    },
     "unavailable": Words(
-        "partition stayed unavailable",
-        "partitions stayed unavailable",
-        "After all faults were healed, it took longer than the plan's budget to work again.",
+        "time a partition took nothing for too long",
+        "times a partition took nothing for too long",
+        "After all faults were healed, no send to it succeeded for longer than the plan's budget.",
+    ),
+    "slow-election": Words(
+        "time a partition was without a leader for too long",
+        "times a partition was without a leader for too long",
+        "After all faults were healed, nobody led it for longer than the plan's budget.",
+    ),
+    "isr-not-restored": Words(
+        "partition's replicas were not in sync again in time",
+        "partitions' replicas were not in sync again in time",
+        "After all faults were healed, its ISR was not full within the plan's budget.",
     ),
     "malformed-history": Words(
         "entry of the record contradicts another",
@@ -135,7 +205,8 @@ ANOMALIES = {
 
 FIRST = (
     "lost-write", "log-divergence", "two-leaders-in-epoch", "committed-truncation", "unseen",
-    "incomplete-leader", "inconsistent-offsets", "duplicate", "phantom",
+    "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
+    "phantom", "torn-transaction", "G1a",
 )  # fmt: skip
 """Where several promises were broken, the earliest of these makes the headline."""
 
@@ -158,6 +229,8 @@ GLOSSARY = {
     "Whatever it had not copied yet is lost.",
     "truncation": "A replica that follows a new leader cuts off the end of its own log where it "
     "differs from the new leader's.",
+    "quorum": "The controllers, which keep the cluster's metadata in a log of their own and elect "
+    "their leader by votes. What a majority of them has is committed.",
     "fault": "What Logquake did to the cluster. It is confirmed when a measurement showed it, not "
     "when the command was given.",
 }
