@@ -77,12 +77,13 @@ def _named(group: Group) -> tuple[Ints, Ints]:
     return times[led], np.append(times[1:], times[-1:])[led]
 
 
-def _served(group: Group) -> Ints:
-    """Return when clients were served, which only a leader does."""
+def _served(group: Group, calm_ns: int) -> Ints:
+    """Return when clients were served since the last heal, which only a leader does."""
     sends, polls = group.table("sends"), group.table("polls")
-    acked = select(sends, equal(sends, "acked", True) & present(sends, "complete_ns"))  # noqa: FBT003 - a value
-    read = select(polls, present(polls, "offset") & present(polls, "complete_ns"))
-    return np.unique(np.concatenate([ints(acked, "complete_ns"), ints(read, "complete_ns")]))
+    ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
+    acked = ended[(ended >= calm_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
+    read = returned[(returned >= calm_ns) & present(polls, "offset")]
+    return np.unique(np.concatenate([acked, read]))
 
 
 def vacancies(group: Group) -> list[Vacancy]:
@@ -92,7 +93,7 @@ def vacancies(group: Group) -> list[Vacancy]:
     last_ns = int(looks.max(initial=-1))
     if calm_ns is None or last_ns <= calm_ns:
         return []
-    served = _served(group)
+    served = _served(group, calm_ns)
     spans = [_claims(group), _named(group), (served, served)]
     begin, end = (np.concatenate([span[side] for span in spans]) for side in (0, 1))
     order = np.argsort(begin, kind="stable")

@@ -23,6 +23,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import RunFacts
@@ -78,11 +79,19 @@ def _union(first: Ints, last: Ints) -> int:
     return int(np.maximum(end - np.maximum(begin, fresh + 1) + 1, 0).sum())
 
 
+def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
+    """Return the sends that began or ended at a time or later: mostly few of very many."""
+    late = (ints(sends, "invoke_ns") >= time_ns) | (ints(sends, "complete_ns") >= time_ns)
+    needed = ["invoke_ns", "complete_ns", "acked", "outcome", "error"]
+    return select(sends.select(needed), late)
+
+
 def outages(group: Group) -> list[Outage]:
     """Return the stretches without a success that are longer than the budget."""
-    sends, calm_ns = group.table("sends"), group.facts.calm_from_ns
-    if calm_ns is None or not sends.num_rows:
+    calm_ns = group.facts.calm_from_ns
+    if calm_ns is None:
         return []
+    sends = _lasting_until(group.table("sends"), calm_ns)
     begun, ended = (
         _second(ints(sends, name), calm_ns, group.facts) for name in ("invoke_ns", "complete_ns")
     )
