@@ -225,8 +225,10 @@ def test_an_aborted_record_has_its_place_in_the_log_like_any_other() -> None:
 
 def test_an_acknowledgement_that_names_the_place_of_its_record_is_right() -> None:
     on = group(sends=sent((1, 1), (8, 2), op=1), **held(0, 1))
-    assert found(ACK_MISMATCH, on).rows == 1  # Where V[8] stands nobody knows: that is a loss.
-    assert found(ACK_MISMATCH, on).anomalies == ()
+    assert found(ACK_MISMATCH, on).anomalies == ()  # V[8] stands nowhere: that is a loss.
+    assert found(ACK_MISMATCH, on).rows == 2
+    assert found(ACK_MISMATCH, group(sends=sent((1, 1), op=1), **held())).rows == 1
+    assert found(ACK_MISMATCH, group(sends=sent((1, 1), op=1))).rows == 0  # Nothing to look in.
 
 
 def test_an_acknowledgement_that_names_another_place_is_told_with_what_stands_there() -> None:
