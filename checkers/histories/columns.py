@@ -11,6 +11,7 @@ moved apart). So what real time says is what the order of entries says, as Jepse
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from checkers.histories.tables import History, Place, Rows, history_of
@@ -102,7 +103,7 @@ class Columns:
                 raise ValueError("a poll returned other things than pairs of offset and value")
             met.add(place)
             self._rows.polls.append((row, mop, place, pos, len(records)))
-            self._rows.polled += records
+            self._rows.polled.extend(chain.from_iterable(records))
             pos += len(records)
 
     def _move(self, row: int, process: int, kind: str, places: set[int]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class Rows:
         ops: (entry that began it, process, f, entry that ended it or -1, outcome).
         sends: (row of the op, mop, place, offset, value).
         polls: (row of the op, mop, place, first pos, how many), one for each key of a poll.
-        polled: (offset, value), the records of `polls` end to end.
+        polled: Offset, value, offset, value, ...: the records of `polls` end to end.
         moves: (row of the op, place, kind), of `assignments`.
         places: Of the keys, by their numbers.
     """
@@ -67,7 +66,7 @@ class Rows:
     ops: list[tuple[int, int, str, int, Outcome]] = field(default_factory=list)
     sends: list[tuple[int, int, int, object, object]] = field(default_factory=list)
     polls: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    polled: list[Sequence[object]] = field(default_factory=list)
+    polled: list[object] = field(default_factory=list)
     moves: list[tuple[int, int, str]] = field(default_factory=list)
     places: dict[Place, int] = field(default_factory=dict)
 
@@ -148,9 +147,9 @@ class _Tabled:
         )
         run = np.repeat(np.arange(len(op)), counts)
         first = np.cumsum(counts) - counts
-        flat = list(chain.from_iterable(self._rows.polled))
+        polled = self._rows.polled
         rows = op[run]
-        offsets, values = self._offsets(flat[::2], rows), self._values(flat[1::2])
+        offsets, values = self._offsets(polled[::2], rows), self._values(polled[1::2])
         return self._table(
             "polls",
             len(run),
