@@ -89,7 +89,7 @@ def _told(rows: pa.Table, source: str) -> Iterator[Regression]:
 def _observers(group: Group, source: str) -> Iterator[pa.Table]:
     """Yield the timed rows of each observer's lives that name an epoch."""
     rows = group.table("leadership")
-    timed = present(rows, "observed_ns") & present(rows, "asked_ns")
+    timed = present(rows, "observed_ns")
     named = select(rows, equal(rows, "source", source) & timed & (ints(rows, "leader_epoch") >= 0))
     for node in sorted(set(texts(named, "observer"))):
         mine = select(named, equal(named, "observer", node))

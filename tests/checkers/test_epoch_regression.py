@@ -72,6 +72,8 @@ def test_what_a_broker_believes_may_not_go_back_in_one_of_its_lives() -> None:
 
 
 def test_the_highest_epoch_that_had_been_told_counts_and_not_the_last_one() -> None:
+    grown = [belief(1, 1, 2), belief(4, 3, 4), belief(3, 5, 6)]
+    assert found(CHECKER, group(leadership=grown)).anomalies[0].evidence["after"] == 4
     rows = [belief(3, 3, 4), belief(4, 1, 2), belief(2, 5, 6)]
     (anomaly,) = found(CHECKER, group(leadership=rows)).anomalies
     assert (anomaly.evidence["after"], anomaly.evidence["count"]) == (4, 2)
