@@ -180,8 +180,9 @@ def failure(failed: Exception) -> str:
         found = re.search(told, text)
         if found is not None:
             return sentence.format(*found.groups())
-    first = (text.splitlines() or [type(failed).__name__])[0]
-    return f"a job of Spark failed: {first}; try --engine local"
+    lines = text.splitlines() or [type(failed).__name__]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return f"a job of Spark failed: {(raised or lines)[0]}; try --engine local"
 
 
 def _need_java() -> None:

@@ -64,6 +64,12 @@ def test_an_offset_that_all_agree_on_is_consistent() -> None:
     assert found(inconsistent_offsets.CHECKER, on).rows == 2
 
 
+def test_acknowledgements_without_an_offset_agree_on_nothing() -> None:
+    on = group(sends=[ack(A, None), ack(B, None, op=2)], polls=[read(None, 3), read(B, 3)])
+    result = found(inconsistent_offsets.CHECKER, on)
+    assert (result.rows, result.anomalies) == (1, ())
+
+
 def test_an_offset_acknowledged_for_one_value_and_read_as_another_is_inconsistent() -> None:
     on = group(sends=[ack(A, 0)], polls=[read(B, 0)])
     (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
