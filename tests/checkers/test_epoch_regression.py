@@ -145,6 +145,8 @@ def test_along_a_log_no_epoch_is_smaller_than_one_before_it() -> None:
         " (2 in all) (final)"
     )
     assert anomaly.evidence["times_ns"] == []
+    to_zero = group(replica_records=log("n2", (4, A), (0, B)))
+    assert found(CHECKER, to_zero).anomalies[0].evidence["epoch"] == 0
     missing = group(replica_records=log("n2", (1, A), (-1, B), (1, C)))
     assert (found(CHECKER, missing).rows, found(CHECKER, missing).anomalies) == (2, ())
 
@@ -182,6 +184,21 @@ def test_a_record_lies_where_the_checkpoint_says_that_its_epoch_was() -> None:
         ]
         assert told == wrong, lines
         assert all(each.evidence["where"] == where for each in result.anomalies), lines
+
+
+def test_an_epoch_that_has_no_line_is_outside_of_all_others() -> None:
+    for lines, records, wrong in (
+        (((0, 0),), [(0, A), (1, B)], (1, 1)),
+        (((0, 0), (2, 1)), [(0, A), (1, B), (2, C)], (1, 1)),
+        (((2, 0),), [(0, A), (2, B)], (0, 0)),
+    ):
+        on = group(
+            facts(milestones=CLEAN), replica_records=log("n1", *records),
+            replica_states=[checkpoint("n1", *lines)],
+        )  # fmt: skip
+        (anomaly,) = found(CHECKER, on).anomalies
+        assert (anomaly.evidence["epoch"], anomaly.offset) == wrong, lines
+        assert anomaly.evidence["where"] == "no offset"
 
 
 def test_a_wrong_checkpoint_is_told_in_words() -> None:
