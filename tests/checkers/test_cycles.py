@@ -25,7 +25,7 @@ AT_ONCE: dict[int, Op] = {op: (op, 10, 20) for op in range(1, 10)}
 
 def tables(edges: list[Dependency], ops: dict[int, Op]) -> tuple[pa.Table, pa.Table]:
     rows = [
-        {"source": one, "target": other, "kind": kind, "value": 100 + one, "offset": one,
+        {"source": one, "target": other, "kind": kind, "value": 100 * one + other, "offset": one,
          "next_offset": one + 1 if kind == WW else None, "place": "t-0"}
         for one, other, kind in edges
     ]  # fmt: skip
@@ -82,6 +82,7 @@ ONE_PROCESS: dict[int, Op] = {1: (1, 10, 20), 2: (1, 20, 30)}
         ([WR_21], {1: (1, 10, None), 2: (2, 21, 30)}, []),  # Op 1 may be going on.
         ([WR_21], {1: (1, 10, 20), 2: (2, None, 30)}, []),  # When op 2 began is not known.
         ([WR_21], {1: (None, 10, 20), 2: (None, 20, 30)}, []),  # Unknown processes are not one.
+        ([WR_12, WR_21], {1: (None, 10, None), 2: (None, 10, None)}, [("G1c", False)]),
         ([(1, 1, WR)], {1: (1, 10, 20)}, []),
         ([(1, 7, WR), (7, 1, WR)], SERIAL, []),  # Nobody knows op 7.
     ],
@@ -125,18 +126,18 @@ def test_the_smallest_circle_is_told_in_words() -> None:
     ops: dict[int, Op] = {1: (3, 10, 20), 2: (3, 1_200_000_000, 1_300_000_000)}
     (process,) = said("G1c-process", group([WR_21], ops)).anomalies
     assert process.sentence == (
-        "op 2 wrote value 102 at offset 2 of t-0, which op 1 read;"
+        "op 2 wrote value 201 at offset 2 of t-0, which op 1 read;"
         " op 1 came before op 2 in process 3"
     )
     assert process.excuses == ()
     assert process.evidence == {
         "ops": [2, 1], "edges": ["write-read", "process"], "places": ["t-0", ""],
-        "values": [102, -1], "offsets": [2, -1], "ended_ns": [-1, 20],
+        "values": [201, -1], "offsets": [2, -1], "ended_ns": [-1, 20],
         "began_ns": [-1, 1_200_000_000], "needs_write_write": False, "ops_of_component": 2,
     }  # fmt: skip
     (realtime,) = said("G0-realtime", group([WW_21], {**ops, 1: (4, 10, 20)})).anomalies
     assert realtime.sentence == (
-        "op 2 wrote value 102 at offset 2 of t-0, and op 1 the next one, at offset 3;"
+        "op 2 wrote value 201 at offset 2 of t-0, and op 1 the next one, at offset 3;"
         " op 1 ended at 0.000 s, before op 2 began at 1.200 s"
     )
     assert realtime.excuses == ("always",)
@@ -164,10 +165,25 @@ def test_components_are_told_apart_and_the_excused_do_not_hide_others() -> None:
     assert [each.ops for each in found(joined)] == [2, 2]
 
 
+def test_a_reading_between_two_components_closes_neither() -> None:
+    """Only real time leads back from op 4 to the others."""
+    ops: dict[int, Op] = {1: (1, 30, 60), 2: (2, 30, 60), 3: (3, 10, 50), 4: (4, 10, 20)}
+    edges = [WW_12, WW_21, (1, 3, WR), (3, 4, WW), (4, 3, WW)]
+    assert names(edges, ops) == [("G1c-realtime", True), ("G0", True), ("G0", True)]
+    assert [each.ops for each in found(edges, ops)] == [4, 2, 2]
+
+
+def test_a_circle_of_readings_has_one_though_a_smaller_one_has_none() -> None:
+    told = found([WW_12, WW_21, (2, 3, WR), (3, 1, WW)])
+    assert [(each.name, len(each.edges)) for each in told] == [("G1c", 3), ("G0", 2)]
+
+
 def test_more_circles_than_can_be_described_are_counted() -> None:
     many = MAX_DESCRIBED + 5
     edges = [(2 * at + one, 2 * at + 1 - one, WR) for at in range(many) for one in (0, 1)]
     ops: dict[int, Op] = {op: (op, 10, 20) for op in range(2 * many)}
+    looked_for = [bool(each.edges) for each in found(edges, ops)]
+    assert looked_for == [True] * MAX_DESCRIBED + [False] * 5
     told = said("G1c", group(edges, ops))
     assert len(told.anomalies) == MAX_DESCRIBED
     assert told.beyond == {((), ()): 5}
@@ -256,7 +272,12 @@ def holds(cycle: Cycle, edges: set[Dependency], ops: dict[int, Op]) -> None:
         assert edge.target == following.source
         if edge.kind in words.values():
             assert (edge.source, edge.target, edge.kind) in rows
+            assert (edge.value, edge.offset) == (100 * edge.source + edge.target, edge.source)
+            assert edge.next_offset == (edge.source + 1 if edge.kind == words[WW] else -1)
+            assert (edge.process, edge.ended_ns, edge.began_ns) == (-1, -1, -1)
         else:
+            assert (edge.process >= 0) is (edge.kind == "process")
+            assert (edge.value, edge.offset, edge.next_offset) == (-1, -1, -1)
             assert oracle.before(ops[edge.source], ops[edge.target], edge.kind)  # type: ignore[arg-type]  # As above.
 
 

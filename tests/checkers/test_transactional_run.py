@@ -88,7 +88,7 @@ def agree(run: TransactionalRun) -> list[Anomaly]:
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=SEEDS)
 def test_a_faithful_run_with_transactions_is_accepted(seed: int) -> None:
     run = TransactionalRun(seed)
@@ -165,7 +165,7 @@ PLANTS: Mapping[str, Callable[[TransactionalRun], None]] = {
 
 
 @pytest.mark.parametrize("name", PLANTS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=SEEDS)
 def test_what_is_planted_is_found_as_the_oracle_says(name: str, seed: int) -> None:
     while True:
