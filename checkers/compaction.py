@@ -23,6 +23,8 @@ from results.record.tables import TABLES
 
 SMALL_BYTES = 64 << 20
 """A run whose streams and logs are smaller is one step."""
+HUGE_BYTES = 4 << 30
+"""Of a run with more, two steps at once would need more memory than 6 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +36,14 @@ class Step:
         unit: Which of its units is read; None for all at once, or where a table is put together.
         number: Of the unit.
         table: Which table is put together; empty otherwise.
+        alone: Whether it needs so much memory that no other step is taken meanwhile.
     """
 
     root: Path
     unit: Unit | None = None
     number: int = 0
     table: str = ""
+    alone: bool = False
 
 
 Steps = Sequence[Step]
@@ -54,24 +58,31 @@ def compact(roots: Iterable[Path], do: Doer) -> None:
         roots: Their folders.
         do: Takes steps.
     """
-    big = {root: units_of(RunPaths(root)) for root in roots if not _small(RunPaths(root))}
+    sizes = {root: _bytes(RunPaths(root)) for root in roots}
+    big = {root: units_of(RunPaths(root)) for root in roots if sizes[root] >= SMALL_BYTES}
+    huge = {root for root in big if sizes[root] >= HUGE_BYTES}
     for root in big:
         _clear(root)
     reads = [Step(root=root) for root in roots if root not in big]
     for root, units in big.items():
-        reads += [Step(root=root, unit=unit, number=at) for at, unit in enumerate(units)]
+        reads += [
+            Step(root=root, unit=unit, number=at, alone=root in huge)
+            for at, unit in enumerate(units)
+        ]
     problems: dict[Path, dict[int, list[Problem]]] = {root: {} for root in big}
     for step, found in do(reads):
         if step.unit is not None:
             problems[step.root][step.number] = found
-    for _ in do([Step(root=root, table=name) for root in big for name in _BIGGEST_FIRST]):
+    puts = [Step(root=root, table=name, alone=root in huge) for root in big for name in _ORDER]
+    for _ in do(puts):
         pass
     for root, found_by in problems.items():
         write_notes(RunPaths(root), [each for at in sorted(found_by) for each in found_by[at]])
         _clear(root)
 
 
-_BIGGEST_FIRST = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls"})
+_ORDER = sorted(TABLES, key=lambda name: name not in {"replica_records", "polls"})
+"""The biggest tables first."""
 
 
 def take(step: Step, read_node: NodeReader) -> list[Problem]:
@@ -92,10 +103,11 @@ def take(step: Step, read_node: NodeReader) -> list[Problem]:
     return problems
 
 
-def _small(paths: RunPaths) -> bool:
+def _bytes(paths: RunPaths) -> int:
+    """Return how much a run left: streams, and nodes' logs."""
     kept = (paths.nodes, paths.snapshots)
     files = [*paths.live.glob("*"), *(file for folder in kept for file in folder.rglob("*.log"))]
-    return sum(file.stat().st_size for file in files) < SMALL_BYTES
+    return sum(file.stat().st_size for file in files)
 
 
 def _parts(root: Path) -> Path:

@@ -5,17 +5,14 @@ passes through the JVM, is packed, or is shuffled. Groups are put together into 
 keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
-from checkers.columns import schema_of
 from checkers.compaction import Step, Steps, compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
@@ -23,13 +20,12 @@ from checkers.groups import StoredGroups, examine_places
 from checkers.ingest import Problem
 from checkers.layout import DamagedError, Place
 from checkers.spark.nodes import read_node
-from checkers.spark.pieces import PIECES, batch_of, pieces_of, rows_of
 
 T = TypeVar("T")
+R = TypeVar("R")
 _TASKS_A_CORE = 4
 _ALONE = 24_000_000
 """A group of more rows is judged while no other is, or two of them would need too much memory."""
-_TAKEN = schema_of(number=pa.int64(), problems=pa.string())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,60 +102,53 @@ def _joined(works: Sequence[Work]) -> Work:
 
 
 def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[Piece]:
-    return pieces_of(_in_tasks(session, tasks, _judge, PIECES))
+    yield from _in_tasks(session, tasks, _judge)
 
 
-def _judge(works: Sequence[Work]) -> Iterator[pa.RecordBatch]:
-    """Judge the groups of a task, as rows of `PIECES`."""
+def _judge(works: Sequence[Work]) -> Iterator[Piece]:
+    """Judge the groups of a task."""
     for work in works:
         reader = StoredGroups(work.root, work.facts)
         for place in work.places:
-            yield batch_of(list(examine_places(work.facts, reader, place)))
+            yield from examine_places(work.facts, reader, place)
             pa.default_memory_pool().release_unused()
 
 
 def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:
     """Work out the tables of runs that the tasks see."""
 
-    def do(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
-        count = min(len(steps), _TASKS_A_CORE * cores)
-        tasks = [[(at, steps[at]) for at in range(first, len(steps), count)]
-                 for first in range(count)]  # fmt: skip
-        done = _in_tasks(session, tasks, _take, _TAKEN).toArrow() if tasks else _TAKEN.empty_table()
-        for row in done.to_pylist():
-            yield steps[row["number"]], [Problem(**each) for each in json.loads(row["problems"])]
+    def do(steps: Steps) -> Iterable[tuple[Step, list[Problem]]]:
+        alone = [step for step in steps if step.alone]
+        rest = [step for step in steps if not step.alone]
+        count = min(len(rest), _TASKS_A_CORE * cores)
+        shares = [rest[first::count] for first in range(count)]
+        return [
+            *_in_tasks(session, [alone] if alone else [], _take),
+            *_in_tasks(session, shares, _take),
+        ]
 
     compact([root.absolute() for root in roots], do)
 
 
-def _take(steps: Sequence[tuple[int, Step]]) -> Iterator[pa.RecordBatch]:
-    """Take the steps of a task, as rows of `_TAKEN`."""
-    for at, step in steps:
-        problems = [asdict(each) for each in take(step, read_node)]
-        yield rows_of([(at, json.dumps(problems))], _TAKEN)
+def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
+    """Take the steps of a task."""
+    for step in steps:
+        yield step, take(step, read_node)
         pa.default_memory_pool().release_unused()
 
 
-def _in_tasks(
-    session: SparkSession,
-    tasks: Sequence[T],
-    do: Callable[[T], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
-) -> DataFrame:
-    """Return what tasks give, each for its own share of work, as a frame that is still to be run.
+def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
+    """Return what tasks give, each for its own share of work.
+
+    An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
+    third of Spark's start.
 
     Args:
         session: Where they run.
         tasks: The share of each.
         do: What a task does.
-        schema: Of the batches that it gives.
     """
-
-    # pyspark looks at the hints of the functions that it is given; a partial has none.
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch["id"].to_numpy().tolist():
-                yield from do(tasks[number])
-
-    numbers = session.range(0, len(tasks), 1, len(tasks))  # A row a task.
-    return numbers.mapInArrow(work, from_arrow_schema(schema))
+    if not tasks:
+        return []
+    shares = session.sparkContext.parallelize(range(len(tasks)), len(tasks))
+    return shares.flatMap(lambda number: do(tasks[number])).collect()

@@ -1,0 +1,182 @@
+"""How tables are stored, and that every way to read them gives the same verdict."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers import compaction, groups
+from checkers.columns import coded, codes, first_match, joined, shared, texts, unique_pairs
+from checkers.layout import RUN, TableFile, split
+from checkers.ordering import ordered
+from checkers.run import judge_runs
+from checkers.spark.direct import Work, shared_out
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.record.terms import Validity
+from tests.checkers.faithful import FaithfulRun
+
+NUMBERS = st.lists(st.integers(0, 9) | st.integers(-(2**62), 2**62), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = FaithfulRun(5, steps=120).write(tmp_path_factory.mktemp("store") / "t" / "run")
+    judge_runs([root], engine="local")
+    return root
+
+
+def tables(root: Path) -> dict[str, pa.Table]:
+    return {name: pq.read_table(RunPaths(root).table(name)) for name in TABLES}
+
+
+def test_no_row_group_holds_two_places_and_all_rows_of_a_place_follow_each_other(
+    judged: Path,
+) -> None:
+    for name, path in ((name, RunPaths(judged).table(name)) for name in TABLES):
+        file = TableFile(name, path)
+        assert not file.mixed
+        named = [place for place in file.row_groups if place is not None]
+        assert sorted(named) == named
+        assert {place: rows.num_rows for place, rows in split(file.read()) if rows.num_rows} == (
+            file.rows_by_place()
+        )
+    assert len(TableFile("sends", RunPaths(judged).table("sends")).row_groups) == 2
+    assert TableFile("ops", RunPaths(judged).table("ops")).row_groups == (RUN,)
+
+
+def test_a_big_run_is_put_together_from_parts_and_has_the_same_tables(
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    monkeypatch.setattr(compaction, "SMALL_BYTES", 0)
+    (verdict,) = judge_runs([root], engine="local", reingest=True)
+    assert verdict.valid is Validity.VALID
+    assert tables(root) == tables(judged)
+    assert not (RunPaths(root).record / "parts").exists()
+
+
+def test_a_part_that_cannot_be_read_of_a_big_run_is_told(
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    stream = RunPaths(root).live / "polled.worker-0.arrows"
+    stream.write_bytes(stream.read_bytes()[:-100])
+    monkeypatch.setattr(compaction, "SMALL_BYTES", 0)
+    (verdict,) = judge_runs([root], engine="local", reingest=True)
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("polled.worker-0.arrows is cut" in each for each in verdict.unknown_because)
+
+
+@pytest.mark.parametrize("whole_rows", [0, 10**9])
+def test_tables_that_mix_places_are_judged_as_those_that_do_not(
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_rows: int
+) -> None:
+    monkeypatch.setattr(groups, "WHOLE_ROWS", whole_rows)
+    (before,) = judge_runs([judged], engine="local")
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    for name, table in tables(judged).items():
+        shuffled = table.take(np.random.default_rng(7).permutation(table.num_rows))
+        pq.write_table(shuffled, RunPaths(root).table(name), write_page_checksum=True)
+    (after,) = judge_runs([root], engine="local")
+    assert replace(after, run_id=before.run_id) == before
+    assert before.valid is Validity.VALID
+
+
+@pytest.mark.parametrize("column", ["polls.value", "ops.invoke_ns", "replica_records.offset"])
+def test_a_flipped_bit_is_found_by_whoever_reads_just_its_row_group(
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    monkeypatch.setattr(groups, "WHOLE_ROWS", 0)
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    name, hurt = column.split(".")
+    path = RunPaths(root).table(name)
+    metadata = pq.read_metadata(path)
+    chunk = metadata.row_group(metadata.num_row_groups - 1).column(TABLES[name].names.index(hurt))
+    content = bytearray(path.read_bytes())
+    content[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(content)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert f"the table {name} cannot be read" in verdict.unknown_because
+
+
+@settings(max_examples=40, deadline=None)
+@given(one=NUMBERS, other=NUMBERS)
+def test_set_operations_agree_with_plain_python(one: list[int], other: list[int]) -> None:
+    first, second = (np.array(each, dtype=np.int64) for each in (one, other))
+    matches = [other.index(each) if each in other else -1 for each in one]
+    assert first_match(first, second).tolist() == matches
+    ranked = [np.array(sorted(set(each)), dtype=np.int64) for each in (one, other)]
+    left, right = shared(*ranked)
+    assert ranked[0][left].tolist() == ranked[1][right].tolist() == sorted({*one} & {*other})
+    assert shared(ranked[0], ranked[0]) == (slice(None), slice(None))
+    length = min(len(one), len(other))
+    pairs = unique_pairs(first[:length], second[:length])
+    found = list(zip(*(each.tolist() for each in pairs), strict=True))
+    assert found == sorted(set(zip(one[:length], other[:length], strict=True)))
+
+
+WORDS = st.lists(st.none() | st.sampled_from(["", "a", "b", "ä", "zz"]), max_size=9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(one=WORDS, other=WORDS)
+def test_coded_strings_say_what_plain_ones_say(
+    one: list[str | None], other: list[str | None]
+) -> None:
+    plain = pa.table({"word": pa.array(one, pa.string())})
+    packed = pa.table({"word": coded(pa.array(other, pa.string()))})
+    both = joined([plain, packed])
+    assert both["word"].to_pylist() == one + other
+    assert texts(both, "word") == [word or "" for word in one + other]
+    numbers, words = codes(both, "word")
+    assert words == sorted(set(words))
+    assert [words[at] if at >= 0 else None for at in numbers] == one + other
+
+
+ROW = st.tuples(
+    st.sampled_from(["t", "u", None]), st.integers(0, 2), st.none() | st.integers(0, 3),
+    st.integers(0, 2),
+)  # fmt: skip
+ROWS = st.lists(ROW, max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS)
+def test_rows_are_ordered_by_place_and_then_as_arrow_orders_them(
+    rows: list[tuple[str | None, int, int | None, int]],
+) -> None:
+    names = ("topic", "partition", "op_id", "mop")
+    columns = zip(*rows, strict=True) if rows else ([],) * 4
+    types = (pa.string(), pa.int32(), pa.int64(), pa.int32())
+    arrays = [pa.array(list(column), kind) for column, kind in zip(columns, types, strict=True)]
+    table = pa.table(arrays, names=names)
+    expected = table.sort_by([(name, "ascending") for name in names])
+    assert ordered("sends", table).to_pylist() == expected.to_pylist()
+    again = ordered("sends", expected)
+    assert again is expected
+
+
+def test_work_is_shared_out_evenly_and_small_runs_stay_whole() -> None:
+    facts = object()
+
+    def work(run: str, partition: int, rows: int) -> Work:
+        place = ("t", "id", partition)
+        return Work(root=Path(run), facts=facts, places=(place,), rows=rows)  # type: ignore[arg-type]  # It is only passed on.
+
+    works = [work("big", number, 100) for number in range(4)]
+    works += [work(f"small-{run}", number, 5) for run in range(10) for number in range(2)]
+    shares = shared_out(works, 4)
+    assert sorted(sum(each.rows for each in share) for share in shares) == [120, 120, 130, 130]
+    held = [each for share in shares for each in share]
+    assert len([each for each in held if each.root == Path("big")]) == 4
+    small = [each for each in held if each.root != Path("big")]
+    assert len(small) == 10
+    assert all(len(each.places) == 2 for each in small)
