@@ -242,9 +242,10 @@ def test_an_acknowledgement_that_names_another_place_is_told_with_what_stands_th
         "value": V[1], "op_id": 1, "process": 1, "acknowledged_offset": 2, "offsets": [1],
         "holds_instead": V[5], "also": [],
     }  # fmt: skip
-    unused = group(sends=sent((1, 7), op=1), **held(0, 1, 5))
+    unused = group(sends=sent((1, 7), op=1), **held(0, 1, 2))
     (anomaly,) = found(ACK_MISMATCH, unused).anomalies
     assert anomaly.evidence["holds_instead"] is None
+    assert anomaly.evidence["offsets"] == [1]
     assert "where no value stands" in anomaly.sentence
 
 
@@ -261,7 +262,8 @@ def test_without_a_log_what_readers_were_given_counts() -> None:
     polls = [read(V[1], 1, op=7), read(V[5], 2, op=7)]
     (anomaly,) = found(ACK_MISMATCH, group(sends=sent((1, 2), op=1), polls=polls)).anomalies
     assert (anomaly.evidence["offsets"], anomaly.evidence["holds_instead"]) == ([1], V[5])
-    assert found(ACK_MISMATCH, group(sends=sent((1, 1), op=1), polls=polls)).anomalies == ()
+    right = found(ACK_MISMATCH, group(sends=sent((1, 1), op=1), polls=polls))
+    assert (right.rows, right.anomalies) == (1, ())
     # With a log, it is the log that counts.
     logged = group(sends=sent((1, 2), op=1), polls=polls, **held(0, 5, 1))
     assert found(ACK_MISMATCH, logged).anomalies == ()
@@ -277,8 +279,9 @@ def test_weak_promises_excuse_a_mismatch_only_where_the_record_was_dropped() -> 
     assert excuses(ACK_MISMATCH, below) == [()]
     seen = group(sends=weak, polls=[read(V[1], 2, op=7)], **held(0, 1))
     assert excuses(ACK_MISMATCH, seen) == [("acks-0-1",)]
-    other = group(sends=weak, polls=[read(V[5], 2, op=7)], **held(0, 1))
-    assert excuses(ACK_MISMATCH, other) == [()]
+    for value, offset in ((5, 2), (0, 2), (1, 1), (1, 3)):  # Another value, another place.
+        other = group(sends=weak, polls=[read(V[value], offset, op=7)], **held(0, 1))
+        assert excuses(ACK_MISMATCH, other) == [()]
     strong = group(sends=sent((1, 2), op=1), truncations=[cut], **held(0, 1))
     assert excuses(ACK_MISMATCH, strong) == [()]
     allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
@@ -293,7 +296,32 @@ def test_weak_promises_excuse_a_mismatch_only_where_the_record_was_dropped() -> 
 def test_an_acknowledgement_that_the_record_does_not_have_cannot_mismatch() -> None:
     for change in ({"acked": False}, {"offset": None}):
         sends = [{**row, **change} for row in sent((1, 2), op=1)]
-        assert found(ACK_MISMATCH, group(sends=sends, **held(0, 1))).rows == 0
+        result = found(ACK_MISMATCH, group(sends=sends, **held(0, 1)))
+        assert (result.rows, result.anomalies) == (0, ())
+
+
+def test_a_record_without_a_value_and_a_value_without_an_offset_stand_nowhere() -> None:
+    rows = held(0, 1)
+    rows["replica_records"][1]["value"] = None
+    nameless = [{**row, "value": None} for row in sent((1, 0), op=1)]
+    assert found(ACK_MISMATCH, group(sends=nameless, **rows)).anomalies == ()
+    unplaced = [{**read(V[1], 0, op=7), "offset": None}]
+    assert found(ACK_MISMATCH, group(sends=sent((1, 2), op=1), polls=unplaced)).anomalies == ()
+
+
+def test_the_first_value_and_the_first_offset_are_like_any_other() -> None:
+    zero = [{**row, "value": 0} for row in sent((1, 1), op=1)]
+    rows = held(1)
+    rows["replica_records"][0]["value"] = 0
+    assert [each.offset for each in found(ACK_MISMATCH, group(sends=zero, **rows)).anomalies] == [1]
+
+
+def test_a_value_that_stands_twice_may_be_acknowledged_at_either_place() -> None:
+    for offset, wrong in ((0, []), (2, []), (1, [1])):
+        on = group(sends=sent((1, offset), op=1), **held(1, 2, 1, 3))
+        result = found(ACK_MISMATCH, on)
+        assert [each.offset for each in result.anomalies] == wrong
+    assert result.anomalies[0].evidence["offsets"] == [0, 2]
 
 
 def test_without_acknowledgements_there_is_nothing_to_compare() -> None:
