@@ -157,7 +157,7 @@ def test_rows_are_ordered_by_place_and_then_as_arrow_orders_them(
     columns = zip(*rows, strict=True) if rows else ([],) * 4
     types = (pa.string(), pa.int32(), pa.int64(), pa.int32())
     arrays = [pa.array(list(column), kind) for column, kind in zip(columns, types, strict=True)]
-    table = pa.table(arrays, names=names)
+    table = pa.table(arrays, names=list(names))
     expected = table.sort_by([(name, "ascending") for name in names])
     assert ordered("sends", table).to_pylist() == expected.to_pylist()
     again = ordered("sends", expected)
