@@ -69,19 +69,18 @@ def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
 
 
 def _union(first: Ints, last: Ints) -> int:
-    """Return how many seconds some spans cover together, both ends included."""
-    if not len(first):
-        return 0
+    """Return how many seconds, from 0 on, some spans cover together, both ends included."""
     order = np.argsort(first, kind="stable")
     begin, end = first[order], last[order]
     reach = np.maximum.accumulate(end)
-    fresh = np.append(np.iinfo(np.int64).min + 1, reach[:-1])
-    return int(np.maximum(end - np.maximum(begin, fresh + 1) + 1, 0).sum())
+    covered = np.append(NONE, reach[:-1])
+    return int(np.maximum(end - np.maximum(begin, covered + 1) + 1, 0).sum())
 
 
 def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
     """Return the sends that began or ended at a time or later: mostly few of very many."""
     late = (ints(sends, "invoke_ns") >= time_ns) | (ints(sends, "complete_ns") >= time_ns)
+    late &= present(sends, "invoke_ns")
     needed = ["invoke_ns", "complete_ns", "acked", "outcome", "error"]
     return select(sends.select(needed), late)
 
@@ -95,15 +94,14 @@ def outages(group: Group) -> list[Outage]:
     begun, ended = (
         _second(ints(sends, name), calm_ns, group.facts) for name in ("invoke_ns", "complete_ns")
     )
-    known = present(sends, "complete_ns") & (ended >= begun)
+    known = ended >= begun
     last = np.where(known, ended, begun)
-    since = present(sends, "invoke_ns") & (last >= 0)
     taken = equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
-    ends = np.concatenate([[NONE], np.unique(last[since & known & taken]), [_NEVER]])
+    ends = np.concatenate([[NONE], np.unique(last[known & taken]), [_NEVER]])
     found = []
     for at in np.flatnonzero(np.diff(ends) > _EDGES).tolist():
         before, after = int(ends[at]), int(ends[at + 1])
-        inside = since & (last > before) & (begun < after)
+        inside = (last > before) & (begun < after)
         first, until = np.maximum(begun[inside], before + 1), np.minimum(last[inside], after - 1)
         tried = _union(first, until)
         if tried - _EDGES >= group.facts.plan.budgets.unavailable_s:

@@ -121,6 +121,7 @@ def test_what_was_before_the_last_heal_does_not_count() -> None:
 
 def test_a_send_without_an_end_counts_in_its_first_second() -> None:
     assert outages(send(0, None), send(40, 41)) == []
+    assert outages({**send(0, 40), "invoke_ns": None}) == [], "nobody knows since when it was tried"
     many = [send(second, None) for second in range(32)]
     assert len(outages(*many)) == 1
     assert len(outages(*many[:31])) == 0

@@ -284,6 +284,7 @@ def test_the_checks_of_the_quorum_run_on_its_rows_only() -> None:
         ({"system": "kafka:3.9.1:zookeeper"}, False, False),
         ({"system": "kafka:4.3.1"}, True, True),
         ({"nodes": 1, "replication": 1, "min_insync": 1}, False, True),
+        ({"nodes": 2, "replication": 1, "min_insync": 1}, True, True),
         ({"nodes": 1, "replication": 1, "min_insync": 1, "system": "kafka:4.3.1:controllers"},
          True, True),
     ],
