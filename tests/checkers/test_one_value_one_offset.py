@@ -1,0 +1,87 @@
+"""Twins for single conditions of `duplicate` and `inconsistent_offsets`, which mutants got past."""
+
+import pytest
+
+from checkers import duplicate, inconsistent_offsets
+from checkers.facts import RunFacts
+from results.record.verdict import Anomaly
+from tests.checkers.faithful import Row
+from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, leads, log, read, state
+
+CUT: list[Row] = [{"node": "n1", "from_offset": 3, "to_offset": 4}]
+
+
+def inconsistent(on: RunFacts | None = None, /, **rows: list[Row]) -> Anomaly:
+    (anomaly,) = found(inconsistent_offsets.CHECKER, group(on, **rows)).anomalies
+    return anomaly
+
+
+def test_the_evidence_has_what_was_acknowledged_and_read_at_that_offset_and_no_more() -> None:
+    unsure = {**ack(C, 3, op=4), "acked": False}
+    anomaly = inconsistent(
+        sends=[ack(A, 3, op=1), ack(C, 4, op=2), ack(C, 2, op=3), unsure],
+        polls=[read(B, 3), read(None, 3), read(C, 4), read(C, 2)],
+    )
+    assert anomaly.offset == 3
+    assert anomaly.evidence["acknowledged_values"] == [A]
+    assert anomaly.evidence["polled_values"] == [B]
+
+
+def test_a_record_that_is_not_ours_is_no_second_value() -> None:
+    result = found(inconsistent_offsets.CHECKER, group(polls=[read(None, 3), read(A, 3)]))
+    assert (result.rows, result.anomalies) == (1, ())
+
+
+@pytest.mark.parametrize(("held", "excuses"), [(B, ("acks-0-1",)), (A, ())])
+def test_acks_1_excuses_what_is_gone_from_the_final_log(
+    held: int, excuses: tuple[str, ...]
+) -> None:
+    """The value that was acknowledged must be gone; of two that stand, none was lost."""
+    weak = facts(plan={"acks": "1"})
+    rows: dict[str, list[Row]] = {
+        "leadership": [leads(1, 0)],
+        "replica_records": log("n1", (0, held), (0, B), start=3),
+        "replica_states": [state("n1", 5)],
+    }
+    both = [ack(A, 3, acks="1"), ack(B, 3, op=2, acks="1")]
+    assert inconsistent(weak, sends=both, **rows).excuses == excuses
+
+
+def test_acks_all_are_not_excused_by_a_truncation() -> None:
+    rows = {"sends": [ack(A, 3)], "polls": [read(B, 3)], "truncations": CUT}
+    assert inconsistent(**rows).excuses == ()
+
+
+def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None:
+    plan = {"acks": "1", "broker": {"unclean.leader.election.enable": "true"}}
+    polls = [read(A, 3, op=1), read(B, 3, op=2)]
+    seen = [elected(1, 1, 5, unclean=True)]
+    assert inconsistent(facts(plan=plan), polls=polls, truncations=CUT).excuses == ()
+    allowed = inconsistent(facts(plan=plan), polls=polls, truncations=CUT, leadership=seen)
+    assert allowed.excuses == ("unclean-election",)
+
+
+def test_a_copy_without_an_offset_is_none() -> None:
+    nowhere: Row = {**read(A, 1), "offset": None}
+    result = found(duplicate.CHECKER, group(polls=[read(A, 0), nowhere]))
+    assert (result.rows, result.anomalies) == (1, ())
+
+
+def test_copies_are_told_at_the_first_by_who_wrote_each() -> None:
+    """By the final log where it has them; a replica that holds another value there tells none."""
+    final = [{**row, "producer_id": 5} for row in log("n2", (0, A), (0, C), (0, A))]
+    crash = log("n1", (0, C), (0, B), (0, B), snapshot="crash")
+    result = found(
+        duplicate.CHECKER,
+        group(
+            leadership=[leads(2, 0)], replica_records=crash + final,
+            replica_states=[state("n2", 3)], polls=[read(A, 1)],
+        ),
+    )  # fmt: skip
+    (anomaly,) = result.anomalies
+    assert (anomaly.offset, anomaly.evidence["offsets"]) == (0, [0, 1, 2])
+    assert anomaly.evidence["writers"] == [
+        "producer 5 epoch 0 sequence 0",
+        "a producer that no replica's log tells",
+        "producer 5 epoch 0 sequence 2",
+    ]
