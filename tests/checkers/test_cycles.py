@@ -118,6 +118,7 @@ def test_a_path_along_an_order_is_one_hop(order: str) -> None:
     (told,) = found([(8, 1, WR), (1, 3, WR), *others], ops)
     assert told.name == f"G1c-{order}"
     assert told.ops == 7
+    assert {edge.process for edge in told.edges if edge.kind != "process"} == {-1}
     kinds = sorted((edge.source, edge.target, edge.kind) for edge in told.edges)
     assert kinds == [(1, 3, "write-read"), (3, 8, order), (8, 1, "write-read")]
 
