@@ -5,7 +5,7 @@ import pytest
 from checkers import duplicate, inconsistent_offsets
 from checkers.facts import RunFacts
 from results.record.verdict import Anomaly
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, leads, log, read, state
 
 CUT: list[Row] = [{"node": "n1", "from_offset": 3, "to_offset": 4}]
@@ -53,7 +53,7 @@ def test_acks_all_are_not_excused_by_a_truncation() -> None:
 
 
 def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None:
-    plan = {"acks": "1", "broker": {"unclean.leader.election.enable": "true"}}
+    plan: dict[str, object] = {"acks": "1", "broker": {"unclean.leader.election.enable": "true"}}
     polls = [read(A, 3, op=1), read(B, 3, op=2)]
     seen = [elected(1, 1, 5, unclean=True)]
     assert inconsistent(facts(plan=plan), polls=polls, truncations=CUT).excuses == ()

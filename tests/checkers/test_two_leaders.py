@@ -5,7 +5,7 @@ import pytest
 from checkers import two_leaders
 from checkers.facts import RunFacts
 from results.record.verdict import Anomaly
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, C, S, elected, facts, found, group, leads, log, whole_run
 
 
