@@ -1,5 +1,6 @@
 """The consumer of one process."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import cast
@@ -48,10 +49,21 @@ class ProcessConsumer:
         settings = consumer_settings(
             plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
         )
-        self._handle = Consumer({**settings, "enable.partition.eof": report_ends})
+        self._settings = {**settings, "enable.partition.eof": report_ends}
+        self._handle = Consumer(self._settings)
+        self._asked_for_beginnings = False
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Read these partitions from now on; return the error, if there is one."""
+        """Read these partitions from now on; return the error, if there is one.
+
+        In librdkafka a late answer on where a partition begins moves a later assignment of it back
+        to there (https://github.com/confluentinc/librdkafka/issues/5345). So a client that has
+        asked is not assigned again: another one takes its place.
+        """
+        if self._asked_for_beginnings:
+            threading.Thread(target=self._handle.close, daemon=True).start()
+            self._handle = Consumer(self._settings)
+        self._asked_for_beginnings = None in starts.values()
         partitions = [
             TopicPartition(topic, partition, OFFSET_BEGINNING if offset is None else offset)
             for (topic, partition), offset in starts.items()
