@@ -54,7 +54,7 @@ class StoredGroups:
         rows: dict[Place, int] = {}
         for file in self._files:
             for place, count in file.rows_by_place().items():
-                if self._judged(place):
+                if is_judged(self._facts, place):
                     rows[place] = rows.get(place, 0) + count
         return rows
 
@@ -94,13 +94,14 @@ class StoredGroups:
     def _look_at_the_rest(self, file: TableFile) -> None:
         """Read what no group reads: its place may be wrong because the file is damaged."""
         for place in set(file.row_groups):
-            if place is not None and not self._judged(place) and file not in self._whole:
+            if place is not None and not is_judged(self._facts, place) and file not in self._whole:
                 file.read(place)
 
-    def _judged(self, place: Place) -> bool:
-        """Tell whether a place is the run's: rows of other topics are not judged."""
-        known = {(QUORUM_TOPIC, 0), *self._facts.numbers}
-        return place == RUN or (place[0], place[2]) in known
+
+def is_judged(facts: RunFacts, place: Place) -> bool:
+    """Tell whether a place is the run's: rows of other topics are not judged."""
+    known = {(QUORUM_TOPIC, 0), *facts.numbers}
+    return place == RUN or (place[0], place[2]) in known
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from checkers.columns import schema_of
 from checkers.examine import DAMAGED, Piece, damaged, examine, pack, unpack
 from checkers.facts import RunFacts
+from checkers.groups import is_judged
 from checkers.layout import GROUP_ROWS, RUN, DamagedError, TableFile, split
 from checkers.spark.pieces import PIECES, batch_of, pieces_of, rows_of
 from results.record.tables import TABLES
@@ -69,14 +70,13 @@ def _split_files(
     for batch in batches:
         for path, content in zip(batch["path"], batch["content"], strict=True):
             run_id, name = files[path.as_py()]
-            numbers = by_id[run_id].numbers
             try:
                 whole = TableFile(name, Path(path.as_py()), content.as_buffer()).read()
             except DamagedError:
                 yield rows_of([(run_id, *RUN, DAMAGED, name, b"")], _PARTS)
                 continue
             for place, rows in split(whole):
-                if rows.num_rows and (place == RUN or (place[0], place[2]) in numbers):
+                if rows.num_rows and is_judged(by_id[run_id], place):
                     for start in range(0, rows.num_rows, GROUP_ROWS):
                         part = pack(rows.slice(start, GROUP_ROWS))
                         yield rows_of([(run_id, *place, _ROWS, name, part)], _PARTS)

@@ -12,14 +12,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 
 from checkers.engine import EngineError
+from checkers.groups import StoredGroups
 from checkers.run import judge_elsewhere, judge_runs
 from checkers.spark.shipping import NEEDED, archive, missing
+from checkers.spark.shuffled import _split_files
+from checkers.stored import load_facts
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
+from results.record.tables import TABLES
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
 from results.verdict_json import read_verdict
@@ -210,3 +215,17 @@ def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
     assert direct & set(done.stdout.split()) <= set(NEEDED)
     assert set(NEEDED) - {"pandas"} <= set(done.stdout.split())
     assert list(missing(())) == []
+
+
+def test_a_cluster_is_brought_every_group_that_this_machine_judges(tmp_path: Path) -> None:
+    """The quorum's log included."""
+    root = FaithfulRun(11).write(tmp_path / "t" / "run")
+    judge_runs([root], engine="local")
+    facts = load_facts(root)
+    paths = {str(RunPaths(root).table(name)): (facts.recorded_id, name) for name in TABLES}
+    contents = [Path(path).read_bytes() for path in paths]
+    files = pa.RecordBatch.from_pydict({"path": list(paths), "content": contents})
+    parts = pa.Table.from_batches(list(_split_files({facts.recorded_id: facts}, paths, [files])))
+    places = [parts[name].to_pylist() for name in ("topic", "topic_id", "partition")]
+    assert set(zip(*places, strict=True)) == set(StoredGroups(root, facts).rows())
+    assert "__cluster_metadata" in places[0]
