@@ -257,4 +257,4 @@ def _difference(lines: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _code(text: str) -> Node:
-    return parso.parse(text)  # type: ignore[no-untyped-call]  # parso
+    return parso.parse(text)  # type: ignore[no-untyped-call]  # parso has no hints.

@@ -1,5 +1,7 @@
 """Histories of one partition, written by hand; what a row does not say is a harmless default."""
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from checkers.facts import RunFacts
@@ -17,7 +19,7 @@ A, B, C = (pack_value(1, number) for number in (1, 2, 3))
 S = 1_000_000_000
 
 
-def facts(*, plan: dict[str, object] | None = None, **changes: object) -> RunFacts:
+def facts(*, plan: Mapping[str, object] | None = None, **changes: object) -> RunFacts:
     base: Row = {"topics": 1, "partitions": 1}
     values: Row = {
         "run_id": "hand/made",

@@ -12,7 +12,7 @@ from checkers.group import Group
 from checkers.uncommitted_read import SEEN_WITHIN_NS
 from results.record.milestones import Milestone
 from results.record.terms import Mode
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
     A,
     B,

@@ -1,9 +1,11 @@
 """Records that were committed, and that a replica dropped: by copies, and by its own word."""
 
+from collections.abc import Mapping
+
 from checkers import committed_truncation
 from checkers.facts import PowerCut, RunFacts
 from checkers.group import Group
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
     A,
     B,
@@ -27,8 +29,11 @@ def announced(broker: int, epoch: int, mark: int, *, at: int = S) -> Row:
     return {**leads(broker, epoch, at=at), "high_watermark": mark}
 
 
-def told(**changes: object) -> RunFacts:
-    return facts(step_isrs={step: frozenset({"n1", "n2"}) for step in STEPS}, **changes)
+def told(
+    *, plan: Mapping[str, object] | None = None, power_cuts: tuple[PowerCut, ...] = ()
+) -> RunFacts:
+    isrs = {step: frozenset({"n1", "n2"}) for step in STEPS}
+    return facts(plan=plan, step_isrs=isrs, power_cuts=power_cuts)
 
 
 def looked(step: str, at: int) -> Row:
@@ -121,9 +126,13 @@ def test_what_nobody_announced_may_be_truncated() -> None:
 
 
 def test_only_a_recorded_truncation_of_that_replica_is_one() -> None:
-    for cuts in ((), (cut("n1", 1),), (cut("n2", 2),), (cut("n2", 0, 1),)):
+    none: tuple[tuple[Row, ...], ...] = ((), (cut("n1", 1),), (cut("n2", 2),), (cut("n2", 0, 1),))
+    for cuts in none:
         assert found(CHECKER, story(truncations=cuts)).anomalies == (), cuts
-    for cuts in ((cut("n2", 0),), (cut("n2", 1, 2),), (cut("n2", 9), cut("n2", 1))):
+    some: tuple[tuple[Row, ...], ...] = (
+        (cut("n2", 0),), (cut("n2", 1, 2),), (cut("n2", 9), cut("n2", 1)),
+    )  # fmt: skip
+    for cuts in some:
         assert len(found(CHECKER, story(truncations=cuts)).anomalies) == 1, cuts
 
 

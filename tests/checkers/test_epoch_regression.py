@@ -2,7 +2,7 @@
 
 from checkers import epoch_regression
 from results.record.milestones import Milestone
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
     A,
     B,
@@ -124,13 +124,13 @@ def test_the_metadata_log_counts_in_its_own_order_below_the_quorums_mark() -> No
         assert found(CHECKER, group(leadership=other)).anomalies == (), other
     unknown = facts(quorum_high_watermark=None)
     assert found(CHECKER, group(unknown, leadership=[*rows, written(4, 0)])).rows == 0
-    for other in (
+    for stray in (
         {**written(3, 99), "log_offset": None},
         {**written(3, 99), "leader_epoch": None},
         {**written(3, 99), "source": "server-log"},
     ):
-        result = found(CHECKER, group(leadership=[written(4, 98), other]))
-        assert (result.rows, result.anomalies) == (1, ()), other
+        result = found(CHECKER, group(leadership=[written(4, 98), stray]))
+        assert (result.rows, result.anomalies) == (1, ()), stray
     assert found(CHECKER, group(leadership=[leads(1, 4), leads(1, 3)])).anomalies == ()
 
 

@@ -1,6 +1,6 @@
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, S, ack, facts, found, group, sentences, whole_run
 
 

@@ -4,7 +4,7 @@ from checkers import log_divergence, lost_write
 from checkers.facts import RunFacts
 from checkers.protocol import Findings
 from results.record.verdict import Anomaly
-from tests.checkers.faithful import Row
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, C, S, ack, facts, found, group, isr, leads, log, state
 
 UNCLEAN: dict[str, object] = {

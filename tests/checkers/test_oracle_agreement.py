@@ -21,7 +21,8 @@ from checkers.group import Group
 from checkers.protocol import Checker
 from checkers.runner import run_checkers
 from results.record.values import pack_value
-from tests.checkers.faithful import FaithfulRun, Row, run_group
+from tests.checkers.faithful import FaithfulRun, run_group
+from tests.checkers.faithful_clients import Row
 from tests.oracle import definitions
 
 SEEDS = st.integers(0, 2**32)

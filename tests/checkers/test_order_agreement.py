@@ -20,6 +20,7 @@ from checkers.runner import run_checkers
 from checkers.send_order import INT_NONMONOTONIC_CHECKER as INT_NONMONOTONIC_SEND
 from checkers.send_order import INT_SKIP_CHECKER as INT_SEND_SKIP
 from checkers.send_order import NONMONOTONIC_CHECKER as NONMONOTONIC_SEND
+from results.record.verdict import Anomaly
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, facts, group, leads
@@ -29,10 +30,16 @@ SEEDS = st.integers(0, 2**32)
 Places = list[tuple[int, int]]
 
 
+def _int(anomaly: Anomaly, name: str) -> int:
+    number = anomaly.evidence[name]
+    assert isinstance(number, int)
+    return number
+
+
 def places(checker: Checker, on: Group, offset: str = "offset") -> Places:
     result = checker.check(on)
     assert not result.beyond
-    found = {(each.evidence["op_id"], each.evidence[offset]) for each in result.anomalies}
+    found = {(_int(each, "op_id"), _int(each, offset)) for each in result.anomalies}
     return sorted(found)
 
 
@@ -50,7 +57,7 @@ def agree(on: Group) -> None:
     mismatches = order.ack_mismatches(rows)
     assert places(ACK_MISMATCH, on, "acknowledged_offset") == sorted(mismatches)
     for each in ACK_MISMATCH.check(on).anomalies:
-        at = each.evidence["op_id"], each.evidence["acknowledged_offset"]
+        at = _int(each, "op_id"), _int(each, "acknowledged_offset")
         assert each.evidence["offsets"] == mismatches[at]
 
 

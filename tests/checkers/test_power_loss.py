@@ -13,7 +13,8 @@ from checkers.run import judge_runs
 from checkers.stored import load_facts
 from results.record.tables import TABLES
 from results.record.terms import Judge
-from tests.checkers.faithful import FaithfulRun, Row
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, S, ack, facts, found, group, leads, read, state
 
 

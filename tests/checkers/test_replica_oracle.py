@@ -16,7 +16,8 @@ from checkers import (
 from checkers.group import Group
 from checkers.protocol import Checker
 from results.record.milestones import Milestone
-from tests.checkers.faithful import STONES, FaithfulRun, Row
+from tests.checkers.faithful import STONES, FaithfulRun
+from tests.checkers.faithful_clients import Row
 from tests.oracle import replicas
 
 SEEDS = st.integers(0, 2**32)
@@ -51,7 +52,7 @@ def _lines(run: FaithfulRun, state: Row) -> list[Row]:
     for row in run.rows["replica_records"]:
         same = ("snapshot", "node", "topic", "partition")
         if all(row[name] == state[name] for name in same):
-            starts.setdefault(row.get("written_in", row["leader_epoch"]), row["offset"])
+            starts.setdefault(int(row.get("written_in", row["leader_epoch"])), row["offset"])
     return [{"epoch": epoch, "start_offset": start} for epoch, start in starts.items()]
 
 

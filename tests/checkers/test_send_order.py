@@ -15,7 +15,8 @@ from checkers.send_order import (
     NONMONOTONIC_CHECKER,
 )
 from results.record.values import pack_value
-from tests.checkers.hand import Row, elected, facts, found, group, leads, log, read, state
+from tests.checkers.faithful_clients import Row
+from tests.checkers.hand import elected, facts, found, group, leads, log, read, state
 
 V = [pack_value(1, number) for number in range(12)]
 """V[n] stands at offset n, unless a test says otherwise."""
@@ -102,7 +103,7 @@ def test_records_of_others_between_ones_own_are_told_and_those_of_nobody_are_not
 
 
 def test_other_processes_new_ones_and_sends_without_an_offset_have_no_part_in_it() -> None:
-    together = {"since": 10, "until": 99}  # So that time says nothing.
+    together: Row = {"since": 10, "until": 99}  # So that time says nothing.
     first = sent((0, 4), op=1, **together)
     for second in (
         sent((1, 1), op=2, process=2, **together),
@@ -197,7 +198,7 @@ def test_of_all_that_prove_it_the_last_to_end_is_the_witness() -> None:
 
 
 def test_one_that_nothing_excuses_is_the_better_witness() -> None:
-    weak = {"acks": "1"}
+    weak: Row = {"acks": "1"}
     sends = [*sent((3, 3), op=1, **weak), *sent((9, 4), op=2, **weak), *sent((1, 1), op=3, **weak)]
     on = group(sends=sends, **held(0, 1, 2, 3))  # What was at 4 is gone, what was at 3 is not.
     (anomaly,) = found(OFFSET_ORDER, on).anomalies

@@ -20,7 +20,8 @@ from results.record.paths import RunPaths
 from results.record.plan import dump_plan
 from results.record.steps import Step, append_step, step_name
 from results.record.tables import TABLES
-from tests.checkers.faithful import FaithfulRun, Row
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
     A,
     B,

@@ -11,7 +11,8 @@ from checkers.stored import load_facts
 from checkers.transactions import unknown_sends, witnessed
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
-from tests.checkers.faithful import FaithfulRun, Row
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import PLACE, A, B
 
 OTHER = {**PLACE, "partition": 1}

@@ -141,7 +141,7 @@ def _inside(epoch: int, offset: int, lines: list[tuple[int, int]]) -> bool:
 
 
 def _told_regressions(rows: Rows) -> set[tuple[str, str, int, int | None]]:
-    found = set()
+    found: set[tuple[str, str, int, int | None]] = set()
     for source in ("metadata", "zookeeper"):
         lives: dict[tuple[str, int], list[Row]] = defaultdict(list)
         for row in rows["leadership"]:
@@ -163,7 +163,7 @@ def _told_regressions(rows: Rows) -> set[tuple[str, str, int, int | None]]:
 
 
 def _metadata_regressions(rows: Rows, end: int) -> set[tuple[str, str, int, int | None]]:
-    found = set()
+    found: set[tuple[str, str, int, int | None]] = set()
     by_node: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in rows["leadership"]:
         if row["source"] == "metadata-log" and row["log_offset"] < end:
