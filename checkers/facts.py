@@ -68,6 +68,7 @@ class RunFacts:
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
         witnessed: Op ids of transactions of unknown outcome that certainly committed, because a
             read_committed reader got one of their sends, in whichever partition.
+        moves_known: Whether assignments tell which partitions they leave out.
         history: Whether these are another recorder's client-side ops, with nothing else of a run:
             no final reads, no replicas' logs, no faults.
         picked: Of a history: which value stands at an offset with several, by (topic, partition)
@@ -95,6 +96,7 @@ class RunFacts:
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True
     witnessed: frozenset[int] = field(default_factory=frozenset)
+    moves_known: bool = True
     history: bool = False
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)

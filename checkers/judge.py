@@ -68,6 +68,10 @@ _PREMISE_SENTENCES = {
     Premise.WHOLE_STORY.value: (
         "the story's run did not come to its end, and its judge is for the whole of it"
     ),
+    Premise.KNOWN_MOVES.value: (
+        "the tables are of an early ingest, which did not tell what assignments leave out, and not"
+        " all is there to make them again"
+    ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 

@@ -35,6 +35,7 @@ class Premise(StrEnum):
     RECOVERED = "recovered"
     KNOWN_PLAN = "known-plan"
     WHOLE_STORY = "whole-story"
+    KNOWN_MOVES = "known-moves"
 
 
 class Excuse(StrEnum):

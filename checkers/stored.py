@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.calm import calm_from_ns
-from checkers.columns import ints
+from checkers.columns import equal, ints
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.ingest import (
     Problem,
@@ -27,6 +28,7 @@ from checkers.ingest import (
 )
 from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import ordered
+from checkers.positions import LEFT_OUT
 from checkers.power_loss import power_cuts
 from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
@@ -48,8 +50,10 @@ _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations")
 
 
-_READS = 1
-"""Grows when ingest reads more of nodes' files than before: 1 since it reads the quorum's log."""
+_INGEST = 1
+"""The version of ingest, in its notes; records without one are of version 0. It grows when the same
+files give other tables than before: 1 since the quorum's log is read, and since assignments tell
+what they leave out."""
 _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
 
@@ -70,14 +74,34 @@ def needs_ingest(paths: RunPaths) -> bool:
 
 
 def _outgrown(paths: RunPaths) -> bool:
-    """Tell whether an earlier ingest read less of the nodes' files than is read now."""
-    if next(paths.nodes.glob("*/data/__cluster_metadata-0/*.log"), None) is None:
-        return False
+    """Tell whether an earlier ingest made other tables than today's, which can be made again.
+
+    Where streams or nodes' files were removed since, the tables have more than could be read now.
+    """
     try:
-        notes = json.loads(_notes(paths).read_text(encoding="utf-8"))
-        return int(notes.get("reads", 0)) < _READS
+        old = _version(json.loads(_notes(paths).read_text(encoding="utf-8"))) < _INGEST
     except (*_BROKEN, AttributeError):
         return False  # Broken notes are told, not written over.
+    return old and not missing_streams(paths) and _has_logs(paths)
+
+
+def _has_logs(paths: RunPaths) -> bool:
+    """Tell whether what replicas' records were read from is there: nodes' logs, or a stream."""
+    logs = [next(unit.folder.glob("data/*/*.log"), None) for unit in _node_units(paths)]
+    streams = paths.live.glob(f"replica_records.*{STREAM_SUFFIX}")
+    return any([*logs, *streams]) or not _rows(paths, "replica_records")
+
+
+def _version(notes: Mapping[str, Any]) -> int:
+    return int(notes.get("ingest", notes.get("reads", 0)))
+
+
+def _rows(paths: RunPaths, name: str) -> int:
+    """Return how many rows a table has; of a damaged one as many as nobody can work out again."""
+    try:
+        return pq.read_metadata(paths.table(name)).num_rows
+    except _BROKEN:
+        return 1
 
 
 def can_ingest(paths: RunPaths) -> bool:
@@ -87,10 +111,13 @@ def can_ingest(paths: RunPaths) -> bool:
 
 def units_of(paths: RunPaths) -> list[Unit]:
     """Return what ingest has to read of a run."""
+    return [*live_units(paths.run_id, paths.live), *_node_units(paths)]
+
+
+def _node_units(paths: RunPaths) -> list[Unit]:
     stopped = any(each.name == "stopped" for each in _milestones(paths)[0])
     snapshot = FINAL if stopped else CRASH
     return [
-        *live_units(paths.run_id, paths.live),
         *node_units(paths.run_id, paths.nodes, snapshot),
         *step_units(paths.run_id, paths.snapshots),
     ]
@@ -151,7 +178,7 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
     """Note what could not be read of a run, which marks its tables as complete."""
     notes = {
         "schema_version": SCHEMA_VERSION,
-        "reads": _READS,
+        "ingest": _INGEST,
         "run_id": paths.run_id,
         "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
@@ -192,6 +219,7 @@ def load_facts(root: Path) -> RunFacts:
         power_cuts=power_cuts(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
+        moves_known=_moves_known(paths),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
             *_unread_sentences(unread),
@@ -222,6 +250,17 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
             )
     except _BROKEN:
         return frozenset()  # That a table cannot be read is told as such.
+
+
+def _moves_known(paths: RunPaths) -> bool:
+    """Tell whether assignments tell what they leave out; those of an early ingest do not."""
+    try:
+        if _version(json.loads(_notes(paths).read_text(encoding="utf-8"))) > 0:
+            return True
+    except (*_BROKEN, AttributeError):
+        pass  # Tables without sound notes may be of any age: then they speak for themselves.
+    kinds = load_table(paths, "assignments", ["kind"])
+    return not kinds.num_rows or bool(equal(kinds, "kind", LEFT_OUT).any())
 
 
 def _has_transactions(paths: RunPaths) -> bool:

@@ -21,7 +21,7 @@ from checkers.columns import Ints, Mask, equal, ints
 from checkers.findings import anomaly_at
 from checkers.group import Group
 from checkers.positions import Steps, inner_poll_steps, inner_send_steps, remembered_steps
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Premise
 from checkers.step_findings import step_findings
 from checkers.version_order import VersionOrder, version_order
 from results.record.terms import AnomalyClass, Outcome
@@ -74,12 +74,14 @@ class _Kind:
         table: What its steps are rows of.
         steps: Gives them.
         forward: Whether it is about steps that are too long, or about those that go back.
+        apart: Whether its steps lead from op to op, where an assignment may lie between.
     """
 
     name: str
     table: str
     steps: Callable[[Group], Steps]
     forward: bool
+    apart: bool
 
     def check(self, group: Group) -> Findings:
         """Return the steps that are too long, or go back."""
@@ -87,11 +89,13 @@ class _Kind:
         distance, known = distances(group.view(version_order), rows, steps)
         wrong = known & ((distance > 1) if self.forward else (distance < 1))
         found, apart = steps.where(wrong), distance[wrong]
+        unsure = self.apart and not group.facts.moves_known
         return step_findings(
             rows.num_rows,
             ints(rows, "offset")[found.at],
             lambda index: self._describe(group, found, index, int(apart[index])),
             {},
+            broken=(Premise.KNOWN_MOVES.value,) if unsure else (),
         )
 
     def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
@@ -123,13 +127,29 @@ def _row(table: pa.Table, row: int) -> dict[str, int]:
 
 
 _KINDS = (
-    _Kind(name=poll_order.SKIP, table="polls", steps=polls_apart, forward=True),
-    _Kind(name=poll_order.NONMONOTONIC, table="polls", steps=polls_apart, forward=False),
-    _Kind(name=poll_order.INT_SKIP, table="polls", steps=polls_inside, forward=True),
-    _Kind(name=poll_order.INT_NONMONOTONIC, table="polls", steps=polls_inside, forward=False),
-    _Kind(name=send_order.NONMONOTONIC, table="sends", steps=sends_apart, forward=False),
-    _Kind(name=send_order.INT_SKIP, table="sends", steps=sends_inside, forward=True),
-    _Kind(name=send_order.INT_NONMONOTONIC, table="sends", steps=sends_inside, forward=False),
+    _Kind(name=poll_order.SKIP, table="polls", steps=polls_apart, forward=True, apart=True),
+    _Kind(
+        name=poll_order.NONMONOTONIC, table="polls", steps=polls_apart, forward=False, apart=True
+    ),
+    _Kind(name=poll_order.INT_SKIP, table="polls", steps=polls_inside, forward=True, apart=False),
+    _Kind(
+        name=poll_order.INT_NONMONOTONIC,
+        table="polls",
+        steps=polls_inside,
+        forward=False,
+        apart=False,
+    ),
+    _Kind(
+        name=send_order.NONMONOTONIC, table="sends", steps=sends_apart, forward=False, apart=True
+    ),
+    _Kind(name=send_order.INT_SKIP, table="sends", steps=sends_inside, forward=True, apart=False),
+    _Kind(
+        name=send_order.INT_NONMONOTONIC,
+        table="sends",
+        steps=sends_inside,
+        forward=False,
+        apart=False,
+    ),
 )
 CHECKERS = tuple(
     Checker(

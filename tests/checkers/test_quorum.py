@@ -1,7 +1,5 @@
 """The controllers' log, who began to lead without it, and their votes."""
 
-import json
-import shutil
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -18,13 +16,9 @@ from checkers.group import Group
 from checkers.protocol import Checker, Scope
 from checkers.quorum import QuorumFacts, quorum_facts
 from checkers.registry import CHECKERS
-from checkers.run import judge_runs
 from checkers.runner import run_checkers
-from checkers.stored import needs_ingest
 from results.record.milestones import Milestone
-from results.record.paths import RunPaths
 from results.record.tables import TABLES
-from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_quorum import QUORUM_PLACE, FaithfulQuorum, Row
 from tests.checkers.hand import facts, found, group, sentences, whole_run
 from tests.oracle import quorum as oracle
@@ -294,29 +288,6 @@ def test_what_a_plan_can_feed(plan: Row, *, divergence: bool, others: bool) -> N
     assert metadata_divergence.CHECKER.applies(context) is divergence
     for each in (double_vote.CHECKER, incomplete_quorum_leader.CHECKER):
         assert each.applies(context) is others
-
-
-# Of earlier ingests
-
-
-def test_a_run_that_was_ingested_without_the_quorums_log_is_read_again(tmp_path: Path) -> None:
-    root = FaithfulRun(5, steps=40).write(tmp_path / "t" / "run")
-    paths = RunPaths(root)
-    judge_runs([root], engine="local")
-    notes = paths.record / "ingest.json"
-    now = notes.read_text()
-    notes.write_text(json.dumps({**json.loads(now), "reads": 0}))
-    assert not needs_ingest(paths), "there is no log of the quorum to be read"
-    log = "nodes/n2/data/__cluster_metadata-0/00000000000000000000.log"
-    shutil.copytree(NODE, root / "nodes" / "n2")
-    assert (root / log).exists()
-    assert needs_ingest(paths)
-    notes.write_text(json.dumps({key: each for key, each in json.loads(now).items()
-                                 if key != "reads"}))  # fmt: skip
-    assert needs_ingest(paths)
-    for fine in (now, "[]", "{", '{"reads": "x"}'):
-        notes.write_text(fine)
-        assert not needs_ingest(paths), fine
 
 
 # Against the oracle
