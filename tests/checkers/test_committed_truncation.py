@@ -30,10 +30,15 @@ def announced(broker: int, epoch: int, mark: int, *, at: int = S) -> Row:
 
 
 def told(
-    *, plan: Mapping[str, object] | None = None, power_cuts: tuple[PowerCut, ...] = ()
+    *,
+    plan: Mapping[str, object] | None = None,
+    power_cuts: tuple[PowerCut, ...] = (),
+    unreadable_nodes: frozenset[str] = frozenset(),
 ) -> RunFacts:
     isrs = {step: frozenset({"n1", "n2"}) for step in STEPS}
-    return facts(plan=plan, step_isrs=isrs, power_cuts=power_cuts)
+    return facts(
+        plan=plan, step_isrs=isrs, power_cuts=power_cuts, unreadable_nodes=unreadable_nodes
+    )
 
 
 def looked(step: str, at: int) -> Row:

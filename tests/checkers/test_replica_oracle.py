@@ -52,7 +52,8 @@ def _lines(run: FaithfulRun, state: Row) -> list[Row]:
     for row in run.rows["replica_records"]:
         same = ("snapshot", "node", "topic", "partition")
         if all(row[name] == state[name] for name in same):
-            starts.setdefault(int(row.get("written_in", row["leader_epoch"])), row["offset"])
+            epoch = row["written_in" if "written_in" in row else "leader_epoch"]
+            starts.setdefault(epoch, row["offset"])
     return [{"epoch": epoch, "start_offset": start} for epoch, start in starts.items()]
 
 
