@@ -12,7 +12,7 @@ What would not prove it: a read_uncommitted reader; a read of the value by a lat
 import numpy as np
 
 from checkers.columns import equal, first_match, ints, present, select, take
-from checkers.dependencies import seeks_cycles
+from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings
@@ -57,10 +57,14 @@ def _describe(group: Group, read: _Read) -> Anomaly:
     )
 
 
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.transactional or facts.history
+
+
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check,
-    applies=seeks_cycles,
+    applies=_applies,
 )

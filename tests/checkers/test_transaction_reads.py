@@ -127,7 +127,9 @@ def test_a_precommitted_read_is_told_once() -> None:
 
 def test_only_runs_with_transactions_can_precommit() -> None:
     assert precommitted_read.CHECKER.applies(txn())
+    assert precommitted_read.CHECKER.applies(facts(history=True))
     assert not precommitted_read.CHECKER.applies(facts())
+    assert not precommitted_read.CHECKER.applies(facts(judge=Judge.JEPSEN))
 
 
 # torn-transaction

@@ -10,6 +10,7 @@ from harness.scenarios.expectations import differences, read_end
 from results.record.paths import RunPaths
 from results.record.plan import load_plan, plan_from
 from results.record.story import load_story
+from results.record.terms import Judge, Validity
 from results.samples import copy_sample, sample_paths
 from results.verdict_json import read_verdict
 
@@ -35,3 +36,12 @@ def test_a_stored_verdict_is_that_of_today_and_a_story_ends_as_it_declares(
         story = load_story(RunPaths(folder).story)
         assert story is not None
         assert story.as_expected
+
+
+@pytest.mark.parametrize("folder", sample_paths(), ids=lambda path: path.name)
+def test_jepsens_judge_says_yes_or_no_of_stored_runs(folder: Path, tmp_path: Path) -> None:
+    copy = copy_sample(RunPaths(folder), tmp_path)
+    (verdict,) = judge_runs([copy.root], engine="local", judge=Judge.JEPSEN)
+    assert verdict.unknown_because == ()
+    good = folder.name in {"valid", "leader-epoch-1-leader-epoch"}  # The other loses by design.
+    assert verdict.valid is (Validity.VALID if good else Validity.INVALID)
