@@ -5,9 +5,11 @@ Jepsen has it. Polls are `read_committed`. A key is a partition: the key 5 is pa
 `key`, any other key a topic of its own, named as it was written. Values that are integers from 0 to
 2^62 stay as they are; others are numbered from there on, and `History.names` tells them.
 
-An op's id is the place of its invocation among the entries of clients, from 0. Times keep that
-order: no entry is earlier than the one before it, nor at the same time (those of one nanosecond are
-moved apart). So what real time says is what the order of entries says, as Jepsen takes it.
+An op's id is the index of its invocation, as the history has it; if its entries have none, or such
+as do not grow, it is the place of the invocation among the entries of clients, from 0. Times keep
+the order of entries: no entry is earlier than the one before it, nor at the same time (those of one
+nanosecond are moved apart). So what real time says is what the order of entries says, as Jepsen
+takes it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,9 +40,10 @@ class Columns:
         self._met: dict[int, set[int]] = {}
         self._assigned: dict[int, set[int]] = {}
 
-    def entry(self, time_ns: int) -> int:
-        """Take the time of the next entry; return its place among them."""
+    def entry(self, time_ns: int, index: object) -> int:
+        """Take the time and index of the next entry; return its place among them."""
         self._rows.times.append(time_ns)
+        self._rows.indexes.append(index)
         return len(self._rows.times) - 1
 
     def op(

@@ -83,7 +83,7 @@ class Recording:
                 raise HistoryError(f"{where}: the op has no process")
             return
         word = kind.removeprefix(words.prefix) if isinstance(kind, str) else ""
-        at = self._columns.entry(self._time(entry, where))
+        at = self._columns.entry(self._time(entry, where), entry.get(words.index))
         if word == _INVOKE:
             self._begin(process, entry, at, where=where)
         elif word in _OUTCOMES:

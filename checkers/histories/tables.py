@@ -52,6 +52,7 @@ class Rows:
 
     Attributes:
         times: Of the entries, in nanoseconds.
+        indexes: Of the entries, as the history has them.
         wheres: Of the ops: where they stand in the file.
         ops: (entry that began it, process, f, entry that ended it or -1, outcome).
         sends: (row of the op, mop, place, offset, value).
@@ -62,6 +63,7 @@ class Rows:
     """
 
     times: list[int] = field(default_factory=list)
+    indexes: list[object] = field(default_factory=list)
     wheres: list[str] = field(default_factory=list)
     ops: list[tuple[int, int, str, int, Outcome]] = field(default_factory=list)
     sends: list[tuple[int, int, int, object, object]] = field(default_factory=list)
@@ -87,6 +89,7 @@ class _Tabled:
         self._names: dict[str, int] = {}
         ops = _transposed(rows.ops, 5)
         self._begun, self._process = np.array(ops[0], np.int64), np.array(ops[1], np.int64)
+        self._op_id = _identities(rows.indexes)[self._begun]
         self._f = ops[2]
         self._outcome = pa.array([each.value for each in ops[4]], pa.string())
         self._outcomes = ops[4]
@@ -120,7 +123,7 @@ class _Tabled:
         return self._table(
             "ops",
             count,
-            op_id=self._begun, process=self._process, worker=np.zeros(count, np.int64),
+            op_id=self._op_id, process=self._process, worker=np.zeros(count, np.int64),
             f=pa.array(self._f, pa.string()), phase=repeat(Phase.MAIN.value, count),
             invoke_ns=self._invoke_ns, complete_ns=nullable(self._complete_ns),
             outcome=self._outcome, messages=messages,
@@ -138,7 +141,7 @@ class _Tabled:
             **self._op_copies(rows), **self._place_columns(place),
             mop=np.array(mop, np.int64), value=values, offset=nullable(offsets),
             acked=pa.array(known[rows] | (offsets >= 0), pa.bool_()),
-            acks=repeat("all", len(op)), txn_id=self._begun[rows],
+            acks=repeat("all", len(op)), txn_id=self._op_id[rows],
         )  # fmt: skip
 
     def _polls(self) -> pa.Table:
@@ -164,7 +167,7 @@ class _Tabled:
         return self._table(
             "assignments",
             len(op),
-            op_id=self._begun[rows], process=self._process[rows],
+            op_id=self._op_id[rows], process=self._process[rows],
             kind=pa.array(kind, pa.string()), time_ns=self._invoke_ns[rows],
             **self._place_columns(place),
         )  # fmt: skip
@@ -175,14 +178,14 @@ class _Tabled:
         return self._table(
             "transactions",
             len(rows),
-            txn_id=self._begun[rows], op_id=self._begun[rows],
+            txn_id=self._op_id[rows], op_id=self._op_id[rows],
             decision=pa.array([str(each[0]) for each in decided], pa.string()),
             outcome=pa.array([str(each[1]) for each in decided], pa.string()),
         )  # fmt: skip
 
     def _op_copies(self, rows: Ints) -> "dict[str, Ints | pa.Array[Any]]":
         return {
-            "op_id": self._begun[rows],
+            "op_id": self._op_id[rows],
             "process": self._process[rows],
             "phase": repeat(Phase.MAIN.value, len(rows)),
             "invoke_ns": self._invoke_ns[rows],
@@ -261,6 +264,15 @@ def _is_offset(told: object) -> bool:
 
 def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
     return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _identities(indexes: Sequence[object]) -> Ints:
+    """Return the indexes of entries if they grow, else their places."""
+    if all(type(each) is int and 0 <= each < FIRST_NUMBERED for each in indexes):
+        told = np.array(indexes, np.int64)
+        if (np.diff(told) > 0).all():
+            return told
+    return np.arange(len(indexes), dtype=np.int64)
 
 
 def _in_order(times: Sequence[int]) -> Ints:

@@ -46,30 +46,56 @@ def test_a_history_in_the_form_of_jepsen() -> None:
     assert history.name == "jepsen-history"
     assert history.places == (("key", 5), ("key", 6))
     assert rows(history, "ops", "op_id", "process", "f", "outcome", "messages") == [
-        (0, 0, "assign", "ok", 0), (2, 1, "subscribe", "ok", 0), (4, 0, "txn", "ok", 2),
-        (5, 1, "poll", "ok", 1), (8, 0, "send", "info", 1), (10, 1, "crash", "info", 0),
-        (12, 9, "assign", "ok", 0), (14, 8, "debug-topic-partitions", "ok", 0),
-        (16, 9, "poll", "ok", 3), (18, 8, "send", "info", 1),
+        (0, 0, "assign", "ok", 0), (2, 1, "subscribe", "ok", 0), (5, 0, "txn", "ok", 2),
+        (6, 1, "poll", "ok", 1), (10, 0, "send", "info", 1), (12, 1, "crash", "info", 0),
+        (14, 9, "assign", "ok", 0), (16, 8, "debug-topic-partitions", "ok", 0),
+        (18, 9, "poll", "ok", 3), (20, 8, "send", "info", 1),
     ]  # fmt: skip
     assert rows(history, "sends", "op_id", "mop", "partition", "value", "offset", "outcome",
                 "acked", "txn_id") == [
-        (4, 0, 5, 139, 271, "ok", True, 4), (8, 0, 5, 140, None, "info", False, 8),
-        (18, 0, 5, 141, None, "info", False, 18), (4, 2, 6, 1, 0, "ok", True, 4),
+        (5, 0, 5, 139, 271, "ok", True, 5), (10, 0, 5, 140, None, "info", False, 10),
+        (20, 0, 5, 141, None, "info", False, 20), (5, 2, 6, 1, 0, "ok", True, 5),
     ]  # fmt: skip
     assert rows(history, "polls", "op_id", "mop", "pos", "partition", "offset", "value") == [
-        (5, 0, 0, 5, 271, 139), (16, 0, 1, 5, 271, 139), (16, 0, 2, 5, 274, 140),
-        (16, 0, 0, 6, 0, 1),
+        (6, 0, 0, 5, 271, 139), (18, 0, 1, 5, 271, 139), (18, 0, 2, 5, 274, 140),
+        (18, 0, 0, 6, 0, 1),
     ]  # fmt: skip
     assert sorted(rows(history, "assignments", "op_id", "process", "kind", "partition")) == [
         (0, 0, "assign", 5), (0, 0, "assign", 6), (2, 1, "subscribe", 5),
-        (5, 1, "rebalance-assigned", 5), (5, 1, "rebalance-assigned", 6),
-        (12, 9, "assign", 5), (12, 9, "assign", 6),
+        (6, 1, "rebalance-assigned", 5), (6, 1, "rebalance-assigned", 6),
+        (14, 9, "assign", 5), (14, 9, "assign", 6),
     ]  # fmt: skip
     assert rows(history, "transactions", "txn_id", "op_id", "decision", "outcome") == [
-        (4, 4, "commit", "committed"), (8, 8, "commit", "unknown"), (18, 18, "commit", "unknown"),
+        (5, 5, "commit", "committed"), (10, 10, "commit", "unknown"),
+        (20, 20, "commit", "unknown"),
     ]  # fmt: skip
     (verdict,) = judge_histories([history], Mode())
     assert verdict.valid is Validity.VALID
+
+
+@pytest.mark.parametrize(
+    ("indexes", "ids"),
+    [
+        ((7, 8, 20, 31), (7, 20)),  # Those of the history, so that its ops can be found there.
+        ((7, 7, 20, 31), (0, 2)),
+        ((7, 8, 5, 31), (0, 2)),
+        ((-1, 8, 20, 31), (0, 2)),
+        ((7, 8, 20, 2**62), (0, 2)),
+        ((7, 8, None, 31), (0, 2)),
+        ((7, 8, "20", 31), (0, 2)),
+    ],
+)
+def test_an_op_is_called_by_the_index_of_its_invocation_if_indexes_grow(
+    tmp_path: Path, indexes: tuple[object, ...], ids: tuple[int, int]
+) -> None:
+    entries = [
+        entry(kind, "send", [["send", 0, each]]) for each in (1, 2) for kind in ("invoke", "ok")
+    ]
+    history = only(written(tmp_path, *({**each, "index": index} for each, index in
+                                       zip(entries, indexes, strict=True))))  # fmt: skip
+    for table in ("ops", "sends", "transactions"):
+        assert rows(history, table, "op_id") == [(each,) for each in ids]
+    assert rows(history, "sends", "txn_id") == [(each,) for each in ids]
 
 
 @pytest.mark.parametrize("packed", [False, True])
