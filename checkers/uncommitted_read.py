@@ -11,10 +11,11 @@ offset that was read.
 
 What would not prove it: an old leader that was cut off, and answers without knowing that another
 serves readers by now. It alone proves nothing if a newer epoch was seen by anybody (in ListOffsets,
-Metadata, or ZooKeeper) until `SEEN_WITHIN_NS` after the poll: a leader that serves readers is asked
-several times a second, and so are all others that hear of it. Nor does a high watermark that went
-back later on: that is `high-watermark-regression`. After an unclean election, and after a power
-loss of all replicas, it is allowed.
+Metadata, or ZooKeeper) until `SEEN_WITHIN_NS` after the poll and after the answer was asked for: a
+leader that serves readers is asked several times a second, and so are all others that hear of it;
+while nobody asks at all, as on a machine that stands still, nobody can see it. Nor does a high
+watermark that went back later on: that is `high-watermark-regression`. After an unclean election,
+and after a power loss of all replicas, it is allowed.
 """
 
 from dataclasses import dataclass
@@ -117,7 +118,8 @@ def _check(group: Group) -> Findings:
     first = _first_answers(told, np.zeros(len(offsets), dtype=np.int64), ended_ns)
     doubtful = np.flatnonzero((first >= 0) & (told.marks[first] <= offsets))
     suspects = take(polls, doubtful)
-    newest = _newest_epochs(group, ended_ns[doubtful] + SEEN_WITHIN_NS)
+    asked_ns = told.asked_ns[first[doubtful]]  # Later than the poll's end.
+    newest = _newest_epochs(group, asked_ns + SEEN_WITHIN_NS)
     newest = np.maximum(newest, ints(suspects, "leader_epoch"))
     answers = _first_answers(told, newest, ended_ns[doubtful])
     return findings(

@@ -399,7 +399,7 @@ def test_the_first_answer_decides_and_no_later_one() -> None:
 
 def test_an_old_leader_alone_proves_nothing_while_a_newer_epoch_may_serve_readers() -> None:
     zombie, poll = announced(1, 0, 1, at=2 * S), [polled(B, 1)]
-    for source, at in (("metadata", 3 * S), ("zookeeper", S + SEEN_WITHIN_NS)):
+    for source, at in (("metadata", 3 * S), ("zookeeper", 2 * S - 1 + SEEN_WITHIN_NS)):
         seen = leads(2, 1, at=at, source=source)
         unchecked = found(UNCOMMITTED, group(polls=poll, leadership=[zombie, seen]))
         assert (unchecked.rows, unchecked.anomalies) == (0, ())
@@ -407,7 +407,7 @@ def test_an_old_leader_alone_proves_nothing_while_a_newer_epoch_may_serve_reader
         assert (found(UNCOMMITTED, newer).rows, found(UNCOMMITTED, newer).anomalies) == (1, ())
         low = group(polls=poll, leadership=[zombie, seen, announced(2, 1, 1, at=4 * S)])
         assert found(UNCOMMITTED, low).anomalies[0].evidence["announced_by"] == 2
-    late = leads(2, 1, at=S + SEEN_WITHIN_NS + 1, source="metadata")
+    late = leads(2, 1, at=2 * S + SEEN_WITHIN_NS, source="metadata")
     untimed = {**leads(2, 1, source="state-change-log"), "observed_ns": None}
     unseen = {**leads(2, 1, source="metadata"), "observed_ns": None}
     for harmless in (late, untimed, unseen, elected(2, 1, 5)):

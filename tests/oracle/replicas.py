@@ -88,19 +88,20 @@ def uncommitted_reads(rows: Rows, seen_within_ns: int) -> dict[int, int]:
         ended = poll["complete_ns"]
         if ended is None or poll["offset"] is None:
             continue
-        epochs = [
-            row["leader_epoch"] for row in rows["leadership"]
-            if row["source"] in {"list-offsets", "metadata", "zookeeper"}
-            and row["leader_epoch"] is not None
-            and row["observed_ns"] is not None and row["observed_ns"] <= ended + seen_within_ns
-        ]  # fmt: skip
-        newest = max([*epochs, poll["leader_epoch"] or 0], default=0)
         answers = sorted(
             (row["asked_ns"], row["leader_epoch"], row["high_watermark"])
             for row in told(rows)
             if row["asked_ns"] is not None and row["asked_ns"] > ended
         )
         first = next(iter(answers), None)
+        until = (first[0] if first else ended) + seen_within_ns
+        epochs = [
+            row["leader_epoch"] for row in rows["leadership"]
+            if row["source"] in {"list-offsets", "metadata", "zookeeper"}
+            and row["leader_epoch"] is not None
+            and row["observed_ns"] is not None and row["observed_ns"] <= until
+        ]  # fmt: skip
+        newest = max([*epochs, poll["leader_epoch"] or 0], default=0)
         current = next((answer for answer in answers if answer[1] >= newest), None)
         if first and current and first[2] <= poll["offset"] and current[2] <= poll["offset"]:
             found[poll["offset"]] += 1
