@@ -12,8 +12,10 @@ asking.
 
 What would not prove it: seconds in which nobody sent, because no process of ours was free, the
 rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
-nobody knows the end of counts in the second of its invocation alone. A record that is cut: then
-successes may be missing. A time behind the run's last milestone is no time of the run.
+the client itself refused (its queue was full of messages to whatever partition, its producer was
+dead) was no attempt: no broker heard of it. A send that nobody knows the end of counts in the
+second of its invocation alone. A record that is cut: then successes may be missing. A time behind
+the run's last milestone is no time of the run.
 
 Scripts of scenarios send when the story wants it, and mostly not at all: not applicable. Nor is it
 with acks 0, whose sends always succeed.
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, equal, ints, present, select, texts
+from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
@@ -38,6 +40,9 @@ NAME = "unavailable"
 _EDGES = 2
 """The first and the last second of a stretch may have been touched by an instant only."""
 _NEVER = 1 << 62
+_REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
+"""librdkafka's names of errors with which a message is not even taken over from us."""
+_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +52,16 @@ class Outage:
     Attributes:
         first, last: Its seconds with a send under way, counted from the last heal.
         tried_s: In so many of them sends were under way.
-        sends: How many sends.
-        error: The most frequent error of theirs, empty if none has one.
+        sends, processes: How many sends, and of how many processes.
+        errors: The errors of theirs and how often, the most frequent first.
     """
 
     first: int
     last: int
     tried_s: int
     sends: int
-    error: str
+    processes: int
+    errors: tuple[tuple[str, int], ...]
 
 
 def _last_known_ns(facts: RunFacts) -> int:
@@ -80,9 +86,16 @@ def _union(first: Ints, last: Ints) -> int:
 def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
     """Return the sends that began or ended at a time or later: mostly few of very many."""
     late = (ints(sends, "invoke_ns") >= time_ns) | (ints(sends, "complete_ns") >= time_ns)
-    late &= present(sends, "invoke_ns")
-    needed = ["invoke_ns", "complete_ns", "acked", "outcome", "error"]
+    late &= present(sends, "invoke_ns") & ~_refused(sends)
+    needed = ["process", "invoke_ns", "complete_ns", "acked", "outcome", "error"]
     return select(sends.select(needed), late)
+
+
+def _refused(sends: pa.Table) -> Mask:
+    """Tell which sends the client did not even try."""
+    numbers, words = codes(sends, "error")
+    refused = [word.partition(":")[0] in _REFUSED for word in words]
+    return np.array([*refused, False], dtype=np.bool_)[numbers]
 
 
 def outages(group: Group) -> list[Outage]:
@@ -111,15 +124,16 @@ def outages(group: Group) -> list[Outage]:
                     last=int(until.max()),
                     tried_s=tried,
                     sends=len(first),
-                    error=_usual(texts(select(sends, inside), "error")),
+                    processes=len(np.unique(ints(sends, "process")[inside])),
+                    errors=_counted(texts(select(sends, inside), "error")),
                 )
             )
     return found
 
 
-def _usual(errors: list[str]) -> str:
+def _counted(errors: list[str]) -> tuple[tuple[str, int], ...]:
     told = Counter(error for error in errors if error)
-    return min(told, key=lambda error: (-told[error], error)) if told else ""
+    return tuple(sorted(told.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _check(group: Group) -> Findings:
@@ -139,19 +153,21 @@ def _labels(group: Group) -> Labels:
 def _describe(group: Group, outage: Outage) -> Anomaly:
     calm_ns, budget = group.facts.calm_from_ns or 0, group.facts.plan.budgets.unavailable_s
     from_ns, to_ns = (calm_ns + at * NS_PER_S for at in (outage.first, outage.last + 1))
-    mostly = f", mostly with {outage.error}" if outage.error else ""
+    mostly = f", mostly with {outage.errors[0][0]}" if outage.errors else ""
+    by = "one process" if outage.processes == 1 else f"{outage.processes} processes"
     return anomaly_at(
         group,
         NAME,
         sentence=f"no send to {group.place} succeeded from {seconds(from_ns)} to {seconds(to_ns)},"
-        f" though {outage.sends} were tried, in {outage.tried_s} seconds of it{mostly}; the budget"
-        f" is {budget:g} s from the last heal on, which was at {seconds(calm_ns)}",
+        f" though {outage.sends} were tried by {by}, in {outage.tried_s} seconds of it{mostly}; the"
+        f" budget is {budget:g} s from the last heal on, which was at {seconds(calm_ns)}",
         evidence={
             "from_ns": from_ns,
             "to_ns": to_ns,
             "tried_s": outage.tried_s,
             "sends": outage.sends,
-            "error": outage.error,
+            "processes": outage.processes,
+            "errors": [f"{times} x {error}" for error, times in outage.errors[:_TOLD]],
             "budget_s": budget,
             "calm_from_ns": calm_ns,
         },

@@ -93,12 +93,37 @@ def test_sends_that_succeed_now_and_then_are_service() -> None:
 
 
 def test_longer_than_the_budget_in_vain() -> None:
-    (sentence,) = outages(send(0, 20), send(15, 35), send(36, 37, ok=True))
-    assert sentence == (
-        "no send to log-0-0 succeeded from 100.000 s to 137.000 s, though 3 were tried, in 37"
-        " seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last heal on,"
-        " which was at 100.000 s"
+    (sentence,) = outages(
+        send(0, 20, process=2), send(15, 35, process=3), send(36, 37, ok=True, process=3)
     )
+    assert sentence == (
+        "no send to log-0-0 succeeded from 100.000 s to 137.000 s, though 3 were tried by 2"
+        " processes, in 37 seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the"
+        " last heal on, which was at 100.000 s"
+    )
+
+
+def test_it_is_told_who_tried_and_what_they_got() -> None:
+    sends = [
+        send(0, 20, process=4), send(15, 35, process=5, error="B"), send(20, 21, process=4),
+        *(send(at, at + 1, process=5, error=f"C{at}") for at in range(5)),
+        send(2, 3, error=None, process=5),
+    ]  # fmt: skip
+    (anomaly,) = found(unavailable.CHECKER, group(about(), sends=sends)).anomalies
+    assert "though 9 were tried by 2 processes" in anomaly.sentence
+    assert (anomaly.evidence["sends"], anomaly.evidence["processes"]) == (9, 2)
+    assert anomaly.evidence["errors"] == [
+        "2 x _MSG_TIMED_OUT",
+        *(f"1 x {e}" for e in ("B", "C0", "C1", "C2")),
+    ]
+
+
+@pytest.mark.parametrize("error", ["_QUEUE_FULL: its own queue was full", "_FATAL: dead", "_STATE"])
+def test_what_the_client_itself_refused_was_no_attempt(error: str) -> None:
+    """Its queue is full of messages to another partition: nobody asked for this one."""
+    refused = [send(at, at + 0.1, outcome="fail", error=error) for at in range(60)]
+    assert outages(*refused) == []
+    assert len(outages(*refused, send(0, 40, error="_TIMED_OUT: _FATAL"))) == 1
 
 
 @pytest.mark.parametrize(("end_s", "count"), [(30.9, 0), (31, 1)])
@@ -147,7 +172,7 @@ def test_two_outages_are_two_anomalies() -> None:
     made = found(unavailable.CHECKER, group(
         about(), sends=[send(0, 40, error="A"), send(41, 42, ok=True), send(43, 99, error="B")]
     ))  # fmt: skip
-    assert [each.evidence["error"] for each in made.anomalies] == ["A", "B"]
+    assert [each.evidence["errors"] for each in made.anomalies] == [["1 x A"], ["1 x B"]]
     (first, second) = made.anomalies
     assert (first.evidence["from_ns"], first.evidence["to_ns"]) == (CALM, CALM + 42 * S)
     assert second.evidence["from_ns"] == CALM + 43 * S
@@ -378,11 +403,12 @@ def test_what_a_plan_can_feed(plan: Row, names: set[str]) -> None:
 TIMES = st.integers(-20, 120).map(lambda half: CALM + half * S // 2)
 BUDGETS = {"unavailable_s": 5, "election_s": 5, "isr_s": 10}
 SENDS = st.builds(
-    lambda begin, lasts, outcome, acked: {
-        **timed_out(A), "invoke_ns": begin, "outcome": outcome, "acked": acked,
+    lambda begin, lasts, outcome, acked, error: {
+        **timed_out(A), "invoke_ns": begin, "outcome": outcome, "acked": acked, "error": error,
         "complete_ns": None if lasts is None else begin + lasts * S // 2,
     },
     TIMES, st.none() | st.integers(-1, 40), st.sampled_from(["ok", "fail", "info"]), st.booleans(),
+    st.sampled_from([None, "_MSG_TIMED_OUT: late", "_QUEUE_FULL: full"]),
 )  # fmt: skip
 READS = st.builds(lambda at: {**read(A, 0), "complete_ns": at}, TIMES)
 SEEN = st.builds(

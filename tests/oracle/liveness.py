@@ -16,7 +16,8 @@ def outages(
     tried: set[int] = set()
     succeeded: set[int] = set()
     for send in sends:
-        if send["invoke_ns"] is None:
+        refused = (send["error"] or "").startswith(("_QUEUE_FULL", "_FATAL", "_STATE"))
+        if send["invoke_ns"] is None or refused:
             continue
         begun = _second(send["invoke_ns"], calm_ns, last_ns)
         ended = begun
