@@ -12,8 +12,9 @@ truncates too much or too little.
 
 What would not prove it: a broker that was restarted, which forgets (another incarnation); answers
 that overlap in time, which have no order; another broker's belief, which may be older; records of
-message formats without an epoch; lines of the checkpoint without records, which are normal; the
-checkpoint of a broker that was killed.
+message formats without an epoch; lines of the checkpoint without records, which are normal; records
+below the log's start, which are deleted while their file is still there, and whose lines are gone;
+the checkpoint of a broker that was killed.
 """
 
 from collections.abc import Iterator
@@ -155,7 +156,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
     """Return how many records have an epoch, and those that do not lie where their line says."""
     epochs, starts = (np.array(column, dtype=np.int64) for column in zip(*lines, strict=True))
-    with_epoch = log.epochs >= 0
+    with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
     line = np.searchsorted(epochs, written)
     known = np.append(epochs, -1)[line] == written

@@ -186,6 +186,14 @@ def test_a_record_lies_where_the_checkpoint_says_that_its_epoch_was() -> None:
         assert all(each.evidence["where"] == where for each in result.anomalies), lines
 
 
+def test_records_below_the_start_of_the_log_are_deleted_and_their_lines_gone() -> None:
+    about, records = facts(milestones=CLEAN), log("n1", (0, A), (0, B), (1, C))
+    for start, count in ((2, 0), (1, 1)):
+        told = {**checkpoint("n1", (1, 2)), "log_start_offset": start}
+        on = group(about, replica_records=records, replica_states=[told])
+        assert len(found(CHECKER, on).anomalies) == count, start
+
+
 def test_an_epoch_that_has_no_line_is_outside_of_all_others() -> None:
     for lines, records, wrong in (
         (((0, 0),), [(0, A), (1, B)], (1, 1)),
