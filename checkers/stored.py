@@ -214,7 +214,7 @@ def load_facts(root: Path) -> RunFacts:
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
         quorum=quorum_facts(quorum, {each.name: each.begun_ns for each in steps}),
-        calm_from_ns=calm_from_ns(faults, milestones),
+        calm_from_ns=calm_from_ns(faults, milestones, plan),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         power_cuts=power_cuts(faults),
         witnessed=_witnessed(paths),

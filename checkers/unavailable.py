@@ -95,7 +95,7 @@ def _refused(sends: pa.Table) -> Mask:
     """Tell which sends the client did not even try."""
     numbers, words = codes(sends, "error")
     refused = [word.partition(":")[0] in _REFUSED for word in words]
-    return np.array([*refused, False], dtype=np.bool_)[numbers]
+    return np.asarray(np.array([*refused, False])[numbers], dtype=np.bool_)
 
 
 def outages(group: Group) -> list[Outage]:

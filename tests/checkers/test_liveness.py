@@ -29,6 +29,8 @@ def about(*, plan: Row | None = None, **changes: object) -> RunFacts:
 
 
 PEACE = about()
+PLAN = PEACE.plan
+SCRIPT = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
 
 
 # Since when
@@ -44,21 +46,30 @@ def stones(**times: int) -> list[Milestone]:
 
 
 def test_budgets_count_from_the_last_heal() -> None:
-    assert calm_from_ns(healed(5, 9, 7), stones(main=1, healed=20)) == 9
-    assert calm_from_ns(healed(5, None), stones(main=1, healed=20)) == 20
-    assert calm_from_ns(healed(25, None), stones(main=1, healed=20)) == 25
+    assert calm_from_ns(healed(5, 9, 7), stones(main=1, healed=20), PLAN) == 9
+    assert calm_from_ns(healed(5, None), stones(main=1, healed=20), PLAN) == 20
+    assert calm_from_ns(healed(25, None), stones(main=1, healed=20), PLAN) == 25
 
 
-def test_without_faults_they_count_from_the_start_of_the_main_phase() -> None:
-    assert calm_from_ns(healed(), stones(warmup=1, main=3)) == 3
-    assert calm_from_ns(healed(), stones(warmup=1)) is None
+@pytest.mark.parametrize("plan", [{"nemesis": []}, {"faults": []}, SCRIPT], ids=str)
+def test_without_faults_they_count_from_the_start_of_the_main_phase(plan: Row) -> None:
+    peaceful = facts(plan=plan).plan
+    assert calm_from_ns(healed(), stones(warmup=1, main=3, healed=9), peaceful) == 3
+    assert calm_from_ns(healed(), stones(warmup=1), peaceful) is None
+
+
+def test_faults_of_which_no_row_is_left_were_healed_with_the_rest() -> None:
+    failed = Milestone(name="healed", at_ns=20, detail={"failed": "n1 is still cut off"})
+    assert calm_from_ns(healed(), stones(main=1, healed=20), PLAN) == 20
+    assert calm_from_ns(healed(), stones(main=1), PLAN) is None
+    assert calm_from_ns(healed(), [failed], PLAN) is None
 
 
 def test_what_was_not_healed_gives_no_peace() -> None:
     failed = Milestone(name="healed", at_ns=20, detail={"failed": "n1 is still cut off"})
-    assert calm_from_ns(healed(5, None), [failed]) is None
-    assert calm_from_ns(healed(5, None), stones(main=1)) is None
-    assert calm_from_ns(healed(5, 6), [failed]) == 6
+    assert calm_from_ns(healed(5, None), [failed], PLAN) is None
+    assert calm_from_ns(healed(5, None), stones(main=1), PLAN) is None
+    assert calm_from_ns(healed(5, 6), [failed], PLAN) == 6
 
 
 @pytest.mark.parametrize("checker", LIVENESS, ids=lambda each: each.name)
@@ -379,9 +390,6 @@ def test_a_cut_record_may_lack_an_isr() -> None:
         "isr": [1, 2], "seen_ns": CALM - 5 * S, "full_ns": None, "members": 3, "budget_s": 60.0,
         "calm_from_ns": CALM,
     }  # fmt: skip
-
-
-SCRIPT = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
 
 
 @pytest.mark.parametrize(
