@@ -40,9 +40,11 @@ def copies(group: Group) -> tuple[Ints, Ints]:
 
 def _check(group: Group) -> Findings:
     values, offsets = copies(group)
+    doubled = repeated(values)
+    begin, end = np.searchsorted(values, doubled), np.searchsorted(values, doubled, "right")
     places = [
-        (offsets[slice(*np.searchsorted(values, [value, value + 1]))].tolist(), int(value))
-        for value in repeated(values)
+        (offsets[first:last].tolist(), int(value))
+        for value, first, last in zip(doubled, begin, end, strict=True)
     ]
     return findings(
         len(values),

@@ -55,12 +55,16 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 
 
 def _unstable(group: Group, sends: pa.Table) -> Mask:
-    """Tell which sends stand in the leader's final log behind the end of the reads that count."""
+    """Tell which sends stand behind the end of the reads that count.
+
+    They stand in the leader's final log; without one, where they were acknowledged.
+    """
     log, reads = group.final_log, group.table("final_reads")
-    if log is None or not group.facts.plan.transactional:
+    if not group.facts.plan.transactional:
         return np.zeros(sends.num_rows, dtype=np.bool_)
-    at = first_match(ints(sends, "value"), log.values)
-    offsets = np.append(log.offsets, NONE)[at]
+    offsets = ints(sends, "offset")
+    if log is not None:
+        offsets = np.append(log.offsets, NONE)[first_match(ints(sends, "value"), log.values)]
     ends, committed = ints(reads, "target_end"), equal(reads, "isolation", READ_COMMITTED)
     end, any_end = (int(each.max(initial=0)) for each in (ends[committed], ends))
     return np.asarray(offsets >= np.where(_for_committed(group, sends), end, any_end), np.bool_)

@@ -47,6 +47,11 @@ def test_acks_1_excuses_what_is_gone_from_the_final_log(
     assert inconsistent(weak, sends=both, **rows).excuses == excuses
 
 
+def test_a_story_s_send_may_ask_for_less_than_its_plan() -> None:
+    rows = {"polls": [read(B, 3)], "truncations": CUT}
+    assert inconsistent(sends=[ack(A, 3, acks="1")], **rows).excuses == ("acks-0-1",)
+
+
 def test_acks_all_are_not_excused_by_a_truncation() -> None:
     rows = {"sends": [ack(A, 3)], "polls": [read(B, 3)], "truncations": CUT}
     assert inconsistent(**rows).excuses == ()
@@ -59,6 +64,13 @@ def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None
     assert inconsistent(facts(plan=plan), polls=polls, truncations=CUT).excuses == ()
     allowed = inconsistent(facts(plan=plan), polls=polls, truncations=CUT, leadership=seen)
     assert allowed.excuses == ("unclean-election",)
+
+
+def test_the_largest_value_is_like_any_other() -> None:
+    most = 2**63 - 1
+    twice = [read(most, 1), read(most, 2)]
+    (anomaly,) = found(duplicate.CHECKER, group(polls=twice)).anomalies
+    assert anomaly.evidence["offsets"] == [1, 2]
 
 
 def test_a_copy_without_an_offset_is_none() -> None:

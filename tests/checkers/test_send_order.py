@@ -325,6 +325,18 @@ def test_a_value_that_stands_twice_may_be_acknowledged_at_either_place() -> None
     assert result.anomalies[0].evidence["offsets"] == [0, 2]
 
 
+def test_what_stood_below_the_log_start_may_have_stood_there() -> None:
+    """Retries without idempotence write twice; retention takes the copy that was acknowledged."""
+    for start, wrong in ((1, [1]), (2, [])):
+        records = log("n1", *((0, V[each]) for each in (3, 1)), start=start)
+        on = group(sends=sent((1, 1), (3, start), op=1), replica_records=records,
+                   replica_states=[state("n1", start + 2, start=start)],
+                   leadership=[leads(1, 0)])  # fmt: skip
+        result = found(ACK_MISMATCH, on)
+        assert [each.offset for each in result.anomalies] == wrong
+        assert result.rows == 1 + len(wrong)
+
+
 def test_without_acknowledgements_there_is_nothing_to_compare() -> None:
     about = facts(plan={"acks": "0"})
     assert [each.applies(about) for each in ALL] == [False] * 5

@@ -311,8 +311,15 @@ def test_without_transactions_nothing_acknowledged_may_lie_behind_the_end() -> N
     on = half(facts(), sends=plain, final_reads=[final_read(1)])
     assert [one.offset for one in unseen.UNSEEN_CHECKER.check(on).anomalies] == [1]
     assert unseen.INCOMPLETE_CHECKER.check(on).anomalies == ()
-    nowhere = half(sends=[sent(A, 0), sent(B, 1, op=2)], leadership=[], final_reads=[final_read(1)])
-    assert [one.offset for one in unseen.UNSEEN_CHECKER.check(nowhere).anomalies] == [1]
+
+
+def test_without_a_final_log_a_record_stands_where_it_was_acknowledged() -> None:
+    sends = [sent(A, 0), sent(B, 1, op=2)]
+    for end, hidden in ((1, []), (2, [1])):
+        reads = [{**final_read(end), **COMMITTED}]
+        on = half(sends=sends, leadership=[], final_reads=reads)
+        assert [one.offset for one in unseen.UNSEEN_CHECKER.check(on).anomalies] == hidden
+        assert len(unseen.INCOMPLETE_CHECKER.check(on).anomalies) == 1 - len(hidden)
 
 
 def test_a_circle_of_a_case_that_is_always_excused_is_allowed_by_all_judges() -> None:

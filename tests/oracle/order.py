@@ -167,16 +167,18 @@ def offset_order(rows: Rows) -> set[Place]:
     }
 
 
-def ack_mismatches(rows: Rows) -> dict[Place, list[int]]:
-    """(op_id, acknowledged offset) and where the value stands."""
-    log = final_log(rows, leader_before_stop(rows))
+def ack_mismatches(rows: Rows) -> dict[tuple[int, int, int], list[int]]:
+    """(op_id, acknowledged offset, value) and where the value stands."""
+    leader = leader_before_stop(rows)
+    log = final_log(rows, leader)
+    start = 0 if log is None else log_start(rows, leader)
     stands: defaultdict[Any, set[int]] = defaultdict(set)
     for row in rows["polls"] if log is None else log.values():
         if row["offset"] is not None:
             stands[row["value"]].add(row["offset"])
     return {
-        (row["op_id"], row["offset"]): sorted(stands[row["value"]])
+        (row["op_id"], row["offset"], row["value"]): sorted(stands[row["value"]])
         for row in rows["sends"]
         if row["acked"] and row["offset"] is not None and row["value"] in stands
-        and row["offset"] not in stands[row["value"]]
+        and row["offset"] not in stands[row["value"]] and row["offset"] >= start
     }  # fmt: skip
