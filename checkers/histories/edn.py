@@ -5,8 +5,9 @@ minutes for a history of 200,000 ops; this reader takes 10 us (`benchmarks/histo
 holds it to the library on generated values.
 
 What a value becomes: maps are dicts, vectors, lists and sets are tuples, integers ints, nil None,
-true and false bools. Everything else (keywords, strings, symbols, characters, other numbers) stays
-the text as it was written: `:send`, `"a b"`. So a keyword, a string and a symbol never look alike.
+true and false bools. Everything else (keywords, strings, symbols, characters, other numbers,
+`##Inf`) stays the text as it was written: `:send`, `"a b"`. So a keyword, a string and a symbol
+never look alike.
 Tags are left out, and their values kept: `#jepsen.history.Op{...}` is the map.
 
 See https://github.com/edn-format/edn.
@@ -117,7 +118,7 @@ def _read_line(
             items.append(value)
         elif word.isdecimal():
             items.append(int(word))
-        elif word[0] not in "#;" or word in _REFUSED:
+        elif word[0] not in "#;" or word in _REFUSED or word.startswith("##"):
             items.append(atoms[word])
     return items
 

@@ -13,6 +13,7 @@ contract's: here retention and truncation are no excuse, and what no reader has 
 import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, select
+from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.jepsen.claims import first_offsets, last_offsets
@@ -76,9 +77,14 @@ def _passed_by(group: Group) -> int:
     return int(ints(ok, "op_id")[furthest])
 
 
+def _applies(facts: RunFacts) -> bool:
+    return not facts.no_acks
+
+
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check,
+    applies=_applies,
 )

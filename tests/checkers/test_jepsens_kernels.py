@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from checkers.histories.judging import Mode, judge_histories
 from checkers.histories.reading import read_histories
+from checkers.jepsen import lost_write
 from results.record.terms import Judge, Validity
 from results.record.verdict import Verdict
+from tests.checkers.hand import facts
 from tests.checkers.made_histories import Entry, MadeHistory
 from tests.oracle.jepsen import kinds
 
@@ -78,6 +80,11 @@ def test_a_committed_value_below_what_a_poll_reached_is_lost(folder: Path) -> No
         "value 1, committed at offset 0 of key-0 by op 0 (ended at 0.000 s), was returned by no"
         " poll, though op 4 read on beyond it"
     )
+
+
+def test_without_acknowledgements_no_write_is_known_to_be_lost() -> None:
+    assert lost_write.CHECKER.applies(facts(judge=Judge.JEPSEN))
+    assert not lost_write.CHECKER.applies(facts(judge=Judge.JEPSEN, plan={"acks": "0"}))
 
 
 def test_the_evidence_names_the_reader_that_went_furthest(folder: Path) -> None:
