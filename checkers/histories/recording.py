@@ -13,9 +13,11 @@ from checkers.columns import NONE
 from checkers.errors import HistoryError
 from checkers.histories.columns import Columns
 from checkers.histories.tables import History
-from results.record.terms import Outcome
+from results.record.terms import F, Outcome
 
 _MAX_TIME_NS = 1 << 62
+_MAX_PROCESS = 1 << 62
+_OF_CLIENTS = (F.SEND, F.POLL, F.TXN)
 _INVOKE = "invoke"
 _OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 _MISSHAPED = (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError)
@@ -79,9 +81,10 @@ class Recording:
         words = self._words
         process, kind = entry.get(words.process), entry.get(words.kind)
         if not isinstance(process, int):
-            if process is None:
-                raise HistoryError(f"{where}: the op has no process")
+            self._refuse_client(process, entry, where)
             return
+        if not 0 <= process < _MAX_PROCESS:
+            raise HistoryError(f"{where}: the process of an op is a number from 0 on")
         word = kind.removeprefix(words.prefix) if isinstance(kind, str) else ""
         at = self._columns.entry(self._time(entry, where), entry.get(words.index))
         if word == _INVOKE:
@@ -100,6 +103,12 @@ class Recording:
         for process, begun in list(self._open.items()):
             self._take(process, begun, begun.value, ended=(NONE, Outcome.INFO))
         return self._columns.history()
+
+    def _refuse_client(self, process: object, entry: Mapping[object, Any], where: str) -> None:
+        if process is None:
+            raise HistoryError(f"{where}: the op has no process")
+        if entry.get(self._words.f) in [self._words.prefix + f for f in _OF_CLIENTS]:
+            raise HistoryError(f"{where}: the process of a client's op is a number, not {process}")
 
     def _time(self, entry: Mapping[object, Any], where: str) -> int:
         time_ns = entry.get(self._words.time)
