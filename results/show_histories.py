@@ -34,7 +34,8 @@ def _print_history(verdict: Verdict, console: Console) -> None:
         _say(console, f"  {why}", style="yellow")
     for name, summary in ranked_anomalies(verdict):
         against = counting(summary)
-        said = f"{against} of {summary.count} not allowed" if against else "allowed"
+        some = f"{against} of {summary.count} " if 0 < against < summary.count else ""
+        said = f"{some}not allowed" if against else "allowed"
         _say(console, f"  {name}: {summary.count} ({said})", style="" if against else "dim")
         if against:
             told = [example for example in summary.examples if not example.allowed][:_SHOWN]
