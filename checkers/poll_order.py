@@ -76,9 +76,7 @@ def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
 def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
     unclean = np.full(len(steps.at), group.unclean_election_seen)
-    between = name in {SKIP, NONMONOTONIC}
-    # Assignments that are not in the record would look like jumps.
-    cut = between and group.facts.cut_streams
+    cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
     return step_findings(
         int(read_rows(group).sum()),
         ints(group.table("polls"), "offset")[steps.at],
@@ -86,6 +84,15 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
         {Excuse.UNCLEAN: unclean, Excuse.REBALANCE: steps.rebalanced},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
+
+
+def _rest_on_others(facts: RunFacts) -> set[str]:
+    """Return the kinds that need more than the rows of the reader's own ops.
+
+    Assignments that are not in the record would look like jumps. And a record of a transaction
+    whose sends are not there looks like a committed one to whoever read over it.
+    """
+    return {SKIP, NONMONOTONIC} | ({INT_SKIP} if facts.plan.transactional else set())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

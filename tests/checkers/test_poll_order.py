@@ -268,6 +268,17 @@ def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_o
     }  # fmt: skip
 
 
+def test_without_all_sends_nobody_knows_what_was_aborted() -> None:
+    """A watcher was shown offset 1 of a transaction that was aborted, whose rows are cut off."""
+    committed = [{**row, "isolation": "read_committed"} for row in got(0, 2, op=1)]
+    for workload, broken in (("txn", ("whole-record",)), ("log", ())):
+        about = facts(plan={"workload": workload}, cut_streams=True)
+        on = group(about, polls=[*committed, *got(0, 1, 2, op=90, process=9)])
+        assert found(INT_SKIP_CHECKER, on).anomalies[0].broken_premises == broken
+        whole = group(facts(plan={"workload": workload}), polls=on.table("polls").to_pylist())
+        assert found(INT_SKIP_CHECKER, whole).anomalies[0].broken_premises == ()
+
+
 def test_rows_without_a_process_or_an_offset_belong_to_no_reader() -> None:
     for missing in ("process", "offset"):
         middle = [{**row, missing: None} for row in got(4, op=2)]
