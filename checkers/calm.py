@@ -1,12 +1,22 @@
-"""Since when a run's brokers were left in peace: from then on their budgets count."""
+"""Since when a run's brokers were left in peace: from then on their budgets count.
 
-from collections.abc import Sequence
+And when nobody was awake to see what they did: on a machine that stood still, or was far too busy,
+neither brokers nor clients did anything, which is no failure of the brokers.
+"""
 
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 import pyarrow as pa
 
-from checkers.columns import ints, present
+from checkers.columns import Ints, ints, present
+from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone
 from results.record.plan import Plan
+
+SILENT_NS = 5 * NS_PER_S
+"""Polls end several times a second, and what a leader answers is written every two seconds."""
+Span = tuple[int, int]
 
 
 def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) -> int | None:
@@ -35,3 +45,22 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     if healed is None or "failed" in healed.detail:
         return None
     return max(last, healed.at_ns)
+
+
+def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
+    """Return from when to when nothing at all was recorded of a run, whoever it would have been.
+
+    Args:
+        times: When ops began and ended, and when brokers answered.
+        from_ns: Only what is later counts; None: nothing does.
+    """
+    if from_ns is None:
+        return ()
+    heard = np.unique(np.concatenate([[from_ns], *(each[each > from_ns] for each in times)]))
+    long = np.flatnonzero(np.diff(heard) > SILENT_NS).tolist()
+    return tuple((int(heard[at]), int(heard[at + 1])) for at in long)
+
+
+def silent_ns(spans: Iterable[Span], from_ns: int, to_ns: int) -> int:
+    """Return how much of a time nobody recorded anything."""
+    return sum(max(0, min(end, to_ns) - max(begin, from_ns)) for begin, end in spans)

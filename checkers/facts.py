@@ -54,6 +54,7 @@ class RunFacts:
         quorum: What the leaders of the controllers' quorum told.
         calm_from_ns: When the last fault was healed, from which the plan's budgets count (without
             faults: when the main phase began); None if one may have been in force to the end.
+        silences: From when to when, since then, neither clients nor observers recorded anything.
         problems: Sentences on what could not be read; any makes the verdict unknown at best.
         plan_known: Whether the plan is the run's own: without it nobody knows what was promised.
         unread: The tables of the record that cannot be read, and count as empty.
@@ -85,6 +86,7 @@ class RunFacts:
     quorum_high_watermark: int | None = None
     quorum: QuorumFacts = field(default_factory=QuorumFacts)
     calm_from_ns: int | None = None
+    silences: tuple[tuple[int, int], ...] = ()
     problems: tuple[str, ...] = ()
     unread: frozenset[str] = field(default_factory=frozenset)
     cut_streams: bool = False

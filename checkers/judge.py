@@ -72,6 +72,10 @@ _PREMISE_SENTENCES = {
         "the tables are of an early ingest, which did not tell what assignments leave out, and not"
         " all is there to make them again"
     ),
+    Premise.AWAKE.value: (
+        "for a part of that time neither clients nor observers recorded anything, as on a machine"
+        " that stands still"
+    ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 

@@ -33,6 +33,7 @@ class Premise(StrEnum):
     WHOLE_RECORD = "whole-record"
     READABLE_LOGS = "readable-final-logs"
     RECOVERED = "recovered"
+    AWAKE = "awake"
     KNOWN_PLAN = "known-plan"
     WHOLE_STORY = "whole-story"
     KNOWN_MOVES = "known-moves"

@@ -12,7 +12,8 @@ ZooKeeper or a broker's metadata name counts, for as long as it was not told oth
 What would not prove it: that a leader's answers lie seconds apart, because an answer that says
 nothing new is recorded every two seconds only: up to three between two answers of one leader in one
 epoch are no gap. That metadata name no leader, or a dead one, while somebody leads; that is
-belief, and only told in the evidence. A time behind the last answer that anybody gave. A record
+belief, and only told in the evidence. A time behind the last answer that anybody gave. A time in
+which neither clients nor observers recorded anything, as on a machine that stood still. A record
 that is cut.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.calm import silent_ns
 from checkers.columns import Ints, Mask, equal, ints, present, select, words_of
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
@@ -131,12 +133,19 @@ def _check(group: Group) -> Findings:
         0 if calm_ns is None else int((looks >= calm_ns).sum()),
         vacancies(group),
         lambda vacancy: _describe(group, vacancy),
-        lambda _vacancy: _labels(group),
+        lambda vacancy: _labels(group, vacancy),
     )
 
 
-def _labels(group: Group) -> Labels:
-    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+def _labels(group: Group, vacancy: Vacancy) -> Labels:
+    facts, budget_ns = group.facts, group.facts.plan.budgets.election_s * NS_PER_S
+    lasted_ns = vacancy.to_ns - vacancy.from_ns
+    watched_ns = lasted_ns - silent_ns(facts.silences, vacancy.from_ns, vacancy.to_ns)
+    broken = (
+        (Premise.WHOLE_RECORD, facts.cut_streams),
+        (Premise.AWAKE, watched_ns <= budget_ns),
+    )
+    return (), tuple(premise.value for premise, fails in broken if fails)
 
 
 def _describe(group: Group, vacancy: Vacancy) -> Anomaly:

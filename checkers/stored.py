@@ -4,7 +4,7 @@ Whatever is missing or broken becomes a problem of `RunFacts`, never an exceptio
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.calm import calm_from_ns
-from checkers.columns import equal, ints
+from checkers.calm import calm_from_ns, silences
+from checkers.columns import Ints, equal, ints
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.ingest import (
     Problem,
@@ -54,6 +54,7 @@ _INGEST = 1
 """The version of ingest, in its notes; records without one are of version 0. It grows when the same
 files give other tables than before: 1 since the quorum's log is read, and since assignments tell
 what they leave out."""
+_SEEN = "observed_ns"
 _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
 
@@ -201,6 +202,7 @@ def load_facts(root: Path) -> RunFacts:
     recorded_id, noted, note_problems = _noted(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     faults = load_table(paths, "faults")
+    calm_ns = calm_from_ns(faults, milestones, plan)
     mark = pc.max(quorum["high_watermark"]).as_py()
     unread = frozenset(TABLES) - readable_tables(paths).keys()
     nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
@@ -214,7 +216,8 @@ def load_facts(root: Path) -> RunFacts:
         reservations=_ranges(reservations),
         quorum_high_watermark=mark,
         quorum=quorum_facts(quorum, {each.name: each.begun_ns for each in steps}),
-        calm_from_ns=calm_from_ns(faults, milestones, plan),
+        calm_from_ns=calm_ns,
+        silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         power_cuts=power_cuts(faults),
         witnessed=_witnessed(paths),
@@ -229,6 +232,12 @@ def load_facts(root: Path) -> RunFacts:
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
+
+
+def _times(paths: RunPaths) -> Iterator[Ints]:
+    """Yield when clients did anything, and observers were answered."""
+    for table, column in (("ops", "invoke_ns"), ("ops", "complete_ns"), ("leadership", _SEEN)):
+        yield ints(load_table(paths, table, [column]), column)
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:

@@ -14,8 +14,9 @@ What would not prove it: seconds in which nobody sent, because no process of our
 rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
 the client itself refused (its queue was full of messages to whatever partition, its producer was
 dead) was no attempt: no broker heard of it. A send that nobody knows the end of counts in the
-second of its invocation alone. A record that is cut: then successes may be missing. A time behind
-the run's last milestone is no time of the run.
+second of its invocation alone. A machine that stood still: time in which neither clients nor
+observers recorded anything proves nothing, whatever was under way. A record that is cut: then
+successes may be missing. A time behind the run's last milestone is no time of the run.
 
 Scripts of scenarios send when the story wants it, and mostly not at all: not applicable. Nor is it
 with acks 0, whose sends always succeed.
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.calm import silent_ns
 from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds
@@ -142,12 +144,19 @@ def _check(group: Group) -> Findings:
         0 if group.facts.calm_from_ns is None else sends.num_rows,
         outages(group),
         lambda outage: _describe(group, outage),
-        lambda _outage: _labels(group),
+        lambda outage: _labels(group, outage),
     )
 
 
-def _labels(group: Group) -> Labels:
-    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+def _labels(group: Group, outage: Outage) -> Labels:
+    facts, calm_ns = group.facts, group.facts.calm_from_ns or 0
+    span = (calm_ns + at * NS_PER_S for at in (outage.first, outage.last + 1))
+    proven_s = outage.tried_s - _EDGES - silent_ns(facts.silences, *span) / NS_PER_S
+    broken = (
+        (Premise.WHOLE_RECORD, facts.cut_streams),
+        (Premise.AWAKE, proven_s < facts.plan.budgets.unavailable_s),
+    )
+    return (), tuple(premise.value for premise, fails in broken if fails)
 
 
 def _describe(group: Group, outage: Outage) -> Anomaly:
