@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any
 
 from checkers.histories.tables import History, Place, Rows, history_of
-from checkers.positions import ASSIGN, LEFT_OUT, REBALANCES, SUBSCRIBE
+from checkers.positions import LEFT_OUT, REBALANCES, SUBSCRIBE
 from results.record.terms import F, Outcome
 
 TOPIC = "key"
@@ -27,7 +27,6 @@ _SEND = frozenset({"send", ":send"})
 _POLL = frozenset({"poll", ":poll"})
 _PAIR = 2
 _PARTED = frozenset({F.SEND.value, F.POLL.value, F.TXN.value})
-_MOVING = {F.ASSIGN.value: ASSIGN, F.SUBSCRIBE.value: SUBSCRIBE}
 
 
 class Columns:
@@ -77,8 +76,8 @@ class Columns:
                     self._poll(row, mop, part, met)
                 else:
                     raise ValueError("a part of an op sends or polls")
-        elif f in _MOVING and self._rows.ops[row][-1] is not Outcome.FAIL:
-            self._move(row, process, _MOVING[f], {self._place(key) for key in value})
+        elif f in (F.ASSIGN, F.SUBSCRIBE) and self._rows.ops[row][-1] is not Outcome.FAIL:
+            self._move(row, process, f, {self._place(key) for key in value})
 
     def rebalanced(self, row: int, keys: Iterable[object]) -> None:
         """Take the keys that were assigned anew, or taken away, while an op was under way."""
@@ -109,12 +108,16 @@ class Columns:
             self._rows.polled.extend(chain.from_iterable(records))
             pos += len(records)
 
-    def _move(self, row: int, process: int, kind: str, places: set[int]) -> None:
-        """An assignment in place of the former: a key that is kept goes on where it was."""
+    def _move(self, row: int, process: int, f: str, places: set[int]) -> None:
+        """An assignment in place of the former: a key that is kept goes on where it was.
+
+        Where another one starts (where the group committed, at the beginning) no history tells, so
+        that it is put down as what it is: a subscription, which may start anywhere.
+        """
         before = self._assigned.get(process, set())
-        fresh = places - before if kind == ASSIGN else places
+        fresh = places - before if f == F.ASSIGN else places
         left_out = (self._met.get(process, set()) | before) - places
-        self._rows.moves += [(row, place, kind) for place in sorted(fresh)]
+        self._rows.moves += [(row, place, SUBSCRIBE) for place in sorted(fresh)]
         self._rows.moves += [(row, place, LEFT_OUT) for place in sorted(left_out)]
         self._assigned[process] = places
         self._met[process] = set()

@@ -13,7 +13,7 @@ from checkers.errors import HistoryError
 from checkers.histories.judging import Mode, judge_histories
 from checkers.histories.reading import read_histories
 from checkers.histories.tables import FIRST_NUMBERED, History
-from results.record.terms import Validity
+from results.record.terms import Judge, Validity
 from tests.checkers.made_histories import MadeHistory, edn
 
 DATA = Path(__file__).parent / "data"
@@ -61,9 +61,9 @@ def test_a_history_in_the_form_of_jepsen() -> None:
         (18, 0, 0, 6, 0, 1),
     ]  # fmt: skip
     assert sorted(rows(history, "assignments", "op_id", "process", "kind", "partition")) == [
-        (0, 0, "assign", 5), (0, 0, "assign", 6), (2, 1, "subscribe", 5),
+        (0, 0, "subscribe", 5), (0, 0, "subscribe", 6), (2, 1, "subscribe", 5),
         (6, 1, "rebalance-assigned", 5), (6, 1, "rebalance-assigned", 6),
-        (14, 9, "assign", 5), (14, 9, "assign", 6),
+        (14, 9, "subscribe", 5), (14, 9, "subscribe", 6),
     ]  # fmt: skip
     assert rows(history, "transactions", "txn_id", "op_id", "decision", "outcome") == [
         (5, 5, "commit", "committed"), (10, 10, "commit", "unknown"),
@@ -223,9 +223,33 @@ def test_a_key_that_is_kept_goes_on_and_one_that_is_left_out_is_told(tmp_path: P
     path = written(tmp_path, *assign(1, 2), *sent, *assign(2, 3), *assign(9, ended="fail"),
                    *assign(2))  # fmt: skip
     assert sorted(rows(only(path), "assignments", "op_id", "kind", "partition")) == [
-        (0, "assign", 1), (0, "assign", 2), (4, "assign", 3), (4, "left-out", 1),
-        (4, "left-out", 7), (8, "left-out", 3),
+        (0, "subscribe", 1), (0, "subscribe", 2), (4, "left-out", 1), (4, "left-out", 7),
+        (4, "subscribe", 3), (8, "left-out", 3),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("judge", list(Judge))
+def test_an_assignment_may_start_where_its_group_committed(tmp_path: Path, judge: Judge) -> None:
+    def done(process: int, f: str, value: object) -> list[dict[str, Any]]:
+        return [entry(kind, f, value, process=process) for kind in ("invoke", "ok")]
+
+    def judged(*after: dict[str, Any]) -> set[str]:
+        path = written(
+            tmp_path,
+            *(each for at in range(3) for each in done(0, "send", [["send", 0, [at, at + 1]]])),
+            *done(1, "assign", [0]),
+            *done(1, "poll", [["poll", {"0": [[0, 1], [1, 2]]}]]),
+            *after,
+        )
+        (verdict,) = judge_histories([only(path)], Mode(judge=judge))
+        return set(verdict.anomalies)
+
+    rest = [["poll", {"0": [[2, 3]]}]]
+    assert judged(*done(2, "assign", [0]), *done(2, "poll", rest)) == set()
+    first = [["poll", {"0": [[0, 1]]}]]  # After that a jump is one.
+    assert judged(*done(2, "assign", [0]), *done(2, "poll", first), *done(2, "poll", rest)) == {
+        "poll-skip"
+    }
 
 
 def test_rebalances_before_and_during_an_op_are_both_told(tmp_path: Path) -> None:
