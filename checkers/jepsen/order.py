@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from checkers import poll_order, send_order
 from checkers.columns import Ints, Mask, equal, ints
+from checkers.facts import RunFacts
 from checkers.findings import anomaly_at
 from checkers.group import Group
 from checkers.positions import Steps, inner_poll_steps, inner_send_steps, remembered_steps
@@ -89,13 +90,12 @@ class _Kind:
         distance, known = distances(group.view(version_order), rows, steps)
         wrong = known & ((distance > 1) if self.forward else (distance < 1))
         found, apart = steps.where(wrong), distance[wrong]
-        unsure = self.apart and not group.facts.moves_known
         return step_findings(
             rows.num_rows,
             ints(rows, "offset")[found.at],
             lambda index: self._describe(group, found, index, int(apart[index])),
             {},
-            broken=(Premise.KNOWN_MOVES.value,) if unsure else (),
+            broken=_broken(group.facts) if self.apart else (),
         )
 
     def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
@@ -119,6 +119,15 @@ class _Kind:
             },
             offset=later["offset"],
         )
+
+
+def _broken(facts: RunFacts) -> tuple[str, ...]:
+    """Return why assignments may be missing that left the partition out."""
+    premises = (
+        (Premise.WHOLE_RECORD, facts.cut_streams),
+        (Premise.KNOWN_MOVES, not facts.moves_known),
+    )
+    return tuple(premise.value for premise, broken in premises if broken)
 
 
 def _row(table: pa.Table, row: int) -> dict[str, int]:
