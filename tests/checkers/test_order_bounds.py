@@ -1,14 +1,10 @@
-"""Twins for single bounds of `offset_order`, `ack_mismatch` and `dependencies`."""
-
-import pytest
+"""Twins for single bounds of `offset_order` and `ack_mismatch`."""
 
 from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
-from checkers.columns import ints
-from checkers.dependencies import WR, WW, dependencies, participants
 from checkers.offset_order import CHECKER as OFFSET_ORDER
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import facts, found, group, leads, log, read, state
+from tests.checkers.hand import found, group, leads, log, read, state
 
 V = [pack_value(1, number) for number in range(12)]
 
@@ -17,11 +13,6 @@ def sent(value: int, offset: int, *, op: int, since: int, until: int | None, **m
     return {"op_id": op, "mop": 0, "process": op, "value": value, "offset": offset, "acked": True,
             "acks": "all", "outcome": "ok", "invoke_ns": since, "complete_ns": until,
             **more}  # fmt: skip
-
-
-def got(value: int, offset: int, *, op: int, **more: object) -> Row:
-    return {**read(value, offset, op=op, phase="main"), "invoke_ns": 10 * op,
-            "complete_ns": 10 * op + 5, **more}  # fmt: skip
 
 
 def test_a_witness_had_ended_before_and_stands_behind() -> None:
@@ -65,30 +56,3 @@ def test_the_smallest_value_may_stand_where_another_was_acknowledged() -> None:
     (polled,) = found(ACK_MISMATCH, group(sends=sends, polls=polls)).anomalies
     assert polled.evidence["holds_instead"] == 0
     assert polled.evidence["also"] == ["inconsistent-offsets"]
-
-
-@pytest.mark.parametrize("op", [1, 2, 3])
-def test_everybody_who_sent_or_read_takes_part_and_ended_if_all_is_well(op: int) -> None:
-    sends = [sent(V[1], 1, op=1, since=10, until=15), sent(V[2], 2, op=1, since=10, until=15),
-             sent(V[3], 3, op=2, since=20, until=25, outcome="info")]  # fmt: skip
-    table = participants(group(sends=sends, polls=[got(V[1], 1, op=3), got(V[2], 2, op=3)]))
-    rows = {row["op_id"]: row for row in table.to_pylist()}
-    assert sorted(rows) == [1, 2, 3]
-    assert rows[op] == {
-        "op_id": op, "process": op, "invoke_ns": 10 * op,
-        "complete_ns": None if op == 2 else 10 * op + 5,
-    }  # fmt: skip
-
-
-def edges(on_judge: str = "contract", /, **rows: list[Row]) -> list[tuple[int, int, int]]:
-    about = facts(plan={"workload": "txn"}, ww_deps=on_judge == "ww")
-    table = dependencies(group(about, **rows))
-    columns = (ints(table, name).tolist() for name in ("source", "target", "kind"))
-    return list(zip(*columns, strict=True))
-
-
-def test_both_kinds_of_edges_are_told_apart() -> None:
-    sends = [sent(V[0], 0, op=1, since=10, until=15), sent(V[1], 1, op=2, since=20, until=25)]
-    polls = [got(V[0], 0, op=2)]
-    assert sorted(edges(sends=sends, polls=polls)) == [(1, 2, WR)]
-    assert sorted(edges("ww", sends=sends, polls=polls)) == sorted([(1, 2, WR), (1, 2, WW)])
