@@ -63,15 +63,25 @@ def _read_values(group: Group, offset: int) -> list[int]:
 
 def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> Mask:
     """Tell for each (offset, value) if it may have been truncated, and readers saw one at most."""
-    # A story's sends may ask for other acknowledgements than its plan.
-    if not (group.facts.weak_acks or equal(group.table("sends"), "acks", "0", "1").any()):
-        return np.zeros(len(offsets), dtype=np.bool_)
+    weak = _weak(group, values)
+    if not weak.any():
+        return weak
     at, read = _polled(group)
     real = (at >= 0) & (read >= 0)
     read_twice = repeated(unique_pairs(at[real], read[real])[0])
     log = group.final_log
-    gone = np.zeros(len(values), np.bool_) if log is None else ~np.isin(values, log.values)
-    return (gone | group.truncated(offsets)) & ~np.isin(offsets, read_twice)
+    gone = ~np.isin(values, read if log is None else log.values)
+    told = weak & (gone | group.truncated(offsets)) & ~np.isin(offsets, read_twice)
+    return np.asarray(told, dtype=np.bool_)
+
+
+def _weak(group: Group, values: Ints) -> Mask:
+    """Tell for which values not all acknowledgements were asked for: a story's sends may differ."""
+    if group.facts.weak_acks:
+        return np.ones(len(values), dtype=np.bool_)
+    sends = group.table("sends")
+    weak = np.isin(values, ints(sends, "value")[equal(sends, "acks", "0", "1")])
+    return np.asarray(weak, dtype=np.bool_)
 
 
 def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:

@@ -50,6 +50,16 @@ def test_acks_1_excuses_what_is_gone_from_the_final_log(
 def test_a_story_s_send_may_ask_for_less_than_its_plan() -> None:
     rows = {"polls": [read(B, 3)], "truncations": CUT}
     assert inconsistent(sends=[ack(A, 3, acks="1")], **rows).excuses == ("acks-0-1",)
+    other = [ack(A, 3), ack(C, 4, op=2, acks="1")]
+    assert inconsistent(sends=other, **rows).excuses == ()
+
+
+def test_without_a_final_log_acks_1_excuses_what_no_reader_got() -> None:
+    weak = facts(plan={"acks": "1"})
+    sends = [ack(A, 3, acks="1")]
+    assert inconsistent(weak, sends=sends, polls=[read(B, 3)]).excuses == ("acks-0-1",)
+    elsewhere = [read(B, 3), read(A, 4)]  # It was not dropped, but acknowledged wrongly.
+    assert inconsistent(weak, sends=sends, polls=elsewhere).excuses == ()
 
 
 def test_acks_all_are_not_excused_by_a_truncation() -> None:
