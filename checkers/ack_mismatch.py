@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs
+from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs, within
 from checkers.dropped import taken_by_power
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at
@@ -46,7 +46,7 @@ class _Places:
 
     def knows(self, values: Ints) -> Mask:
         """Tell which values stand anywhere."""
-        return np.isin(values, self.value)
+        return within(values, self.value)
 
     def holds(self, values: Ints, offsets: Ints) -> Mask:
         """Tell which values stand at an offset, pair by pair."""
@@ -65,7 +65,7 @@ class _Places:
         _, at = np.unique(stack([offsets, self.offset]), return_inverse=True)
         _, what = np.unique(stack([values, self.value]), return_inverse=True)
         pairs = what.astype(np.int64) * (len(at) + 1) + at
-        return np.isin(pairs[:count], pairs[count:])
+        return within(pairs[:count], pairs[count:])
 
 
 def _polled(group: Group) -> _Places:

@@ -16,6 +16,9 @@ NONE = -1
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
 """So many words can be numbered in a byte."""
+_PIECE = 1 << 18
+_DENSE = 4
+"""Numbers with so many places for each are looked up in a table of their places."""
 
 
 def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
@@ -49,7 +52,17 @@ def codes(table: pa.Table, name: str) -> tuple[npt.NDArray[Any], list[str]]:
     kind = np.int8 if len(words) < _FEW else np.int64
     ranks = np.array([*(rank[word] for word in told), NONE], dtype=kind)
     at = column.indices.fill_null(len(told)) if column.null_count else column.indices
-    return ranks[at.to_numpy(zero_copy_only=False)], words
+    return _looked_up(ranks, at.to_numpy(zero_copy_only=False)), words
+
+
+def _looked_up(words: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return `words[at]`, piece by piece: numpy makes eight bytes of each small number."""
+    if len(at) <= _PIECE:
+        return np.asarray(words[at])
+    found = np.empty(len(at), dtype=words.dtype)
+    for start in range(0, len(at), _PIECE):
+        found[start : start + _PIECE] = words[at[start : start + _PIECE]]
+    return found
 
 
 def texts(table: pa.Table, name: str) -> list[str]:
@@ -79,7 +92,7 @@ def equal(table: pa.Table, name: str, *words: object) -> Mask:
     if isinstance(column, pa.DictionaryArray):
         numbers, known = codes(table, name)
         wanted: Mask = np.array([*(word in words for word in known), False], dtype=np.bool_)
-        return np.asarray(wanted[numbers], dtype=np.bool_)
+        return np.asarray(_looked_up(wanted, numbers), dtype=np.bool_)
     found = pc.is_in(column, value_set=pa.array(words, type=column.type))
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
@@ -99,6 +112,35 @@ def runs_of(*columns: npt.NDArray[Any]) -> Ints:
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
     return np.append(np.flatnonzero(differs), length)
+
+
+def distinct(numbers: Ints) -> Ints:
+    """Return the numbers of a column, ascending and each once.
+
+    `np.unique` hashes every one of millions of numbers; sorting those that are mostly in their
+    order takes a fiftieth of that time.
+    """
+    if not (numbers[1:] >= numbers[:-1]).all():
+        numbers = np.sort(numbers)
+    return numbers[runs_of(numbers)[:-1]]
+
+
+def within(numbers: Ints, among: Ints) -> Mask:
+    """Tell which numbers are among others.
+
+    `np.isin` hashes where one number lies far from the rest, as the `NONE` of a control record's
+    value does: thirty times slower than to sort.
+    """
+    if not len(numbers):
+        return np.zeros(0, dtype=np.bool_)
+    near = among[(among >= numbers.min()) & (among <= numbers.max())]
+    if not len(near):
+        return np.zeros(len(numbers), dtype=np.bool_)
+    if int(near.max()) - int(near.min()) <= _DENSE * (len(numbers) + len(near)):
+        return np.isin(numbers, near, kind="table")
+    ranked = distinct(near)
+    at = np.minimum(np.searchsorted(ranked, numbers), len(ranked) - 1)
+    return np.asarray(ranked[at] == numbers, dtype=np.bool_)
 
 
 def first_match(keys: Ints, among: Ints) -> Ints:
@@ -149,7 +191,7 @@ def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
 
 def repeated(ordered: Ints) -> Ints:
     """Return the values that an ordered column holds more than once, each once."""
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return distinct(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def stack(columns: Sequence[Ints]) -> Ints:

@@ -26,7 +26,7 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
-from checkers.columns import Mask, equal, ints, select
+from checkers.columns import Mask, equal, ints, select, within
 from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
@@ -109,7 +109,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
     """Tell which records of a copy the next copy of the replica lacks, or has others for."""
     lost = ~_same(one.log, other.log) & (one.log.offsets >= other.log.start)
     if group.facts.compacted:
-        lost &= np.isin(one.log.offsets, other.log.offsets)
+        lost &= within(one.log.offsets, other.log.offsets)
     cuts = group.table("truncations")
     mine = select(cuts, equal(cuts, "node", one.log.node))
     recorded = np.zeros(len(lost), dtype=np.bool_)

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Mask, first_match, ints, stack, take
+from checkers.columns import NONE, Mask, distinct, first_match, ints, stack, take
 from checkers.dependencies import WR, WW, seeks_cycles
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds
@@ -176,7 +176,7 @@ def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
     """
     told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
-    ops = np.intersect1d(told, np.unique(stack(ends)), assume_unique=True)
+    ops = np.intersect1d(told, distinct(stack(ends)), assume_unique=True)
     people = take(participants, first[np.searchsorted(told, ops)])
     sources, targets = (first_match(end, ops) for end in ends)
     inside = (sources >= 0) & (targets >= 0)

@@ -77,6 +77,7 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
                 results = [*results, rows]
             else:
                 derived[each.name] = rows.cast(each.schema)
+            group.forget()
     return [
         *_pieces(
             facts, place, CHECK, [(each.name, dump_result(each).encode()) for each in results]

@@ -24,9 +24,11 @@ from checkers.columns import (
     runs_of,
     select,
     texts,
+    within,
 )
 from checkers.facts import FINAL, NOTED, QUORUM_TOPIC, RunFacts
 from checkers.ordering import PLACE, ordered
+from checkers.shelf import Shelf, is_shelved, shelf_of
 from results.record.tables import TABLES
 from results.record.terms import Mode, Outcome, Phase
 
@@ -34,6 +36,8 @@ T = TypeVar("T")
 KEY = ("run_id", *PLACE)
 """What names a group."""
 _NO_END = np.iinfo(np.int64).max
+_READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
+"""The views of a group that hold columns of its tables."""
 LEADER_SOURCES = ("list-offsets", "zookeeper")
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
@@ -165,6 +169,19 @@ class Group:
     def _views(self) -> "dict[Callable[[Group], Any], Any]":
         return {}
 
+    def forget(self) -> None:
+        """Let go of what can be read again, if it takes much memory."""
+        if self._shelf is not None and self._shelf.full:
+            for name in _READ_AGAIN:
+                self.__dict__.pop(name, None)
+            self._shelf.clear()
+            pa.default_memory_pool().release_unused()
+
+    @cached_property
+    def _shelf(self) -> Shelf | None:
+        """Where the columns of big tables are kept, None if there are none."""
+        return shelf_of(self.tables.values())
+
     @cached_property
     def leader(self) -> Leader | None:
         """Who led before the stop: the highest epoch that answered ListOffsets, seen last.
@@ -187,18 +204,26 @@ class Group:
     def logs(self) -> Mapping[str, Mapping[str, ReplicaLog]]:
         """All replicas' logs, by snapshot and node."""
         records = self.table("replica_records")
-        (snapshot, snapshots), (node, nodes) = codes(records, "snapshot"), codes(records, "node")
-        cuts = runs_of(snapshot, node).tolist()
         found = {
-            (snapshots[snapshot[start]], nodes[node[start]]): records.slice(start, end - start)
-            for start, end in pairwise(cuts)
-            if snapshot[start] >= 0 and node[start] >= 0
+            place: records.slice(start, end - start)
+            for place, (start, end) in self._log_rows.items()
         }
         logs: dict[str, dict[str, ReplicaLog]] = {}
         for place in sorted({*found, *self._stated_places()}):
             mine = found.get(place, records.slice(0, 0))
             logs.setdefault(place[0], {})[place[1]] = self._log(mine, *place)
         return logs
+
+    @cached_property
+    def _log_rows(self) -> Mapping[tuple[str, str], tuple[int, int]]:
+        """From which row to which (exclusive) each replica's log goes, by snapshot and node."""
+        records = self.table("replica_records")
+        (snapshot, snapshots), (node, nodes) = codes(records, "snapshot"), codes(records, "node")
+        return {
+            (snapshots[snapshot[start]], nodes[node[start]]): (start, end)
+            for start, end in pairwise(runs_of(snapshot, node).tolist())
+            if snapshot[start] >= 0 and node[start] >= 0
+        }
 
     @cached_property
     def final_log(self) -> ReplicaLog | None:
@@ -232,7 +257,7 @@ class Group:
         """The sends of transactions that did not certainly commit: aborted, or nobody knows."""
         sends = self.table("sends")
         in_txn = select(sends, present(sends, "txn_id"))
-        return select(in_txn, ~np.isin(ints(in_txn, "value"), ints(self.committed, "value")))
+        return select(in_txn, ~within(ints(in_txn, "value"), ints(self.committed, "value")))
 
     @cached_property
     def final_polls(self) -> pa.Table:
@@ -327,6 +352,8 @@ def group_of(
 
 def _bare(table: pa.Table) -> pa.Table:
     """Return a table without the columns of the group's name, each column in one piece."""
+    if is_shelved(table):
+        return table
     rest = [name for name in table.column_names if name not in KEY]
     return table.select(rest).combine_chunks()
 

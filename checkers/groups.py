@@ -8,17 +8,22 @@ otherwise, and calls `examine` with them: see `checkers/spark/engine.py`.
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
+
+import pyarrow as pa
 
 from checkers.examine import Piece, damaged, examine
 from checkers.facts import QUORUM_TOPIC, RunFacts
 from checkers.ingest import Tables
 from checkers.layout import RUN, DamagedError, Place, TableFile, split
+from checkers.shelf import Shelf, cleared
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
 WHOLE_ROWS = 200_000
 """A table of so many rows is read at once for all places of a run, rather than place by place."""
+SHELVED_ROWS = 4_000_000
+"""Of a place with more rows of a table, columns are read when they are asked for."""
 
 
 class GroupReader(Protocol):
@@ -65,13 +70,13 @@ class StoredGroups:
         known at once.
         """
         tables: Tables = {}
-        hurt = []
+        hurt, shelf = [], Shelf()
         for file in self._files:
             try:
                 if file in self._whole:
                     tables |= self._of(file, place)
                 elif place in file.row_groups:
-                    tables[file.name] = file.read(place)
+                    tables[file.name] = rows_of(file, place, shelf)
                 if place == RUN:
                     self._look_at_the_rest(file)
             except DamagedError:
@@ -98,6 +103,23 @@ class StoredGroups:
                 file.read(place)
 
 
+def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
+    """Return a table's rows of a place; if they are many, columns are read when asked for.
+
+    Args:
+        file: One that is not mixed.
+        place: Where.
+        shelf: Keeps the columns of all big tables of a group.
+
+    Raises:
+        DamagedError: What lies there is not what was written.
+    """
+    if place == RUN or file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
+        return file.read(place)
+    # What kernels use of a table, it has.
+    return cast("pa.Table", file.shelved(place, shelf))
+
+
 def is_judged(facts: RunFacts, place: Place) -> bool:
     """Tell whether a place is the run's: rows of other topics are not judged."""
     known = {(QUORUM_TOPIC, 0), *facts.numbers}
@@ -113,3 +135,4 @@ def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iter
             yield from damaged(facts, hurt.names, place)
         else:
             yield from examine(facts, tables, place)
+            cleared(tables)

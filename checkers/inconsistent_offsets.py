@@ -13,7 +13,7 @@ allowed between an acknowledgement and a poll, at offsets that were truncated.
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs
+from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.power_loss import lost_to_power
@@ -70,8 +70,8 @@ def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> Mask:
     real = (at >= 0) & (read >= 0)
     read_twice = repeated(unique_pairs(at[real], read[real])[0])
     log = group.final_log
-    gone = ~np.isin(values, read if log is None else log.values)
-    told = weak & (gone | group.truncated(offsets)) & ~np.isin(offsets, read_twice)
+    gone = ~within(values, read if log is None else log.values)
+    told = weak & (gone | group.truncated(offsets)) & ~within(offsets, read_twice)
     return np.asarray(told, dtype=np.bool_)
 
 
@@ -80,7 +80,7 @@ def _weak(group: Group, values: Ints) -> Mask:
     if group.facts.weak_acks:
         return np.ones(len(values), dtype=np.bool_)
     sends = group.table("sends")
-    weak = np.isin(values, ints(sends, "value")[equal(sends, "acks", "0", "1")])
+    weak = within(values, ints(sends, "value")[equal(sends, "acks", "0", "1")])
     return np.asarray(weak, dtype=np.bool_)
 
 

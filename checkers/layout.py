@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
+from checkers.shelf import Shelf, ShelvedTable
 from results.record.tables import TABLES
 
 Place = tuple[str, str, int]
@@ -204,6 +205,28 @@ class TableFile:
         if place != RUN and not _all_of(table, place):
             raise DamagedError(self.name)
         return table
+
+    def shelved(self, place: Place, shelf: Shelf) -> ShelvedTable:
+        """Return the rows of a place, without its name, with columns to be read when asked for.
+
+        All of them are read once now, and let go of, so that it is known whether they are sound.
+
+        Args:
+            place: Only of a file that is not mixed.
+            shelf: Where columns are kept.
+
+        Raises:
+            DamagedError: What lies there is not what was written.
+        """
+        at = [at for at, of in enumerate(self.row_groups) if of == place]
+        named = dict(zip(PLACE, place, strict=True))
+        for name in TABLES[self.name].names:
+            column = self._read(at, [name])
+            if name in named and not equal(column, name, named[name]).all():
+                raise DamagedError(self.name)
+        rest = [name for name in TABLES[self.name].names if name not in {"run_id", *PLACE}]
+        rows = self.rows_by_place()[place]
+        return ShelvedTable(rest, rows, lambda name: self._column(at, name), shelf=shelf)
 
     def read_columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of all rows, with their pages checked.

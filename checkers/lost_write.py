@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts
+from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
@@ -101,7 +101,7 @@ def _missing_from_log(group: Group) -> Mask:
     log = group.final_log
     if log is None:
         return np.zeros(len(values), dtype=np.bool_)
-    return ~np.isin(values, log.values) & retained(offsets, log.start)
+    return ~within(values, log.values) & retained(offsets, log.start)
 
 
 def _missing_from_read(group: Group) -> Mask:
@@ -113,7 +113,7 @@ def _missing_from_read(group: Group) -> Mask:
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
         highest = int(ints(polls, "offset").max(initial=-1))
         passed = (offsets >= group.log_start) & (offsets >= 0) & (offsets < highest)
-        missing |= passed & ~np.isin(values, ints(polls, "value"))
+        missing |= passed & ~within(values, ints(polls, "value"))
     return missing
 
 

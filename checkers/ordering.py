@@ -4,7 +4,7 @@ Rows that come in their order, as stored records do, are not sorted again: looki
 of sorting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,11 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
     """Return the rows of a table in its order, place by place; nulls come last."""
     if table.num_rows <= 1:
         return table
+    names = [each for each in (*PLACE, *_KEYS[name]) if each in table.column_names]
+    if in_order(_key(table, each) for each in names):  # Mostly the first ones tell.
+        return table
     keys = [_key(table, each) for each in _KEYS[name] if each in table.column_names]
     places = [_key(table, each) for each in PLACE if each in table.column_names]
-    if in_order([*places, *keys]):
-        return table
     numbered = _numbered(places)
     if len(numbered) == 1 and in_order(keys):  # As a writer leaves them: one pass sorts them.
         return take(table, np.argsort(numbered[0], kind="stable"))
@@ -73,13 +74,14 @@ def first_key(name: str, table: pa.Table) -> tuple[tuple[bool, Any], ...]:
     return tuple((value is None, 0 if value is None else value) for value in values)
 
 
-def in_order(keys: Sequence[npt.NDArray[Any]]) -> bool:
+def in_order(keys: Iterable[npt.NDArray[Any]]) -> bool:
     """Tell whether rows are in the order of their keys, the first one first."""
-    tied = np.ones(max(0, len(keys[0]) - 1), dtype=np.bool_)
+    tied: npt.NDArray[np.bool_] | None = None
     for key in keys:
-        if (tied & (key[:-1] > key[1:])).any():
+        back, same = key[:-1] > key[1:], key[:-1] == key[1:]
+        if (back if tied is None else back & tied).any():
             return False
-        tied &= key[:-1] == key[1:]
+        tied = same if tied is None else same & tied
         if not tied.any():
             break
     return True

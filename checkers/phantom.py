@@ -12,7 +12,7 @@ cut.
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, ints, present, stack
+from checkers.columns import Ints, Mask, ints, present, stack, within
 from checkers.findings import anomaly_at, findings, known
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Premise
@@ -30,7 +30,7 @@ def _reserved(group: Group, values: Ints) -> Mask:
         if not start >> SEQUENCE_BITS <= number <= end >> SEQUENCE_BITS:
             continue
         inside |= (values >= start) & (values < end)
-    return inside | np.isin(values, ints(group.table("sends"), "value"))
+    return inside | within(values, ints(group.table("sends"), "value"))
 
 
 def _phantoms(group: Group) -> Ints:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, runs_of, select, stack
+from checkers.columns import NONE, Ints, Mask, distinct, equal, ints, runs_of, select, stack, within
 from checkers.group import Group
 from results.record.terms import Outcome
 
@@ -71,8 +71,8 @@ class OpOrder:
     """Numbers (process, op) so that the ops of a process follow one another."""
 
     def __init__(self, *tables: pa.Table) -> None:
-        self._processes = np.unique(stack([ints(table, "process") for table in tables]))
-        self._ops = np.unique(stack([ints(table, "op_id") for table in tables]))
+        self._processes = distinct(stack([ints(table, "process") for table in tables]))
+        self._ops = distinct(stack([ints(table, "op_id") for table in tables]))
 
     def keys(self, process: Ints, op_id: Ints) -> Ints:
         """Return the place of each op in the order."""
@@ -130,7 +130,7 @@ def inner_poll_steps(group: Group, rows: Mask) -> Steps:
     moves = group.table("assignments")
     turned = ints(select(moves, equal(moves, "kind", *REBALANCES)), "op_id")
     polls = group.table("polls")
-    return _inner(polls, rows & ~np.isin(ints(polls, "op_id"), turned), ("mop", "pos"))
+    return _inner(polls, rows & ~within(ints(polls, "op_id"), turned), ("mop", "pos"))
 
 
 def ok_inner_poll_steps(group: Group) -> Steps:

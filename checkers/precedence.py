@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from checkers.columns import NONE, Ints, Mask, runs_of, stack
+from checkers.columns import NONE, Ints, Mask, distinct, runs_of, stack
 
 _STEP, _ALONG = 1.0, 2.0**-40
 """Lengths of an edge and of a step along a chain; the steps of any chain add up to far below 1."""
@@ -158,7 +158,7 @@ def _by_shortest_path(
     graph: Precedence, orders: tuple[Order, ...], sources: Ints, targets: Ints
 ) -> list[Hop]:
     matrix, chains = _matrix(graph, orders)
-    heads = np.unique(targets)
+    heads = distinct(targets)
     heads = heads[: max(1, _WORK // max(1, matrix.nnz))]
     for reach in _REACHES:
         best: tuple[float, list[Hop]] = (np.inf, [])

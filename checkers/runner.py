@@ -45,11 +45,12 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
     """
     scope = _scope(group)
     checkers = checkers_of(group.facts) if checkers is None else checkers
-    return [
-        _run(checker, group)
-        for checker in checkers
-        if checker.scope is scope and checker.applies(group.facts)
-    ]
+    results = []
+    for checker in checkers:
+        if checker.scope is scope and checker.applies(group.facts):
+            results.append(_run(checker, group))
+            group.forget()
+    return results
 
 
 def _scope(group: Group) -> Scope:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.calm import silent_ns
-from checkers.columns import Ints, Mask, equal, ints, present, select, words_of
+from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, words_of
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise
@@ -85,7 +85,7 @@ def _served(group: Group, calm_ns: int) -> Ints:
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= calm_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
     read = returned[(returned >= calm_ns) & present(polls, "offset")]
-    return np.unique(np.concatenate([acked, read]))
+    return distinct(np.concatenate([acked, read]))
 
 
 def vacancies(group: Group) -> list[Vacancy]:

@@ -34,6 +34,7 @@ from checkers.columns import (
     select,
     take,
     texts,
+    within,
 )
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
@@ -69,7 +70,7 @@ def shares(group: Group) -> pa.Table:
     polls = group.final_polls
     polls = select(polls, equal(polls, "isolation", READ_COMMITTED))
     values, offsets = ints(sends, "value"), _offsets(group, sends)
-    shown = np.isin(values, ints(polls, "value"))
+    shown = within(values, ints(polls, "value"))
     told = shown | (_to_be_shown(group, offsets) & ~_gone(group, values))
     columns = {
         "op_id": ints(sends, "op_id")[told],
@@ -102,7 +103,7 @@ def _gone(group: Group, values: Ints) -> Mask:
     log = group.final_log
     if log is None:
         return np.zeros(len(values), dtype=np.bool_)
-    return ~np.isin(values, log.values)
+    return ~within(values, log.values)
 
 
 def _torn(table: pa.Table) -> list[Torn]:

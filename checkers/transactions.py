@@ -8,10 +8,9 @@ all of them.
 
 from collections.abc import Iterable
 
-import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, present, select
+from checkers.columns import distinct, equal, ints, present, select, within
 from results.record.tables import TABLES
 from results.record.terms import Outcome
 
@@ -44,10 +43,10 @@ def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
     found: set[int] = set()
     if not unknown.num_rows:
         return frozenset()
-    values = np.unique(ints(unknown, "value"))
+    values = distinct(ints(unknown, "value"))
     wanted = unknown.select([*KEY, "op_id"])
     for part in polls:
-        near = select(part, np.isin(ints(part, "value"), values))
+        near = select(part, within(ints(part, "value"), values))
         near = near.select(list(POLL_COLUMNS)).cast(_PLAIN)
         shown = equal(near, "isolation", READ_COMMITTED) & equal(near, "outcome", Outcome.OK.value)
         # A null topic_id matches nothing: rows around a topic's deletion are not judged.

@@ -19,7 +19,7 @@ nothing about the brokers; it is the harness's own anomaly, and makes the verdic
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts
+from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
@@ -38,7 +38,7 @@ _Send = tuple[int, int, int, int, bool]
 def _unseen(group: Group) -> list[_Send]:
     sends = group.committed
     values, offsets = ints(sends, "value"), ints(sends, "offset")
-    hidden = ~_seen(group, sends) & ~np.isin(values, lost_values(group))
+    hidden = ~_seen(group, sends) & ~within(values, lost_values(group))
     hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends)
     found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in ("offset", "value", "op_id", "complete_ns")]
@@ -50,7 +50,7 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
     """Tell which sends were returned by a read that counts for them."""
     values, polls = ints(sends, "value"), group.table("polls")
     committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
-    by_committed, by_anybody = (np.isin(values, ints(each, "value")) for each in (committed, polls))
+    by_committed, by_anybody = (within(values, ints(each, "value")) for each in (committed, polls))
     return np.where(_for_committed(group, sends), by_committed, by_anybody)
 
 

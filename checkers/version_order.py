@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, equal, ints, present, select, stack
+from checkers.columns import NONE, Ints, distinct, equal, ints, present, select, stack, within
 from checkers.group import Group
 from results.record.terms import Judge, Outcome
 
@@ -41,7 +41,7 @@ class VersionOrder:
 
     def without(self, values: Ints) -> "VersionOrder":
         """Return the order as if some values stood nowhere."""
-        kept = ~np.isin(self.values, values)
+        kept = ~within(self.values, values)
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
     def last_index(self, values: Ints) -> Ints:
@@ -105,7 +105,7 @@ def _axis(parts: Sequence[_Claims]) -> Ints:
     most = max((int(offsets.max(initial=NONE)) for offsets, _ in parts), default=NONE) + 1
     if most <= _DENSE * sum(len(offsets) for offsets, _ in parts):
         return np.arange(most, dtype=np.int64)
-    return np.unique(stack([offsets for offsets, _ in parts]))
+    return distinct(stack([offsets for offsets, _ in parts]))
 
 
 def _index(claims: _Claims, axis: Ints) -> Ints:
@@ -137,7 +137,7 @@ def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claim
     if not len(alone):
         return sent
     values = sent[1][alone]
-    wrong = alone[np.isin(values, stack([part[1] for part in seen]))]
+    wrong = alone[within(values, stack([part[1] for part in seen]))]
     return np.delete(sent[0], wrong), np.delete(sent[1], wrong)
 
 
@@ -146,7 +146,7 @@ def _read(group: Group, *, everything: bool) -> tuple[Ints, Ints]:
     offsets, values = ints(polls, "offset"), ints(polls, "value")
     if everything:
         return offsets, values
-    kept = ~np.isin(values, _never_there(group))
+    kept = ~within(values, _never_there(group))
     return offsets[kept], values[kept]
 
 
@@ -154,7 +154,7 @@ def _logged(group: Group) -> tuple[Ints, Ints]:
     log = group.final_log
     if log is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    kept = (log.controls != 1) & ~np.isin(log.values, _never_there(group))
+    kept = (log.controls != 1) & ~within(log.values, _never_there(group))
     return log.offsets[kept], log.values[kept]
 
 

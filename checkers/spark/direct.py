@@ -111,7 +111,6 @@ def _judge(works: Sequence[Work]) -> Iterator[Piece]:
         reader = StoredGroups(work.root, work.facts)
         for place in work.places:
             yield from examine_places(work.facts, reader, place)
-            pa.default_memory_pool().release_unused()
 
 
 def compact_directly(session: SparkSession, roots: Sequence[Path], cores: int) -> None:

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers import compaction, groups
-from checkers.columns import coded, codes, first_match, joined, shared, texts, unique_pairs
-from checkers.layout import RUN, TableFile, split
+from checkers import compaction, groups, shelf
+from checkers.columns import (
+    coded,
+    codes,
+    distinct,
+    first_match,
+    joined,
+    shared,
+    texts,
+    unique_pairs,
+    within,
+)
+from checkers.layout import RUN, DamagedError, TableFile, split
 from checkers.ordering import ordered
 from checkers.run import judge_runs
 from checkers.spark.direct import Work, shared_out
@@ -89,11 +100,13 @@ def test_tables_that_mix_places_are_judged_as_those_that_do_not(
     assert before.valid is Validity.VALID
 
 
-@pytest.mark.parametrize("column", ["polls.value", "ops.invoke_ns", "replica_records.offset"])
+@pytest.mark.parametrize("shelved_rows", [0, 10**9])
+@pytest.mark.parametrize("column", ["polls.value", "ops.invoke_ns", "replica_records.sequence"])
 def test_a_flipped_bit_is_found_by_whoever_reads_just_its_row_group(
-    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+    judged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, column: str, shelved_rows: int
 ) -> None:
     monkeypatch.setattr(groups, "WHOLE_ROWS", 0)
+    monkeypatch.setattr(groups, "SHELVED_ROWS", shelved_rows)
     root = shutil.copytree(judged, tmp_path / "t" / "run")
     name, hurt = column.split(".")
     path = RunPaths(root).table(name)
@@ -107,10 +120,68 @@ def test_a_flipped_bit_is_found_by_whoever_reads_just_its_row_group(
     assert f"the table {name} cannot be read" in verdict.unknown_because
 
 
+@pytest.mark.parametrize("room", [0, 10**9])
+@pytest.mark.parametrize("lost", [False, True])
+def test_tables_whose_columns_are_read_when_asked_for_are_judged_as_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, room: int, lost: bool
+) -> None:
+    run = FaithfulRun(5, steps=120)
+    if lost:  # So that evidence is looked for, too.
+        run.rows["replica_records"] = [
+            row for row in run.rows["replica_records"] if row["offset"] != 3
+        ]
+    root = run.write(tmp_path / "t" / "run")
+    (before,) = judge_runs([root], engine="local")
+    monkeypatch.setattr(groups, "WHOLE_ROWS", 0)
+    monkeypatch.setattr(groups, "SHELVED_ROWS", 0)
+    monkeypatch.setattr(shelf, "ROOM_BYTES", room)
+    (after,) = judge_runs([root], engine="local")
+    assert after == before
+    assert bool(before.anomalies) is lost
+
+
+@pytest.mark.parametrize("shelved", [False, True])
+def test_rows_that_lie_at_a_place_that_is_not_theirs_are_damage(
+    judged: Path, monkeypatch: pytest.MonkeyPatch, *, shelved: bool
+) -> None:
+    file = TableFile("sends", RunPaths(judged).table("sends"))
+    monkeypatch.setattr(groups, "SHELVED_ROWS", 0 if shelved else 10**9)
+    one, other = (place for place in file.row_groups if place is not None)
+    # As a file would have it whose end tells the partitions the other way round.
+    monkeypatch.setitem(vars(file), "row_groups", (other, one))
+    with pytest.raises(DamagedError):
+        groups.rows_of(file, one, shelf.Shelf())
+
+
+def test_columns_are_read_once_until_their_shelf_is_cleared() -> None:
+    read: list[str] = []
+
+    def reader(name: str) -> "pa.Array[Any]":
+        read.append(name)
+        return pa.array([3, 1, 2])
+
+    home = shelf.Shelf()
+    table = shelf.ShelvedTable(["a", "b"], 3, reader, shelf=home)
+    assert table.filter(pa.array([True, False, True]))["a"].to_pylist() == [3, 2]
+    assert table.slice(1)["a"].to_pylist() == [1, 2]
+    assert (table.slice(1).num_rows, table.slice(2, 9).num_rows, table.slice(9).num_rows) == (
+        2, 1, 0,
+    )  # fmt: skip
+    assert table.take(pa.array([2, 0]))["a"].to_pylist() == [2, 3]
+    assert (read, home.full) == (["a"], False)
+    home.clear()
+    assert table.select(["a", "b"]).to_pydict() == {"a": [3, 1, 2], "b": [3, 1, 2]}
+    assert read == ["a", "a", "b"]
+    with pytest.raises(KeyError):
+        table["c"]
+
+
 @settings(max_examples=40, deadline=None)
 @given(one=NUMBERS, other=NUMBERS)
 def test_set_operations_agree_with_plain_python(one: list[int], other: list[int]) -> None:
     first, second = (np.array(each, dtype=np.int64) for each in (one, other))
+    assert within(first, second).tolist() == [each in other for each in one]
+    assert distinct(first).tolist() == sorted(set(one))
     matches = [other.index(each) if each in other else -1 for each in one]
     assert first_match(first, second).tolist() == matches
     ranked = [np.array(sorted(set(each)), dtype=np.int64) for each in (one, other)]
