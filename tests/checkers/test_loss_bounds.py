@@ -1,0 +1,199 @@
+"""Twins for single conditions of `lost_write`, `unseen`, `inconsistent_offsets` and `dropped`."""
+
+import numpy as np
+
+from checkers import inconsistent_offsets, lost_write, unseen
+from checkers.dropped import dropped
+from checkers.facts import PowerCut
+from checkers.findings import known
+from checkers.version_order import version_order
+from tests.checkers.faithful_clients import Row
+from tests.checkers.hand import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)  # fmt: skip
+
+LOSS = lost_write.CHECKER
+
+
+def held(*values: int, start: int = 0) -> dict[str, list[Row]]:
+    return {
+        "leadership": [leads(1, 0)],
+        "replica_records": log("n1", *((0, value) for value in values), start=start),
+        "replica_states": [state("n1", start + len(values), start=start)],
+    }
+
+
+def test_a_loss_at_an_unknown_offset_has_no_place_in_the_evidence() -> None:
+    """A truncation, a replica's log, a reader: nobody can say that they passed it."""
+    cut: Row = {"node": "n1", "from_offset": -1, "to_offset": 9}
+    polls = [read(B, 3), read(C, 9, op=10)]
+    on = group(sends=[ack(A, None)], polls=polls, truncations=[cut], **held(B, C))
+    (anomaly,) = found(LOSS, on).anomalies
+    for name in ("replicas", "truncations", "skipping_op_ids"):
+        assert anomaly.evidence[name] == []
+    assert anomaly.evidence["offset"] == known(-1)
+    assert "acknowledged at an unknown offset" in anomaly.sentence
+
+
+def test_a_loss_at_the_first_offset_has_all_of_it() -> None:
+    cut: Row = {"node": "n1", "from_offset": 0, "to_offset": 1}
+    on = group(sends=[ack(A, 0)], truncations=[cut], **held(B, C))
+    (anomaly,) = found(LOSS, on).anomalies
+    assert anomaly.evidence["replicas"] == [f"n1: value {B} of epoch 0"]
+    assert anomaly.evidence["truncations"] == ["n1, which led last, truncated offset 0"]
+    assert "acknowledged at offset 0 of" in anomaly.sentence
+
+
+def test_at_most_ten_readers_are_named_that_jumped_over_a_loss() -> None:
+    polls = [
+        row for op in range(20, 32)
+        for row in (read(B, 0, op=op), {**read(C, 2, op=op), "pos": 3})
+    ]  # fmt: skip
+    on = group(sends=[ack(A, 1)], polls=polls, **held(B, C, C))
+    (anomaly,) = found(LOSS, on).anomalies
+    assert anomaly.evidence["skipped_by"] == 12
+    assert anomaly.evidence["skipping_op_ids"] == list(range(20, 30))
+    assert "; 12 reads jumped over that offset (op 20, 21, 22)" in anomaly.sentence
+
+
+def test_where_a_read_missed_it_too_a_log_that_cannot_be_read_does_not_matter() -> None:
+    rows: dict[str, list[Row]] = {
+        "sends": [ack(A, 0)], "polls": [read(B, 1)], "final_reads": [final_read(2)], **held(C, B),
+    }  # fmt: skip
+    damaged = frozenset({"n1"})
+    (sure,) = found(LOSS, group(facts(unreadable_nodes=damaged), **rows)).anomalies
+    assert sure.broken_premises == ()
+    both = facts(unreadable_nodes=damaged, cut_streams=True)
+    (neither,) = found(LOSS, group(both, **rows)).anomalies
+    assert neither.broken_premises == ("readable-final-logs",)
+    rows["polls"] = [read(A, 0), read(B, 1)]
+    (log_only,) = found(LOSS, group(facts(unreadable_nodes=damaged), **rows)).anomalies
+    assert log_only.broken_premises == ("readable-final-logs",)
+
+
+def test_the_sentence_says_where_a_lost_record_still_is() -> None:
+    rows = held(B, C)
+    rows["replica_records"] += log("n2", (0, A))
+    rows["replica_states"] += [state("n2", 1)]
+    (anomaly,) = found(LOSS, group(sends=[ack(A, 0)], **rows)).anomalies
+    assert "is missing from the log of the last leader n1, but is in that of n2" in anomaly.sentence
+
+
+def test_rows_are_counted_from_the_start_of_the_leaders_own_log() -> None:
+    rows = held(A, B, C)
+    rows["replica_states"] += [state("n2", 3, start=2)]
+    rows["replica_records"] += log("n2", (0, C), start=2)
+    sends = [ack(A, 0), ack(B, 1, op=2), ack(C, 2, op=3)]
+    assert found(LOSS, group(sends=sends, **rows)).rows == 3
+
+
+def test_neither_acks_0_nor_a_compacted_topic_promises_that_records_stay() -> None:
+    assert LOSS.applies(facts())
+    assert not LOSS.applies(facts(plan={"acks": "0"}))
+    assert not LOSS.applies(facts(plan={"broker": {"log.cleanup.policy": "compact"}}))
+
+
+def test_the_first_offset_of_a_log_can_be_passed_by_a_read_of_the_second_only() -> None:
+    for last, lost in ((0, 0), (1, 1)):
+        on = group(sends=[ack(A, 0)], polls=[read(B, last)], final_reads=[final_read(last + 1)])
+        assert len(found(LOSS, on).anomalies) == lost
+    nothing = group(sends=[ack(A, 0)], final_reads=[final_read(0)])
+    assert found(LOSS, nothing).anomalies == ()
+
+
+def test_the_evidence_of_an_inconsistent_offset_is_of_that_offset_alone() -> None:
+    polls = [read(B, 3, op=20), read(C, 2, op=21), read(C, 4, op=22), read(None, 3, op=23)]
+    sends = [ack(A, 3, op=1), ack(B, 2, op=2), ack(B, 4, op=4), {**ack(C, 3, op=5), "acked": False}]
+    on = group(sends=sends, polls=polls)
+    anomaly = next(
+        each for each in found(inconsistent_offsets.CHECKER, on).anomalies if each.offset == 3
+    )
+    assert (anomaly.evidence["send_op_ids"], anomaly.evidence["poll_op_ids"]) == ([1], [20, 23])
+    assert anomaly.sentence == (
+        f"offset 3 of log-0-0 held value {A} (acknowledged by op 1) and value {B} (polled by op 20)"
+    )
+
+
+def test_at_most_ten_ops_are_named_on_either_side_of_an_inconsistent_offset() -> None:
+    sends = [ack(A, 3, op=op) for op in range(20, 32)]
+    polls = [read(B, 3, op=op) for op in range(40, 52)]
+    (anomaly,) = found(inconsistent_offsets.CHECKER, group(sends=sends, polls=polls)).anomalies
+    assert anomaly.evidence["send_op_ids"] == list(range(20, 30))
+    assert anomaly.evidence["poll_op_ids"] == list(range(40, 50))
+
+
+def test_at_most_two_truncations_are_in_the_sentence_and_all_in_the_evidence() -> None:
+    cuts: list[Row] = [{"node": f"n{at}", "from_offset": 3, "to_offset": 4} for at in (1, 2, 3)]
+    on = group(sends=[ack(A, 3)], polls=[read(B, 3)], truncations=cuts)
+    (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+    assert len(anomaly.evidence["truncations"]) == 3  # type: ignore[arg-type]
+    assert anomaly.sentence.count("truncated") == 2
+
+
+def test_the_smallest_value_may_be_one_of_two_at_the_first_offset() -> None:
+    on = group(sends=[ack(0, 0)], polls=[read(0, 0), read(B, 0)])
+    (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.evidence["values"]) == (0, [0, B])
+    assert anomaly.evidence["polled_values"] == [0, B]
+
+
+def test_only_an_acknowledgement_at_that_offset_can_be_what_power_took() -> None:
+    """It was acknowledged before the power went; others were, at other offsets or for nobody."""
+    cut = PowerCut(nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=0,
+                   end_before=9, confirmed_ns=2 * S)  # fmt: skip
+    about = facts(plan={"replication": 2, "nodes": 2}, power_cuts=(cut,))
+    states: list[Row] = [state("n1", 9), state("n2", 9)]
+    polls = [read(B, 3)]
+    late = ack(A, 3, at=3 * S)
+    for other in (
+        ack(C, 2, op=2, at=S), ack(C, 4, op=2, at=S), {**ack(A, 3, op=2, at=S), "acked": False},
+    ):  # fmt: skip
+        on = group(about, sends=[late, other], polls=polls, replica_states=states)
+        anomalies = found(inconsistent_offsets.CHECKER, on).anomalies
+        assert [each.excuses for each in anomalies if each.offset == 3] == [()]
+    on = group(about, sends=[late, ack(A, 3, op=2, at=S)], polls=polls, replica_states=states)
+    (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+    assert anomaly.excuses == ("power-loss",)
+    readers = group(about, polls=[read(A, 3), *polls], replica_states=states)
+    (anomaly,) = found(inconsistent_offsets.CHECKER, readers).anomalies
+    assert anomaly.excuses == ()
+
+
+def test_a_record_is_dropped_where_another_one_stands_smaller_or_larger() -> None:
+    on = group(**held(B, B, B, start=1))
+    offsets = np.array([1, 2, 3, 0, 4])
+    values = np.array([A, B, C, B, B])
+    assert dropped(on, offsets, values).tolist() == [True, False, True, True, True]
+    assert dropped(group(), offsets, values).all()
+    assert dropped(group(**held()), offsets, values).all()
+
+
+def test_unseen_asks_for_a_complete_final_read_that_was_to_read_anything() -> None:
+    """What is beyond the end of all reads of a plain log is unseen all the same."""
+    on = group(sends=[ack(A, 0), ack(B, 5, op=2)], polls=[read(A, 0)],
+               final_reads=[final_read(1)])  # fmt: skip
+    assert [each.offset for each in found(unseen.UNSEEN_CHECKER, on).anomalies] == [5]
+
+
+def test_a_version_order_is_the_same_with_gaps_and_without() -> None:
+    """Offsets in one piece take a shorter way than those that are far apart."""
+    for far in (2, 3, 10, 40, 1000):
+        polls = [read(A, 0), read(C, far)]
+        sends = [ack(B, 1), ack(C, 1, op=2), ack(A, far, op=3)]
+        order = version_order(group(sends=sends, polls=polls))
+        assert order.offsets.tolist() == [0, 1, far]
+        assert order.values.tolist() == [A, B, C]
+    single = version_order(group(polls=[read(None, 0), read(0, 1), read(A, 2)]))
+    assert (single.offsets.tolist(), single.values.tolist()) == ([1, 2], [0, A])
