@@ -150,6 +150,8 @@ def drop_file(random: Random, root: Path) -> str:
 
 def drop_folder(random: Random, root: Path) -> str:
     folders = [path for path in root.rglob("*") if path.is_dir()]
+    if not folders:
+        return "no folder is left"
     path = random.choice(folders)
     shutil.rmtree(path)
     return str(path.relative_to(root))
