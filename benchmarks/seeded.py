@@ -4,7 +4,9 @@ Of N operations half send two messages each and half read two; so there are N se
 polled by the clients, N polled by the final reads, and 3 N records on three replicas. Each
 partition has one process that sends and one that reads, four ops behind. One send in 1000 fails for
 certain. The leader changes four times; each change truncates what the old leader had alone.
-Observers ask every leader once a second. The seed decides hashes of records and who leads first.
+Observers ask every leader once a second, and a broker for its metadata every two seconds. The
+controllers' log gets a record a second, of one leader and on three nodes. The seed decides hashes
+of records and who leads first.
 """
 
 from collections.abc import Iterator
@@ -33,6 +35,10 @@ EPOCHS = 5
 FAILS_EACH = 1000
 BEHIND = 4
 FINAL_READ = 2000
+QUORUM: dict[str, object] = {"topic": "__cluster_metadata", "partition": 0,
+                             "topic_id": "00000000-0000-0000-0000-000000000001"}  # fmt: skip
+QUORUM_START = 1000
+"""So many records the controllers' log has when the first op begins."""
 CHUNK = 1 << 15
 STONES = ("started", "ready", "warmup", "main", "main-ended", "healed", "recovered",
           "final-reads", "noted", "stopped", "collected")  # fmt: skip
@@ -271,6 +277,11 @@ def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
         streams.write("leadership", f"observer-n{leader}", len(asked), **told, asked_ns=asked,
                       observed_ns=asked + MS, source="list-offsets", observer=f"n{leader}",
                       incarnation=0, high_watermark=marks)  # fmt: skip
+        looked = asked[::2]
+        told["isr"] = _isrs(len(looked))
+        streams.write("leadership", "observer-n1", len(looked), **told, asked_ns=looked + 2 * MS,
+                      observed_ns=looked + 3 * MS, source="metadata", observer="n1",
+                      incarnation=0)  # fmt: skip
         told["isr"] = _isrs(1)
         for node in ("n1", "n2", "n3"):
             streams.write("leadership", node, 1, **told, source="metadata-log", observer=node,
@@ -312,10 +323,26 @@ def _write_quorum(streams: Streams, shape: Shape) -> None:
         streams.write("quorum_states", node, 1, node=node, incarnation=0,
                       role="leader" if number == 1 else "follower", epoch=1, leader=1, voted_for=1,
                       voted_directory="d1")  # fmt: skip
+        _write_controller(streams, shape, node)
     asked = np.arange(S, shape.ended_ns, 10 * S)
-    streams.write("quorum_states", "observer-n1", len(asked), observed_ns=asked, node="n1",
-                  incarnation=0, role="leader", epoch=1, leader=1, high_watermark=1000 + asked // S,
-                  log_end_offset=1000 + asked // S)  # fmt: skip
+    for node, behind in (("n1", 0), ("n2", 0), ("n3", 1)):
+        role = "leader" if node == "n1" else "follower"
+        streams.write("quorum_states", "observer-n1", len(asked), observed_ns=asked, node=node,
+                      incarnation=0, role=role, epoch=1, leader=1,
+                      high_watermark=QUORUM_START + asked // S,
+                      log_end_offset=QUORUM_START + asked // S - behind)  # fmt: skip
+
+
+def _write_controller(streams: Streams, shape: Shape, node: str) -> None:
+    """Write what is left of a controller's log: one epoch, which begins with its marker."""
+    offsets = np.arange(QUORUM_START + shape.ended_ns // S + 1)
+    streams.write("replica_records", node, len(offsets), **QUORUM, snapshot="final", node=node,
+                  offset=offsets, leader_epoch=1, record_hash=_hashes(offsets, shape.seed),
+                  producer_id=-1, producer_epoch=-1, sequence=-1, control=offsets == 0)  # fmt: skip
+    epochs = pa.array([[{"epoch": 1, "start_offset": 0}]])
+    streams.write("replica_states", node, 1, **QUORUM, snapshot="final", node=node, incarnation=0,
+                  log_start_offset=0, log_end_offset=len(offsets),
+                  epochs=epochs.cast(LIVE["replica_states"].field("epochs").type))  # fmt: skip
 
 
 def write_many(store: Path, runs: int, shape: Shape) -> Iterator[Path]:
