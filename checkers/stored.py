@@ -26,7 +26,7 @@ from checkers.ingest import (
     step_units,
     with_topic_ids,
 )
-from checkers.layout import DamagedError, TableFile, write_table
+from checkers.layout import DamagedError, TableFile, seal, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.power_loss import power_cuts
@@ -181,6 +181,7 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
         "schema_version": SCHEMA_VERSION,
         "ingest": _INGEST,
         "run_id": paths.run_id,
+        "seals": {name: seal(paths.table(name)) for name in TABLES if paths.table(name).exists()},
         "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
     _notes(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
@@ -317,7 +318,21 @@ def readable_tables(paths: RunPaths) -> dict[str, Path]:
     Their pages are looked at by whoever reads them: see `layout.DamagedError`.
     """
     files = [TableFile(name, paths.table(name)) for name in TABLES]
-    return {each.name: each.path for each in files if each.sound}
+    seals = _seals(paths)
+    sound = (each for each in files if each.sound and _sealed(each, seals))
+    return {each.name: each.path for each in sound}
+
+
+def _seals(paths: RunPaths) -> Mapping[str, str]:
+    """Return the seals of a run's tables, by table; those of an early ingest have none."""
+    try:
+        return dict(json.loads(_notes(paths).read_text(encoding="utf-8")).get("seals", {}))
+    except (*_BROKEN, AttributeError):
+        return {}  # That the notes cannot be read is told as such.
+
+
+def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
+    return file.name not in seals or seal(file.path) == seals[file.name]
 
 
 def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:

@@ -22,6 +22,7 @@ from checkers.run import judge_runs
 from results.record.paths import RunPaths
 from results.samples import copy_sample, sample_paths
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.unsealed import unsealed
 
 INT64 = 2**63 - 1
 WILD = (-INT64 - 1, -INT64, -1, 0, 1, 2**31 - 1, 2**31, 2**32, 2**62, INT64 - 1, INT64)
@@ -93,6 +94,7 @@ def store(path: Path, table: pa.Table) -> None:
     path.unlink()
     if path.suffix == ".parquet":
         pq.write_table(table, path, write_page_checksum=True)
+        unsealed(path.parent)
         return
     with path.open("wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=1000)

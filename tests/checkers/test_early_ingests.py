@@ -19,6 +19,7 @@ from results.record.terms import Judge
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import ack, facts, group, read
+from tests.checkers.unsealed import unsealed
 
 NEVER_NOTED = ("ingest", "reads")
 
@@ -47,6 +48,7 @@ def without_rows_of_what_is_left_out(paths: RunPaths) -> None:
     kept = rows.filter(pc.field("kind") != LEFT_OUT)
     assert 0 < kept.num_rows < rows.num_rows
     pq.write_table(kept, path)
+    unsealed(paths.record)
 
 
 @pytest.mark.parametrize("noted", [{}, {"reads": 0}, {"ingest": 0}, {"ingest": 0, "reads": 1}])
@@ -89,6 +91,7 @@ def test_what_could_not_be_read_any_more_is_not_written_over(ingested: RunPaths)
     shutil.rmtree(ingested.nodes)
     table = pq.read_table(ingested.table("replica_records"))
     pq.write_table(table.slice(0, 0), ingested.table("replica_records"))
+    unsealed(ingested.record)
     assert needs_ingest(ingested), "none was ever read"
     ingested.table("replica_records").write_bytes(b"damaged")
     assert not needs_ingest(ingested)

@@ -32,6 +32,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
+from tests.checkers.unsealed import unsealed
 
 NUMBERS = st.lists(st.integers(0, 9) | st.integers(-(2**62), 2**62), max_size=12)
 
@@ -95,6 +96,7 @@ def test_tables_that_mix_places_are_judged_as_those_that_do_not(
     for name, table in tables(judged).items():
         shuffled = table.take(np.random.default_rng(7).permutation(table.num_rows))
         pq.write_table(shuffled, RunPaths(root).table(name), write_page_checksum=True)
+    unsealed(RunPaths(root).record)
     (after,) = judge_runs([root], engine="local")
     assert replace(after, run_id=before.run_id) == before
     assert before.valid is Validity.VALID
@@ -251,3 +253,18 @@ def test_work_is_shared_out_evenly_and_small_runs_stay_whole() -> None:
     small = [each for each in held if each.root != Path("big")]
     assert len(small) == 10
     assert all(len(each.places) == 2 for each in small)
+
+
+def test_the_end_of_a_file_is_sealed(judged: Path, tmp_path: Path) -> None:
+    """One bit of it flipped makes another partition's values those of this one."""
+    root = shutil.copytree(judged, tmp_path / "t" / "run")
+    for path in RunPaths(root).live.iterdir():
+        path.unlink()
+    (before,) = judge_runs([root], engine="local")
+    assert before.valid is Validity.VALID
+    path = RunPaths(root).table("polls")
+    polls = pq.read_table(path)
+    pq.write_table(polls.slice(0, polls.num_rows - 1), path, write_page_checksum=True)
+    (after,) = judge_runs([root], engine="local")
+    assert after.valid is Validity.UNKNOWN
+    assert "the table polls cannot be read" in after.unknown_because

@@ -18,6 +18,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import A, B, S, ack, facts, found, group, leads, read
+from tests.checkers.unsealed import unsealed
 
 CHECKER = uncommitted_read.CHECKER
 AWAKE = S + 2 * SEEN_WITHIN_NS
@@ -75,6 +76,7 @@ def test_ops_and_answers_of_a_stored_run_are_heard(tmp_path: Path) -> None:
     for name, times in silent.items():
         row = pa.Table.from_pylist([{"run_id": "run", **times}], schema=TABLES[name])
         write_table(paths.table(name), name, [row])
+    unsealed(paths.record)
     heard = (calm_ns, begun, ended, seen)
     assert load_facts(paths.root).silences == tuple(pairwise(heard))
 
