@@ -115,3 +115,21 @@ def test_an_op_takes_part_once_and_is_over_only_if_it_ended_well() -> None:
         (1, 20), (3, None), (4, None), (READER, 40),
     ]  # fmt: skip
     assert [(row["process"], row["invoke_ns"]) for row in told] == [(1, 10)] * 3 + [(2, 30)]
+
+
+def test_the_first_edge_by_offset_is_told_though_its_value_is_larger() -> None:
+    sends = [sent(V[5 - each], each, op=1) for each in (1, 2, 3)]
+    (told,) = rows(sends=sends, polls=[got(V[5 - each], each) for each in (3, 1, 2)])
+    assert (told["value"], told["offset"]) == (V[4], 1)
+
+
+def test_op_0_may_write_and_read_like_any_other() -> None:
+    sends = [sent(V[1], 1, op=3), sent(V[2], 2, op=0)]
+    assert edges(ww=True, sends=sends, polls=[]) == [(3, 0)]
+    assert edges(sends=sends, polls=[got(V[1], 1, op=0)]) == [(3, 0)]
+
+
+def test_a_reader_of_what_nobody_sent_depends_on_nobody_whatever_it_waited_for() -> None:
+    for isolation in ("read_committed", "read_uncommitted"):
+        sends = [sent(V[1], 1, op=1), sent(V[3], 3, op=4, txn_id=4)]
+        assert edges(sends=sends, polls=[got(V[2], 2, isolation=isolation)]) == []

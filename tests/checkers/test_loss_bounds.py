@@ -197,3 +197,65 @@ def test_a_version_order_is_the_same_with_gaps_and_without() -> None:
         assert order.values.tolist() == [A, B, C]
     single = version_order(group(polls=[read(None, 0), read(0, 1), read(A, 2)]))
     assert (single.offsets.tolist(), single.values.tolist()) == ([1, 2], [0, A])
+
+
+def test_who_led_then_is_told_with_how_it_is_known() -> None:
+    row = {**ack(A, 0, op=7), "mop": 3, "process": 5}
+    (anomaly,) = found(LOSS, group(sends=[row], **held(B))).anomalies
+    names = ("op_id", "mop", "process", "leader_then", "leader_epoch_then")
+    assert [anomaly.evidence[name] for name in names] == [7, 3, 5, 1, 0]
+    assert anomaly.evidence["leader_then_source"] == "list-offsets"
+    assert anomaly.evidence["leader_then_observed_ns"] == S
+    nobody = group(sends=[row], polls=[read(B, 1)], final_reads=[final_read(2)])
+    (unled,) = found(LOSS, nobody).anomalies
+    assert [unled.evidence[name] for name in names] == [7, 3, 5, None, None]
+    assert "at that offset" not in unled.sentence
+
+
+def test_at_most_two_truncations_are_told_of_a_loss_and_all_are_evidence() -> None:
+    cuts: list[Row] = [{"node": f"n{at}", "from_offset": 0, "to_offset": 1} for at in (1, 2, 3)]
+    (anomaly,) = found(LOSS, group(sends=[ack(A, 0)], truncations=cuts, **held(B))).anomalies
+    assert len(anomaly.evidence["truncations"]) == 3  # type: ignore[arg-type]
+    assert anomaly.sentence.count("truncated") == 2
+
+
+def test_what_only_a_read_missed_rests_on_whole_streams_though_the_log_is_whole() -> None:
+    on = group(facts(cut_streams=True), sends=[ack(A, 0)], polls=[read(B, 1)],
+               final_reads=[final_read(2)], **held(A, B))  # fmt: skip
+    (anomaly,) = found(LOSS, on).anomalies
+    assert anomaly.evidence["missing_from_leaders_log"] is False
+    assert anomaly.broken_premises == ("whole-record",)
+
+
+def test_a_record_that_is_not_ours_is_no_second_value_that_was_read() -> None:
+    cut: Row = {"node": "n1", "from_offset": 3, "to_offset": 4}
+    weak = facts(plan={"acks": "1"})
+    sends = [ack(A, 3, acks="1")]
+    for polls, excuses in (
+        ([read(B, 3), read(None, 3)], ("acks-0-1",)),
+        ([read(B, 3), read(0, 3, op=10)], ()),
+        ([read(B, 3), {**read(C, 3, op=10), "offset": None}], ("acks-0-1",)),
+    ):
+        on = group(weak, sends=sends, polls=polls, truncations=[cut])
+        (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+        assert anomaly.excuses == excuses
+
+
+def test_a_final_read_that_ended_at_once_is_told_as_such() -> None:
+    empty = found(unseen.INCOMPLETE_CHECKER, group(final_reads=[final_read(0, complete=False)]))
+    (anomaly,) = empty.anomalies
+    assert anomaly.sentence.startswith("the final read (read_uncommitted) of log-0-0 reached")
+    about = facts(plan={"workload": "txn"})
+    sends = [{**ack(A, 0), "txn_id": 1}]
+    committed = {**final_read(0), "isolation": "read_committed"}
+    (stuck,) = found(
+        unseen.INCOMPLETE_CHECKER, group(about, sends=sends, final_reads=[committed])
+    ).anomalies
+    assert "ended at offset 0, where a transaction was still open" in stuck.sentence
+    short = {**committed, "complete": False, "target_end": 5}
+    (only,) = found(
+        unseen.INCOMPLETE_CHECKER, group(about, sends=sends, final_reads=[committed, short])
+    ).anomalies
+    assert only.evidence["isolation"] == "read_committed"
+    (none,) = found(unseen.INCOMPLETE_CHECKER, group(about, sends=sends)).anomalies
+    assert none.sentence == "log-0-0 was not read again at the end of the run"

@@ -246,3 +246,20 @@ def test_power_took_only_what_stood_where_it_cut() -> None:
     assert not lost(2, S, topic="z-0")
     assert not lost(2, S, partition=1)
     assert not lost(2, S, partition=-1)
+
+
+def test_each_epoch_outside_of_its_lines_is_told_with_its_own_records() -> None:
+    lines = [{"epoch": epoch, "start_offset": start} for epoch, start in ((0, 0), (2, 4), (5, 6))]
+    clean = facts(milestones=(Milestone(name="stopped", at_ns=9, detail={"n1": "clean"}),))
+    on = group(
+        clean, replica_records=log("n1", (1, A), (2, B), (2, C), (3, A), (4, B), (5, C)),
+        replica_states=[{**state("n1", 6, 6), "epochs": lines}],
+    )  # fmt: skip
+    told = [
+        (each.evidence["epoch"], each.offset, each.evidence["count"], each.evidence["where"])
+        for each in found(epoch_regression.CHECKER, on).anomalies
+    ]
+    assert told == [
+        (1, 0, 1, "no offset"), (2, 1, 2, "offsets 4 to 5"), (3, 3, 1, "no offset"),
+        (4, 4, 1, "no offset"), (5, 5, 1, "offsets from 6 on"),
+    ]  # fmt: skip

@@ -3,12 +3,24 @@
 import pyarrow as pa
 import pytest
 
-from checkers import aborted_read, double_vote, isr_not_restored, slow_election, traffic
+from checkers import (
+    aborted_read,
+    double_vote,
+    faults,
+    isr_not_restored,
+    malformed,
+    precommitted_read,
+    slow_election,
+    traffic,
+    unavailable,
+)
 from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
 from checkers.facts import RunFacts
 from checkers.left_out import left_out
 from checkers.poll_order import NONMONOTONIC_CHECKER, SKIP_CHECKER
+from checkers.protocol import Checker
 from checkers.transactions import unknown_sends
+from results.record.milestones import Milestone
 from results.record.tables import LIVE, TABLES
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
@@ -116,7 +128,8 @@ def test_at_most_ten_readers_of_what_failed_are_named() -> None:
 
 def test_a_send_of_unknown_outcome_counts_if_it_is_a_transactions_and_has_a_value() -> None:
     rows: list[Row] = [
-        {**timed_out(value), "txn_id": txn} for value, txn in ((A, 1), (None, 1), (B, None))
+        {**timed_out(A), "value": value, "txn_id": txn}
+        for value, txn in ((A, 1), (None, 1), (B, None))
     ]
     told = unknown_sends(group(sends=rows).table("sends"))
     assert told["value"].to_pylist() == [A]
@@ -268,3 +281,89 @@ def test_partitions_are_told_apart_by_topic_and_number() -> None:
 
 def test_an_assignment_of_a_later_process_leaves_out_nothing_of_an_earlier_one() -> None:
     assert left([assigns(1, 1), assigns(2, 5)], [moved(1, 1, 3), moved(2, 5, 4)]) == []
+
+
+def lacking(*rows: tuple[str, bool], **plan: object) -> list[Row]:
+    told: list[Row] = [
+        {"fault_id": at, "kind": kind, "requested_ns": 1, "confirmed_ns": 2 if done else None}
+        for at, (kind, done) in enumerate(rows, start=1)
+    ]
+    on = whole_run(facts(plan=plan), faults=told)
+    return [each.evidence for each in found(faults.CHECKER, on).anomalies]
+
+
+def test_a_kind_without_a_confirmed_fault_is_told_with_its_numbers() -> None:
+    kill, pause = ("kill", True), ("pause", False)
+    assert lacking(kill, pause, nemesis="kill,pause") == [
+        {"kind": "pause", "confirmed": 0, "minimum": 1, "started": 1}
+    ]
+
+
+def test_the_plan_may_ask_for_another_number_of_faults() -> None:
+    for least, missed in ((1, False), (2, False), (3, True)):
+        told = lacking(("kill", True), ("kill", True), ("kill", False),
+                       nemesis="kill", minimums={"confirmed_faults": least})  # fmt: skip
+        assert [each["minimum"] for each in told] == ([least] if missed else [])
+
+
+def test_one_node_has_no_links_to_cut_and_two_have() -> None:
+    alone = lacking(("kill", True), nemesis="partition,kill", nodes=1, replication=1, min_insync=1)
+    assert alone == []
+    two = lacking(("kill", True), nemesis="partition,kill", nodes=3)
+    assert [each["kind"] for each in two] == ["partition"]
+
+
+@pytest.mark.parametrize("checker", [unavailable.CHECKER, slow_election.CHECKER,
+                                     isr_not_restored.CHECKER], ids=lambda it: it.name)  # fmt: skip
+def test_a_run_that_was_calm_from_its_first_moment_on_is_told_so(checker: Checker) -> None:
+    end = Milestone(name="collected", at_ns=1_000 * S)
+    about = facts(plan={"nodes": 3, "replication": 3}, calm_from_ns=0,
+                  milestones=(*facts().milestones, end))  # fmt: skip
+    looks: list[Row] = [
+        {**leads(-1, 0, at=at * S, source="metadata"), "leader": None, "isr": [1]}
+        for at in (0, 1, 200, 400)
+    ]
+    vain = [{**timed_out(A), "invoke_ns": at * S, "complete_ns": at * S + S} for at in range(100)]
+    (anomaly,) = found(checker, group(about, leadership=looks, sends=vain)).anomalies
+    assert anomaly.evidence["calm_from_ns"] == 0
+    assert "which was at 0.000 s" in anomaly.sentence
+
+
+def test_an_isr_that_was_full_when_the_last_fault_healed_was_restored() -> None:
+    budget = int(facts().plan.budgets.isr_s)
+    for at_s, brokers, shrunk in ((0, [1, 2, 3], 0), (-1, [1, 2, 3], 0), (0, [1, 2], 1)):
+        rows = [answer(at_s, source="metadata", isr=brokers),
+                answer(budget + 9, source="metadata", isr=[1])]  # fmt: skip
+        result = found(isr_not_restored.CHECKER, group(peace(), leadership=rows))
+        assert len(result.anomalies) == shrunk, (at_s, brokers)
+    before = [answer(-2, source="metadata", isr=[1, 2, 3]), answer(0, source="metadata", isr=[1]),
+              answer(budget + 9, source="metadata", isr=[1])]  # fmt: skip
+    assert len(found(isr_not_restored.CHECKER, group(peace(), leadership=before)).anomalies) == 1
+
+
+def test_ops_of_different_processes_may_overlap_whichever_comes_first() -> None:
+    for one, other in ((1, 2), (2, 1)):
+        ops = [op(1, 9, process=one), op(2, 8, process=other, invoke_ns=3)]
+        assert sentences(malformed.OPS_CHECKER, whole_run(ops=ops)) == []
+
+
+def test_a_transaction_that_reads_its_own_send_of_any_row_is_told() -> None:
+    sends: list[Row] = [{**ack(A, 1, op=1), "txn_id": 1}, {**ack(B, 2, op=2), "txn_id": 2}]
+
+    def reads(value: int | None, op_id: int, isolation: str = "read_committed") -> int:
+        polls = [{**read(value, 2, op=op_id), "isolation": isolation}]
+        about = facts(plan={"workload": "txn"})
+        on = group(about, sends=sends, polls=polls)
+        return len(found(precommitted_read.CHECKER, on).anomalies)
+
+    assert (reads(A, 1), reads(B, 2)) == (1, 1)
+    assert (reads(A, 2), reads(B, 1), reads(V[9], 1)) == (0, 0, 0)
+    assert reads(A, 1, "read_uncommitted") == 0
+
+
+def test_a_value_that_nobody_sent_was_not_sent_by_a_reader_of_whatever_number() -> None:
+    about = facts(plan={"workload": "txn"})
+    for op_id in (0, 1, 2):
+        polls = [{**read(B, 2, op=op_id), "isolation": "read_committed"}]
+        on = group(about, sends=[{**ack(A, 1, op=7), "txn_id": 7}], polls=polls)
+        assert found(precommitted_read.CHECKER, on).anomalies == ()

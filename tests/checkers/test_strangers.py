@@ -94,3 +94,13 @@ def test_a_cut_stream_may_have_lost_a_reservation() -> None:
     assert anomaly.broken_premises == ("whole-record",)
     (sure,) = strangers(polls=[read(A, 0)])
     assert (sure.broken_premises, sure.excuses) == ((), ())
+
+
+def test_a_stranger_from_a_partition_before_this_one_is_one_too() -> None:
+    mine = pack_value(2, 1)
+    about = facts(plan=TWO, reservations=((0, mine + 9),))
+    rows = [{**read(value, at), **PLACE, "partition": 1} for at, value in enumerate((A, mine))]
+    table = pa.Table.from_pylist(rows, schema=TABLES["polls"])
+    on = group_of(about, {"polls": table}, **{**PLACE, "partition": 1})  # type: ignore[arg-type]
+    (anomaly,) = found(phantom.CHECKER, on).anomalies
+    assert anomaly.sentence.endswith("; it belongs to log-0-0")
