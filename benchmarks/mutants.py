@@ -212,8 +212,8 @@ def _left_alone(node: Node) -> bool:
 
 def _shelters(inner: Node, outer: Node) -> bool:
     """Tell whether nothing inside of a node is changed, because of where the node stands."""
-    if outer.type == "annassign":
-        return inner is not outer.children[-1]
+    if outer.type == "annassign":  # `: type = value`, or without a value.
+        return "=" not in outer.children or inner is not outer.children[-1]
     return (
         inner.type in _LEFT_ALONE
         or outer.type in _LEFT_ALONE
