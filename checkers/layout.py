@@ -8,11 +8,9 @@ Strings are read as dictionaries: a few words, and a byte a row that says which.
 """
 
 import base64
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,9 +30,6 @@ RUN: Place = ("", "", -1)
 """The place of a whole run."""
 GROUP_ROWS = 1 << 20
 """So many rows at most in a row group; a place has as many row groups as it needs."""
-_LENGTH_BYTES = 4
-_TAIL_BYTES = _LENGTH_BYTES + len(b"PAR1")
-"""A file ends with what lies where, how long that is, and the format's name."""
 _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
 """What reading hostile bytes raises."""
@@ -111,23 +106,6 @@ def _places(table: pa.Table) -> "np.typing.NDArray[np.int64]":
 
 def _numbers(table: pa.Table) -> "np.typing.NDArray[np.int64]":
     return np.where(present(table, "partition"), ints(table, "partition"), np.iinfo(np.int64).min)
-
-
-def seal(path: Path) -> str:
-    """Return a digest of a file's end, which says where in it everything lies.
-
-    Pages have checksums of their own, the end has none: one bit flipped there makes another row
-    group's values those of this one.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        told = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        file.seek(max(0, size - _TAIL_BYTES - told))
-        return blake2b(file.read(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)  # Not slotted: what was read of the file is cached.

@@ -26,7 +26,7 @@ from checkers.ingest import (
     step_units,
     with_topic_ids,
 )
-from checkers.layout import DamagedError, TableFile, seal, write_table
+from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.power_loss import power_cuts
@@ -35,6 +35,7 @@ from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, wit
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.seal import seal
 from results.record.steps import Step, load_steps
 from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES

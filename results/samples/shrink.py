@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from results.atomic import StoreError
 from results.record.paths import RunPaths
+from results.record.seal import seal
 from results.store import Store
 
 _TEXTS = (
@@ -82,9 +83,19 @@ def shrink_run(paths: RunPaths, target: Path) -> RunPaths:
     _copy_environment(paths, sample, scrubber)
     for folder in ("record", "statistics"):
         _copy_tables(paths.root / folder, sample.root / folder, scrubber, run_id=sample.run_id)
+    _seal(sample.record)
     _copy_nodes(paths.nodes, sample.nodes, scrubber)
     _copy_nodes(paths.snapshots, sample.snapshots, scrubber)
     return sample
+
+
+def _seal(record: Path) -> None:
+    """Seal the tables anew, in the notes of ingest: they were written again."""
+    notes = record / "ingest.json"
+    if notes.exists():
+        seals = {path.stem: seal(path) for path in sorted(record.glob("*.parquet"))}
+        values = {**json.loads(notes.read_text(encoding="utf-8")), "seals": seals}
+        notes.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -170,7 +181,15 @@ def _write_small(table: pa.Table, path: Path) -> None:
 
 def _parquet(table: pa.Table, **encoding: Any) -> bytes:  # noqa: ANN401 - pyarrow's options
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=_ZSTD_LEVEL, **encoding)
+    # Checksums, so that a flipped bit is damage rather than another value.
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=_ZSTD_LEVEL,
+        write_page_checksum=True,
+        **encoding,
+    )
     return sink.getvalue().to_pybytes()
 
 
