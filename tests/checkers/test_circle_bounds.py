@@ -1,5 +1,7 @@
 """Twins for single bounds of the search for circles, and of their names in Jepsen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -122,6 +124,33 @@ def test_a_long_way_round_is_found_and_its_orders_are_named() -> None:
     )  # fmt: skip
     hops = smallest_circle(mixed, tuple(Order), at(1, 0).astype(np.bool_))
     assert hops == [(5, 0, ""), (0, 2, Order.PROCESS), (2, 3, ""), (3, 5, Order.REALTIME)]
+
+
+def test_a_long_chain_of_an_order_is_nearer_than_two_more_readings() -> None:
+    count = 24
+    far = graph([(0, 1), (20, 0), (1, 21), (21, 22), (22, 23), (23, 0)], count=count)
+    processes = np.full(count, 9)
+    processes[[0, 21, 22, 23]] = 0, 1, 2, 3
+    through = np.arange(6) == 0
+    for order in Order:
+        chained = replace(
+            far, processes=processes,
+            ended=np.where(processes == 9, far.ended, -1) if order == Order.PROCESS else far.ended,
+        )  # fmt: skip
+        hops = smallest_circle(chained, (order,), through)
+        assert hops == [(0, 1, ""), (1, 20, order), (20, 0, "")]
+
+
+def test_ops_of_unknown_processes_and_times_that_touch_are_no_short_way_back() -> None:
+    ring = graph([(4, 1), (1, 2), (2, 4)])
+    unknown = replace(ring, processes=np.full(6, -1))
+    first = np.arange(3) == 0
+    for order, whole in (
+        (Order.PROCESS, unknown),
+        (Order.REALTIME, replace(unknown, ended=np.where(ring.ops == 1, 40, -1))),
+    ):
+        hops = smallest_circle(whole, (order,), first)
+        assert hops == [(4, 1, ""), (1, 2, ""), (2, 4, "")]
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 15, 17, 18, 40])

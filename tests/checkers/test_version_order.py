@@ -66,8 +66,10 @@ def test_all_that_is_told_has_its_place_near_or_far(far: int) -> None:
 
 
 def test_records_without_a_value_or_an_offset_stand_nowhere() -> None:
-    unplaced: Row = {**read(V[2], 0), "offset": None}
-    assert order(polls=[read(None, 0), unplaced, read(V[1], 1)], sends=[ack(V[3], None)]) == {1: 1}
+    unplaced: Row = {**read(V[0], 0), "offset": None}
+    polls = [read(None, 0), unplaced, read(V[1], 1), read(None, 1, op=10)]
+    assert order(polls=polls, sends=[ack(V[0], None)]) == {1: 1}
+    assert order(polls=[read(V[1], 1), unplaced, read(V[3], 900)]) == {1: 1, 900: 3}
     zero = version_order(group(polls=[read(0, 0)]))
     assert (zero.offsets.tolist(), zero.values.tolist()) == ([0], [0])
 
