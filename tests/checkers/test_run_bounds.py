@@ -1,5 +1,7 @@
 """Twins for single bounds of what is asked of a whole run, and of what came back in time."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -240,6 +242,10 @@ def test_an_isr_is_full_again_when_it_first_was() -> None:
     )]  # fmt: skip
     (anomaly,) = found(isr_not_restored.CHECKER, group(peace(), leadership=rows)).anomalies
     assert f"it was full again at {100 + budget + 5}.000 s" in anomaly.sentence
+    assert anomaly.evidence["full_ns"] == CALM + (budget + 5) * S
+    short = [*rows[:2], answer(budget + 9, source="metadata", isr=[1])]
+    (never,) = found(isr_not_restored.CHECKER, group(peace(), leadership=short)).anomalies
+    assert never.evidence["full_ns"] is None
 
 
 PLACE = {"topic": "log-0", "topic_id": "id-0"}
@@ -327,6 +333,10 @@ def test_a_run_that_was_calm_from_its_first_moment_on_is_told_so(checker: Checke
     (anomaly,) = found(checker, group(about, leadership=looks, sends=vain)).anomalies
     assert anomaly.evidence["calm_from_ns"] == 0
     assert "which was at 0.000 s" in anomaly.sentence
+    assert anomaly.broken_premises == ()
+    cut = replace(about, cut_streams=True)
+    (unsure,) = found(checker, group(cut, leadership=looks, sends=vain)).anomalies
+    assert unsure.broken_premises == ("whole-record",)
 
 
 def test_an_isr_that_was_full_when_the_last_fault_healed_was_restored() -> None:
