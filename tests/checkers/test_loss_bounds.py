@@ -6,6 +6,7 @@ from checkers import inconsistent_offsets, lost_write, unseen
 from checkers.dropped import dropped
 from checkers.facts import PowerCut
 from checkers.findings import known
+from checkers.torn_transaction import shares
 from checkers.version_order import version_order
 from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
@@ -259,3 +260,22 @@ def test_a_final_read_that_ended_at_once_is_told_as_such() -> None:
     assert only.evidence["isolation"] == "read_committed"
     (none,) = found(unseen.INCOMPLETE_CHECKER, group(about, sends=sends)).anomalies
     assert none.sentence == "log-0-0 was not read again at the end of the run"
+
+
+def test_a_transactions_record_is_told_where_the_log_has_it_if_it_was_or_had_to_be_shown() -> None:
+    """The first one of the log, which was acknowledged somewhere else."""
+    about = facts(plan={"workload": "txn"})
+    sends = [{**ack(A, 9), "txn_id": 1}]
+    committed: Row = {"isolation": "read_committed"}
+    complete: Row = {**final_read(1), **committed}
+
+    def told(**rows: list[Row]) -> list[tuple[object, object]]:
+        table = shares(group(about, sends=sends, **held(A), **rows))
+        return [(row["offset"], row["shown"]) for row in table.to_pylist()]
+
+    assert told(final_reads=[complete]) == [(0, False)]
+    assert told(final_reads=[{**complete, "complete": False}]) == []
+    assert told(final_reads=[{**final_read(1), "isolation": "read_uncommitted"}]) == []
+    assert told() == []
+    assert told(polls=[{**read(A, 0), **committed}]) == [(0, True)]
+    assert told(polls=[read(A, 0)]) == []

@@ -263,3 +263,15 @@ def test_each_epoch_outside_of_its_lines_is_told_with_its_own_records() -> None:
         (1, 0, 1, "no offset"), (2, 1, 2, "offsets 4 to 5"), (3, 3, 1, "no offset"),
         (4, 4, 1, "no offset"), (5, 5, 1, "offsets from 6 on"),
     ]  # fmt: skip
+
+
+def test_an_isr_of_more_than_the_two_that_differ_holds_them_both() -> None:
+    """No unclean election excuses what differs in one step as in the step before, in the ISR."""
+    about = facts(plan={"broker": {"unclean.leader.election.enable": "true"}}, step_isrs=ISRS)
+    seen = [elected(1, 1, 6, unclean=True)]
+    for later, excuses in (("step-02", ()), ("step-03", ("unclean-election",))):
+        looks = [look("step-01", n1=OURS, n2=THEIRS), look(later, n1=OURS, n2=THEIRS)]
+        rows = {name: [row for each in looks for row in each[name]] for name in looks[0]}
+        on = group(about, leadership=seen, **rows)
+        (anomaly,) = found(log_divergence.CHECKER, on).anomalies
+        assert anomaly.excuses == excuses
