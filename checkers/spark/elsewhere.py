@@ -89,6 +89,10 @@ class Elsewhere:
             for name in names:
                 if (root / name).exists():
                     system, target = self._at(f"{uri}/{name}")
+                    if system.exists(target) and system.getFileStatus(target).isDirectory():
+                        raise EngineError(
+                            f"nothing can be written to {uri}: {name} is a folder there"
+                        )
                     system.mkdirs(target.getParent())
                     system.copyFromLocalFile(False, True, self._here(root / name), target)  # noqa: FBT003 - Java's
 

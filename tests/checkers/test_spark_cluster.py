@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -159,9 +160,9 @@ def test_the_command_judges_runs_on_any_path_that_spark_reads(
         assert stored is not None
         assert replace(stored, engine="local", run_id=expected.run_id) == expected
         for name in ("sends", "polls"):
-            assert (
-                RunPaths(root).table(name).read_bytes() == RunPaths(copy).table(name).read_bytes()
-            )
+            there, here = (pq.read_table(RunPaths(each).table(name)) for each in (root, copy))
+            assert there.num_rows
+            assert there.drop_columns("run_id") == here.drop_columns("run_id")
     (again,) = judge_elsewhere([f"{uri[:-1]}sound"], spark_master=cluster.master)
     assert (again[0].valid, again[1]) == (Validity.VALID, "")
 

@@ -57,7 +57,7 @@ def stored_run(store: Path) -> RunPaths:
         ),
         (["run", "no-plan.toml"], "no-plan.toml cannot be read"),
         (["show", "nonsense"], "there is no run 'nonsense'"),
-        (["check"], "Missing argument"),
+        (["check"], "name a RUN, or a history with --history FILE"),
         (["check", "--engine", "local", "x*"], "no run matches 'x*'"),
         (["show", "sample:nonsense"], "there is no sample"),
     ],
