@@ -35,13 +35,27 @@ def append_milestone(path: Path, milestone: Milestone) -> None:
 
 
 def load_milestones(path: Path) -> list[Milestone]:
-    """Read the milestones of a run; a last line that was cut off is left out."""
+    """Read the milestones of a run, up to a line that was cut off or says something else."""
     if not path.exists():
         return []
     milestones = []
     for line in path.read_bytes().split(b"\n"):
         try:
-            milestones.append(Milestone(**json.loads(line)))
+            milestone = Milestone(**json.loads(line))
         except (json.JSONDecodeError, TypeError):
             break
+        if not _sound(milestone):
+            break
+        milestones.append(milestone)
     return milestones
+
+
+def _sound(milestone: Milestone) -> bool:
+    """Tell whether a line has what was written, not merely sound JSON."""
+    name, at_ns, detail = milestone.name, milestone.at_ns, milestone.detail
+    return (
+        isinstance(name, str)
+        and isinstance(at_ns, int)
+        and isinstance(detail, dict)
+        and all(isinstance(each, str) for each in detail.values())
+    )

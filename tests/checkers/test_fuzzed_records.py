@@ -1,5 +1,6 @@
 """A verdict comes of every record, however damaged, and damage alone makes no valid run invalid."""
 
+import json
 import warnings
 from pathlib import Path
 from random import Random
@@ -74,3 +75,16 @@ def test_a_send_whose_times_are_wild_is_counted_once() -> None:
     table = availability(group(sends=[wild, ack(B, 1, at=7 * S)]))
     assert table["window_ns"].to_pylist() == [5 * S, 6 * S, 7 * S, 2**62 // S * S]
     assert table["attempted"].to_pylist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("change", [{"at_ns": None}, {"at_ns": "7"}, {"detail": 3}, {"name": None}])
+def test_milestones_that_say_something_else_end_there(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    root = FaithfulRun(5).write(tmp_path / "t" / "run")
+    path = RunPaths(root).milestones
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:4], json.dumps({**json.loads(lines[4]), **change})]))
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert not any("crashed" in each for each in verdict.unknown_because)
