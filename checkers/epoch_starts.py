@@ -56,7 +56,8 @@ def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
     lines: dict[str, list[tuple[int, int]]] = {}
     for node, told in zip(texts(final, "node"), final["epochs"].to_pylist(), strict=True):
         if node in clean and told:
-            lines[node] = sorted((line["epoch"], line["start_offset"]) for line in told)
+            known = [line for line in told if line and None not in line.values()]
+            lines[node] = sorted((line["epoch"], line["start_offset"]) for line in known)
     return lines
 
 
