@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from benchmarks.fuzz import Outcome, judged
@@ -88,3 +89,19 @@ def test_milestones_that_say_something_else_end_there(
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
     assert not any("crashed" in each for each in verdict.unknown_because)
+
+
+def test_a_stream_with_a_column_of_another_type_is_not_believed(tmp_path: Path) -> None:
+    """Values that are gone would look like messages that were lost."""
+    root = FaithfulRun(5).write(tmp_path / "t" / "run")
+    path = RunPaths(root).live / "polled.worker-0.arrows"
+    with pa.ipc.open_stream(path.read_bytes()) as reader:
+        polled = reader.read_all()
+    assert polled.num_rows
+    at = polled.column_names.index("value")
+    gone = polled.set_column(at, "value", pa.nulls(polled.num_rows, pa.int8()))
+    with path.open("wb") as file, pa.ipc.new_stream(file, gone.schema) as writer:
+        writer.write_table(gone)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any("are not those of its table" in each for each in verdict.unknown_because)
