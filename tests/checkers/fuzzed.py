@@ -374,6 +374,7 @@ def everything(root: Path) -> list[Path]:
 
 
 def _placeholder(root: Path) -> Path:
+    """Make a file for the damages that follow one that left none."""
     root.mkdir(parents=True, exist_ok=True)
     path = root / "environment.json"
     path.write_text("{}")
