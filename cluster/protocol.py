@@ -4,9 +4,11 @@ Abilities that not every host has (`CanPartition`) are protocols of their own: a
 them with `isinstance`, and a host need not lie.
 """
 
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
 from typing import Protocol, runtime_checkable
 
 Link = tuple[str, str]
@@ -26,12 +28,14 @@ class ProcessId:
     """A process that cannot be mistaken for a later one with the same number.
 
     Attributes:
-        pid: Its number, as the controlling machine sees it; it leads a process group of its own.
+        pid: Its number on its machine; it leads a process group of its own.
         start_ticks: When it began: field 22 of `/proc/PID/stat`, or without `/proc` microseconds.
+        machine: The node whose numbers these are; empty: those of the controlling machine.
     """
 
     pid: int
     start_ticks: int
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +65,81 @@ class Hosts(Protocol):
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process on a node; it dies with the hosts, and with the harness."""
 
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Send a signal to the group that a process leads; False if it has ended already."""
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+
+    def disk(self, node: str) -> "Disk":
+        """Return the files of a node's folder (`RunPaths.node`), wherever they are."""
+
     def down(self) -> None:
         """End every process and remove everything that `up` made. Idempotent."""
+
+
+class Disk(Protocol):
+    """The files of one node's folder. Paths are relative to it; what fails raises `OSError`."""
+
+    def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
+        """Return the files, no folders, whose path matches (as `Path.glob`), in order."""
+
+    def size(self, path: PurePosixPath | str) -> int:
+        """Return the size of a file in bytes."""
+
+    def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
+        """Return bytes of a file, from an offset on; -1: to its end."""
+
+    def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
+        """Write bytes into a file that may exist; what lies around them stays."""
+
+    def truncate(self, path: PurePosixPath | str, size: int) -> None:
+        """Cut a file to its first bytes."""
+
+    def remove(self, path: PurePosixPath | str) -> None:
+        """Remove a file, or a folder with all that is in it. Idempotent."""
+
+
+@runtime_checkable
+class HasSoftware(Protocol):
+    """Hosts that do not share this machine's Java, or its files.
+
+    A path of a `Command` that lies in the node's folder or among the software is the local one;
+    `spawn` turns it into the machine's own.
+    """
+
+    def java(self, node: str) -> Path:
+        """Return the program `java` of a machine; raises `UserError` if it has none."""
+
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Bring the node's folder, as it was prepared here, and files of software to a machine."""
+
+    def fetch(self, node: str) -> None:
+        """Bring the node's folder back here, as far as the machine answers. Idempotent."""
+
+
+class Ability(StrEnum):
+    """What some hosts can do and others cannot; faults that need it are offered there only."""
+
+    CUT = "cut"
+    """Drop what travels over a link (`CanPartition`)."""
+    SHAPE = "shape"
+    """Delay, lose, double and reorder what travels over a link (`CanShape`)."""
+    DISK = "disk"
+    """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
+    CLOCK = "clock"
+    """Have a broker see another time (`CanShiftClock`)."""
+
+
+@runtime_checkable
+class CanAudit(Protocol):
+    """Hosts that can say what of a run is on them, or was changed by it."""
+
+    def traces(self) -> Mapping[str, str]:
+        """Return what is there now, by what it is: `{"n1: nft table logquake": "2 chains"}`.
+
+        Asked before `up` and after `down`: a difference means that something was left behind.
+        """
 
 
 @runtime_checkable
@@ -80,6 +157,105 @@ class CanPartition(Protocol):
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
         """Send a datagram of our own over each directed link; tell for each if it arrived."""
+
+
+CLIENTS = "clients"
+"""In a link: the machine of the harness and of all clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """What a link does to packets. All faults of 0: nothing.
+
+    Attributes:
+        delay_ms, jitter_ms: Each packet is late by `delay_ms`, give or take up to `jitter_ms`.
+        loss, duplicate, reorder: Shares of packets, 0 to 1, that are lost, sent twice, held back
+            until a later one has passed.
+        rate_kbit: At most so many kilobits a second; 0: no limit.
+        seed: Of the draws.
+    """
+
+    delay_ms: float = 0
+    jitter_ms: float = 0
+    loss: float = 0
+    duplicate: float = 0
+    reorder: float = 0
+    rate_kbit: float = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What became of a series of numbered datagrams of our own over one directed link and back.
+
+    Attributes:
+        sent: How many were sent.
+        arrived: How many different ones arrived at the receiver.
+        copies: How many arrived once more.
+        overtaken: How many arrived behind one that was sent later.
+        round_trip_ms: Of each that came back, in order of sending.
+        lasted_s: From the first that was sent to the last arrival.
+    """
+
+    sent: int
+    arrived: int
+    copies: int
+    overtaken: int
+    round_trip_ms: tuple[float, ...]
+    lasted_s: float
+
+
+@runtime_checkable
+class CanShape(Protocol):
+    """Hosts whose links can be made bad, link by link and direction by direction."""
+
+    def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
+        """Make links bad for what the first node sends to the second.
+
+        Raises `ClusterError` if another shape has one of the links: two do not add up.
+        """
+
+    def unshape(self, shape_id: str) -> None:
+        """Undo one shape, and no other. Idempotent."""
+
+    def measure(
+        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+    ) -> Mapping[Link, Measured]:
+        """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
+
+
+@runtime_checkable
+class CanLimitDisk(Protocol):
+    """Hosts whose nodes keep their data on a file system of their own, of limited size."""
+
+    def fill_disk(self, node: str) -> int:
+        """Take all the room that is left on a node's disk; return how many bytes that were."""
+
+    def empty_disk(self, node: str) -> None:
+        """Give the room back. Idempotent."""
+
+    def lock_disk(self, node: str) -> None:
+        """Make a node's disk read-only; nobody may have a file of it open for writing."""
+
+    def unlock_disk(self, node: str) -> None:
+        """Make it writable again. Idempotent."""
+
+    def try_disk(self, node: str) -> str:
+        """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
+
+
+@runtime_checkable
+class CanShiftClock(Protocol):
+    """Hosts whose brokers may see another wall-clock time than the machine."""
+
+    def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
+        """Have a node's broker see the time shifted, and pass at another rate from now on."""
+
+    def reset_clock(self, node: str) -> None:
+        """Have it see the true time again. Idempotent."""
+
+    def clock_offset_s(self, node: str) -> float:
+        """Return by how much what a broker would see now differs from the true time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

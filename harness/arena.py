@@ -21,7 +21,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
-from cluster.protocol import Hosts, UserError
+from cluster.protocol import HasSoftware, Hosts, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from results.record.clock import (
@@ -88,7 +88,7 @@ class Arena:
             whom += f" and {plan.controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
         distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
-        self.hosts = make_hosts(plan.hosts, machines(plan), self.paths.processes)
+        self.hosts = make_hosts(plan.hosts, machines(plan), self.paths.processes, image=plan.image)
         self.undo.callback(self.hosts.down)
         self.hosts.up()
         return KafkaCluster(
@@ -165,6 +165,7 @@ class Arena:
         self.progress.phase("stopping the brokers")
         ended = cluster.stop(STOP_LIMIT_S)
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
+        self._fetch(cluster)
         self.hosts.down()
         append_milestone(
             self.paths.milestones,
@@ -173,6 +174,11 @@ class Arena:
         for node in (*cluster.nodes, *cluster.controllers):
             collect(self.paths.node(node))
         self.reach("collected")
+
+    def _fetch(self, cluster: KafkaCluster) -> None:
+        if isinstance(self.hosts, HasSoftware):
+            for node in (*cluster.nodes, *cluster.controllers):
+                self.hosts.fetch(node)
 
     def pass_s(
         self,

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
+from cluster.hosts.abilities import able
 from cluster.hosts.choose import choose_hosts
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
@@ -18,10 +19,10 @@ def describe(plan: Plan, console: Console) -> None:
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    choice = choose_hosts(plan.hosts)
-    can_partition = choice.kind == "namespace"
-    refuse_impossible(plan, can_partition=can_partition)
-    schedule = deal_schedule(plan, can_partition=can_partition)
+    choice = choose_hosts(plan.hosts, image=plan.image)
+    abilities = able(choice.hosts)
+    refuse_impossible(plan, abilities=abilities)
+    schedule = deal_schedule(plan, abilities=abilities)
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:
         tell(plan, console)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from cluster.hosts.abilities import able
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.configuration import called
 from cluster.kafka.observer import Summary
@@ -106,7 +107,7 @@ class Life:
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
         self._arena.pass_s(plan.warmup_s, writers_lost=fleet.died)
-        schedule = deal_schedule(plan, can_partition=plan.hosts == "namespace")
+        schedule = deal_schedule(plan, abilities=able(plan.hosts))
         self._nemesis = Nemesis(
             plan=plan,
             schedule=schedule,

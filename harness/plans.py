@@ -1,12 +1,12 @@
 """Plans from a file, from options, and one to start from."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from cluster.protocol import UserError
+from cluster.protocol import Ability, UserError
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
-from nemesis.registry import PARTITION
+from nemesis.registry import kinds_of
 from nemesis.schedule import deal_schedule, unsupported
 from results.record.plan import Plan, load_plan, plan_from
 from workloads.clients.settings import check_client_settings
@@ -113,11 +113,11 @@ def completed_plan(
     merged.setdefault("seed", secrets.randbelow(1_000_000))
     plan = plan_from(merged)
     refuse_another_story(plan)
-    deal_schedule(plan, can_partition=True)  # Refuses a fault that there is not.
+    deal_schedule(plan, abilities=frozenset(Ability))  # Refuses a fault that there is not.
     return plan
 
 
-def refuse_impossible(plan: Plan, *, can_partition: bool) -> None:
+def refuse_impossible(plan: Plan, *, abilities: Collection[Ability]) -> None:
     """Refuse what cannot be done here, before anything is started or shown.
 
     Raises:
@@ -125,20 +125,20 @@ def refuse_impossible(plan: Plan, *, can_partition: bool) -> None:
         UserError: A fault was asked for that these hosts cannot inject.
     """
     check_client_settings(plan)
-    missing = unsupported(plan, can_partition=can_partition)
+    missing = unsupported(plan, abilities=abilities)
     if missing:
         raise UserError(missing[0])
-    if plan.scenario is not None and not can_partition and cuts(plan):
+    if plan.scenario is not None and Ability.CUT not in abilities and cuts(plan):
         raise UserError(
             f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
             " logquake doctor says what keeps namespaces from working here"
         )
 
 
-def as_played(plan: Plan, hosts: str, *, can_partition: bool) -> Plan:
+def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
     """Return the plan that is stored: with the hosts that were chosen, and what they can do.
 
     So that the stored plan can be run again here as it is, with the same schedule.
     """
-    families = tuple(each for each in plan.nemesis if can_partition or each != PARTITION)
+    families = tuple(each for each in plan.nemesis if kinds_of(each, abilities))
     return plan.model_copy(update={"hosts": hosts, "nemesis": families})

@@ -17,6 +17,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from cluster.hosts.abilities import able
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
@@ -99,15 +100,15 @@ class Session:
 
     def _prepare(self) -> tuple[Plan, Java]:
         java = find_java()
-        choice = choose_hosts(self.plan.hosts)
-        can_partition = choice.kind == "namespace"
+        choice = choose_hosts(self.plan.hosts, image=self.plan.image)
+        abilities = able(choice.hosts)
         self._say(f"hosts: {choice.kind} ({choice.why})")
-        refuse_impossible(self.plan, can_partition=can_partition)
-        dropped = deal_schedule(self.plan, can_partition=can_partition).dropped
+        refuse_impossible(self.plan, abilities=abilities)
+        dropped = deal_schedule(self.plan, abilities=abilities).dropped
         for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
-        return as_played(self.plan, choice.kind.value, can_partition=can_partition), java
+        return as_played(self.plan, choice.hosts, abilities=abilities), java
 
     def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         prefix = enter_prefix() if plan.hosts == "namespace" else []

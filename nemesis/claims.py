@@ -1,35 +1,60 @@
-"""Which fault has which broker process: two faults of processes on one node exclude each other."""
+"""Which fault has what of which node: two faults on one aspect of a node exclude each other.
+
+Faults on different aspects compose: a paused broker can be cut off, and the heal of either leaves
+the other in force. Cuts of links add up, each with an id of its own, and so claim nothing.
+"""
 
 import threading
 from collections.abc import Iterable
+from enum import StrEnum
 
 from cluster.protocol import ClusterError
 
 
+class Aspect(StrEnum):
+    """What of a node a fault takes in hand."""
+
+    PROCESS = "broker"
+    """Its broker runs or not; whoever touches the files of a stopped broker has it, too."""
+    LINKS = "links"
+    """Cuts, which add up: never claimed."""
+    QUALITY = "network"
+    """Delay, loss and the like on its links."""
+    CLOCK = "clock"
+    DISK = "disk"
+    CLUSTER = "cluster"
+    """Leadership and topics: nothing of a node."""
+
+
+COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
+
+
 class Claims:
-    """Nodes whose brokers are in the hands of a fault."""
+    """Aspects of nodes that are in the hands of a fault."""
 
     def __init__(self) -> None:
-        self._holders: dict[str, int] = {}
+        self._holders: dict[tuple[Aspect, str], int] = {}
         self._lock = threading.Lock()
 
-    def claim(self, fault_id: int, nodes: Iterable[str]) -> None:
-        """Take all of the nodes, or none.
+    def claim(self, fault_id: int, nodes: Iterable[str], aspect: Aspect = Aspect.PROCESS) -> None:
+        """Take an aspect of all of the nodes, or of none.
 
         Raises:
             ClusterError: Another fault has one of them.
         """
-        wanted = list(nodes)
+        if aspect in COMPOSING:
+            return
+        wanted = [(aspect, node) for node in nodes]
         with self._lock:
-            for node in wanted:
-                holder = self._holders.get(node, fault_id)
+            for each in wanted:
+                holder = self._holders.get(each, fault_id)
                 if holder != fault_id:
-                    raise ClusterError(f"fault {holder} has the broker of {node} already")
+                    raise ClusterError(f"fault {holder} has the {aspect} of {each[1]} already")
             self._holders.update(dict.fromkeys(wanted, fault_id))
 
     def release(self, fault_id: int) -> None:
-        """Give up all nodes of a fault."""
+        """Give up all that a fault has."""
         with self._lock:
             self._holders = {
-                node: holder for node, holder in self._holders.items() if holder != fault_id
+                each: holder for each, holder in self._holders.items() if holder != fault_id
             }

@@ -12,7 +12,7 @@ from nemesis.claims import Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
 from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
-from nemesis.registry import KINDS, PARTITION
+from nemesis.registry import KINDS
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
 from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
@@ -203,20 +203,18 @@ class Life:
             targets, view = self._resolved(self._target, rng, stop)
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
-        if self._excludes_others:
-            self._book.claims.claim(self.scheduled.fault_id, targets)
+        self._claim(targets)
         aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng)
         fault = make(aim, self._site)
         spec = replace(self._spec_for(fault.targets, view), links=fault.links)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
         return fault
 
-    @property
-    def _excludes_others(self) -> bool:
-        """Whether no other fault may have its nodes; a script knows by itself what it does."""
-        return (
-            not isinstance(self._target, Named) and KINDS[self.scheduled.kind].family != PARTITION
-        )
+    def _claim(self, targets: tuple[str, ...]) -> None:
+        """Have no other fault take the same of its nodes; a script knows by itself what it does."""
+        if not isinstance(self._target, Named):
+            aspect = KINDS[self.scheduled.kind].aspect
+            self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
 
     def _resolved(
         self, target: Target, rng: Random, stop: threading.Event

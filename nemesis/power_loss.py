@@ -14,11 +14,11 @@ Healed by a restart.
 """
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
 from cluster.files.checkpoints import offset_checkpoint
-from cluster.protocol import CanKill, ClusterError
+from cluster.protocol import CanKill, ClusterError, Disk
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.effects import BackEffect, PowerLossEffect, ReplicaCut
 from nemesis.protocol import Aim, Patience, Site
@@ -28,6 +28,8 @@ from results.record.clock import stopwatch_s
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
+DATA = "data"
+"""The folder of a node's logs, in its own."""
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 GONE_LIMIT_S = 10.0
 METADATA_LOG = "__cluster_metadata"
@@ -48,12 +50,12 @@ class PowerLoss:
     def __init__(self, aim: Aim, site: Site, places: Collection[Place] | None = None) -> None:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
-        if site.data_of is None:
+        if site.disk_of is None:
             raise ClusterError("the disks of this cluster are not at hand")
         self.targets = aim.targets
         self._cluster: CanKill = site.cluster
         self._brokers = HitBrokers(site, aim.targets)
-        self._folders = {node: site.data_of(node) for node in aim.targets}
+        self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._places = places
         self._cuts: list[ReplicaCut] = []
         self._started_s = stopwatch_s()
@@ -72,8 +74,8 @@ class PowerLoss:
                 f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s of SIGKILL: no"
                 " log was cut"
             )
-        for folder in self._folders.values():
-            self._cuts += cut_unflushed(folder, self._places)
+        for disk in self._disks.values():
+            self._cuts += cut_unflushed(disk, self._places)
 
     def confirm(self, patience: Patience) -> PowerLossEffect | None:
         """See that the processes are gone; what was cut from the files is known already."""
@@ -95,11 +97,11 @@ class PowerLoss:
         return self._brokers.wait_back(patience)
 
 
-def cut_unflushed(data: Path, places: Collection[Place] | None) -> list[ReplicaCut]:
+def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaCut]:
     """Cut the logs of a broker that is gone behind their recovery points.
 
     Args:
-        data: The broker's log folder.
+        disk: The broker's files; its logs are in `data`.
         places: The partitions; None: all.
 
     Returns:
@@ -108,33 +110,39 @@ def cut_unflushed(data: Path, places: Collection[Place] | None) -> list[ReplicaC
     Raises:
         ClusterError: A partition that was named is not there.
     """
-    path = data / RECOVERY_POINTS
-    points = offset_checkpoint(path.read_text(encoding="utf-8")) if path.exists() else {}
-    found = dict(_partitions(data))
+    points = offset_checkpoint(_text(disk, f"{DATA}/{RECOVERY_POINTS}"))
+    found = dict(_partitions(disk))
     if absent := sorted(set(places or ()) - found.keys()):
         topic, partition = absent[0]
-        raise ClusterError(f"there is no log of {topic}-{partition} in {data}")
+        raise ClusterError(f"there is no log of {topic}-{partition}")
     return [
-        _cut_log(folder, place, points.get(place, 0))
+        _cut_log(disk, folder, place, points.get(place, 0))
         for place, folder in sorted(found.items())
         if places is None or place in places
     ]
 
 
-def _partitions(data: Path) -> Iterator[tuple[Place, Path]]:
-    for folder in data.iterdir():
+def _text(disk: Disk, path: str) -> str:
+    try:
+        return disk.read(path).decode()
+    except FileNotFoundError:
+        return "0\n0\n"
+
+
+def _partitions(disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
+    for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
         topic, _, partition = folder.name.rpartition("-")
-        if folder.is_dir() and topic and partition.isdecimal() and topic != METADATA_LOG:
+        if topic and partition.isdecimal() and topic != METADATA_LOG:
             yield (topic, int(partition)), folder
 
 
-def _cut_log(folder: Path, place: Place, recovery_point: int) -> ReplicaCut:
+def _cut_log(disk: Disk, folder: PurePosixPath, place: Place, recovery_point: int) -> ReplicaCut:
     """Cut one partition's segments; the first stays, empty if need be."""
-    segments = sorted(path for path in folder.glob("*.log") if path.stem.isdecimal())
+    segments = [path for path in disk.files(f"{folder}/*.log") if path.stem.isdecimal()]
     before = after = int(segments[0].stem) if segments else 0
     bytes_cut = 0
     for segment in segments:
-        data, base = segment.read_bytes(), int(segment.stem)
+        data, base = disk.read(segment), int(segment.stem)
         batches = read_segment(data).batches
         behind = [batch for batch in batches if batch.end_offset > recovery_point]
         kept = [batch for batch in batches if batch.end_offset <= recovery_point]
@@ -142,10 +150,11 @@ def _cut_log(folder: Path, place: Place, recovery_point: int) -> ReplicaCut:
         after = kept[-1].end_offset if kept else after
         if behind:
             bytes_cut += len(data) - behind[0].position
-            _shorten(segment, behind[0].position, remove=segment != segments[0] and not kept)
+            size = None if segment != segments[0] and not kept else behind[0].position
+            _shorten(disk, segment, size)
         elif base > max(recovery_point, after):
-            _shorten(segment, 0, remove=segment != segments[0])
-    _remove_snapshots(folder, after)
+            _shorten(disk, segment, None if segment != segments[0] else 0)
+    _remove_snapshots(disk, folder, after)
     return ReplicaCut(
         topic=place[0],
         partition=place[1],
@@ -156,18 +165,18 @@ def _cut_log(folder: Path, place: Place, recovery_point: int) -> ReplicaCut:
     )
 
 
-def _shorten(segment: Path, size: int, *, remove: bool) -> None:
+def _shorten(disk: Disk, segment: PurePosixPath, size: int | None) -> None:
+    """Cut a segment to its first bytes, None: remove it; what Kafka makes again goes, too."""
     for suffix in _MADE_AGAIN:
-        segment.with_suffix(suffix).unlink(missing_ok=True)
-    if remove:
-        segment.unlink()
-        return
-    with segment.open("r+b") as file:
-        file.truncate(size)
+        disk.remove(segment.with_suffix(suffix))
+    if size is None:
+        disk.remove(segment)
+    else:
+        disk.truncate(segment, size)
 
 
-def _remove_snapshots(folder: Path, log_end: int) -> None:
+def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
     """Remove what is known of producers from records that are gone."""
-    for path in folder.glob("*.snapshot"):
+    for path in disk.files(f"{folder}/*.snapshot"):
         if path.stem.isdecimal() and int(path.stem) > log_end:
-            path.unlink()
+            disk.remove(path)

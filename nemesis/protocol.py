@@ -3,11 +3,10 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from cluster.protocol import Cluster, Link, ProcessId
+from cluster.protocol import Cluster, Disk, Hosts, Link, ProcessId
 from nemesis.effects import Effect, HealEffect
 from nemesis.network import Network
 from nemesis.undo import Undo
@@ -21,7 +20,8 @@ class Site:
         cluster: The brokers; abilities (`CanKill`, `CanPause`) are asked for with `isinstance`.
         network: Where the nodes' network can be cut, otherwise None.
         state_of: The letter of a process's state in `/proc`; None: it is gone.
-        data_of: The folder of a node's logs, for faults of its disk; None: it is not at hand.
+        hosts: The machines; abilities (`CanShape`, ...) are asked for with `isinstance`.
+        disk_of: The files of a node's folder, for faults of its disk; None: not at hand.
         controllers: Controllers of their own, which run beside the cluster's nodes.
         machines: All that have links, such as ZooKeeper's; none: the nodes and controllers.
     """
@@ -29,7 +29,8 @@ class Site:
     cluster: Cluster
     network: Network | None
     state_of: Callable[[ProcessId], str | None]
-    data_of: Callable[[str], Path] | None = None
+    hosts: Hosts | None = None
+    disk_of: Callable[[str], Disk] | None = None
     controllers: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
 

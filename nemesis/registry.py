@@ -1,7 +1,10 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from cluster.protocol import Ability
+from nemesis.claims import Aspect
 from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.kill import Kill
@@ -25,18 +28,29 @@ class Kind:
         make: Makes one.
         settle_s: How long it usually takes after the heal until all is as before, in seconds; a
             broker of Kafka 4 on two cores starts in 5 to 8. Leaves room in a schedule, no limit.
+        needs: What hosts must be able to do.
+        aims: The roles that it is dealt to; none: the common deck's.
+        aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
     """
 
     family: str
     make: FaultMaker
     settle_s: float
+    needs: frozenset[Ability] = frozenset()
+    aims: tuple[str, ...] = ()
+    aspect: Aspect = Aspect.PROCESS
+
+
+def _cut(make: FaultMaker) -> Kind:
+    cut = frozenset({Ability.CUT})
+    return Kind(family=PARTITION, make=make, settle_s=1, needs=cut, aspect=Aspect.LINKS)
 
 
 KINDS: dict[str, Kind] = {
-    "isolate": Kind(family=PARTITION, make=isolate, settle_s=1),
-    "halves": Kind(family=PARTITION, make=halves, settle_s=1),
-    "one-way-in": Kind(family=PARTITION, make=one_way_in, settle_s=1),
-    "one-way-out": Kind(family=PARTITION, make=one_way_out, settle_s=1),
+    "isolate": _cut(isolate),
+    "halves": _cut(halves),
+    "one-way-in": _cut(one_way_in),
+    "one-way-out": _cut(one_way_out),
     "kill": Kind(family="kill", make=Kill, settle_s=6),
     "stop": Kind(family="stop", make=Stop, settle_s=7),
     "pause": Kind(family="pause", make=Pause, settle_s=1),
@@ -56,6 +70,9 @@ def kind_named(name: str) -> Kind:
     return KINDS[name]
 
 
-def kinds_of(family: str) -> tuple[str, ...]:
-    """Return the names of a family's kinds, in order."""
-    return tuple(name for name, kind in KINDS.items() if kind.family == family)
+def kinds_of(family: str, abilities: Collection[Ability]) -> tuple[str, ...]:
+    """Return the names of a family's kinds that hosts with these abilities can do, in order."""
+    able = frozenset(abilities)
+    return tuple(
+        name for name, kind in KINDS.items() if kind.family == family and kind.needs <= able
+    )

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.hosts.signals import state_of as state_in_proc
 from cluster.protocol import CanPartition, Cluster, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
@@ -56,7 +55,7 @@ class Nemesis:
         hosts: Its machines; partitions need `CanPartition`.
         clock: The run's.
         paths: Where the ledger and the `faults` stream go.
-        state_of: How to learn a process's state.
+        state_of: How to learn a process's state; None: the hosts know.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Nemesis:
         hosts: Hosts,
         clock: RunClock,
         paths: RunPaths,
-        state_of: Callable[[ProcessId], str | None] = state_in_proc,
+        state_of: Callable[[ProcessId], str | None] | None = None,
     ) -> None:
         self._schedule = schedule
         self._time_limit_s = plan.time_limit_s
@@ -76,8 +75,9 @@ class Nemesis:
         self._site = Site(
             cluster=cluster,
             network=network,
-            state_of=state_of,
-            data_of=lambda node: paths.node(node) / "data",
+            state_of=state_of or hosts.state_of,
+            hosts=hosts,
+            disk_of=hosts.disk,
         )
         self._rows = FaultRows(paths.live)
         book = Book(

@@ -5,11 +5,12 @@ each round deals every family of the plan's `nemesis` once, and every role once;
 roles begins with a leader and a follower.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from cluster.protocol import Ability
 from nemesis.registry import KINDS, PARTITION, kind_named, kinds_of
 from nemesis.targets import parse_target
 from results.record.plan import Plan, PlanError, PlannedFault
@@ -59,51 +60,62 @@ class Schedule:
     dropped: tuple[str, ...] = ()
 
 
-def deal_schedule(plan: Plan, *, can_partition: bool) -> Schedule:
+def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
     """Return the schedule of a plan; the same plan gives the same one.
 
     Args:
         plan: Its `faults` if it has any, otherwise its `nemesis` dealt from its seed.
-        can_partition: Whether the hosts can cut the network between nodes.
+        abilities: What the hosts can do.
 
     Raises:
         PlanError: A fault written by hand has no such kind, target or time.
     """
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
-    families = [family for family in plan.nemesis if family != PARTITION or can_partition]
-    dropped = []
-    if PARTITION in plan.nemesis and not can_partition:
-        dropped.append(
-            "partitions are left out: these hosts cannot cut the network between nodes"
-            " (`logquake doctor` says what would)"
-        )
+    families = [family for family in plan.nemesis if kinds_of(family, abilities)]
+    dropped = [
+        f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"
+        for family in plan.nemesis
+        if family not in families
+    ]
     if PARTITION in families and plan.nodes == 1:
         families.remove(PARTITION)
         dropped.append("partitions are left out: a single node has no links to cut")
-    faults = tuple(_dealt_faults(plan, families))
+    faults = tuple(_dealt_faults(plan, families, abilities))
     dropped += _without_room(plan, families, faults)
     return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
 
 
-def unsupported(plan: Plan, *, can_partition: bool) -> list[str]:
+def unsupported(plan: Plan, *, abilities: Collection[Ability]) -> list[str]:
     """Return sentences about what the user asked for and these hosts cannot do: exit code 254.
 
     A default that cannot be done is none of these; `deal_schedule` leaves it out and says so.
     """
-    if can_partition:
-        return []
-    remedy = (
-        "use --hosts namespace on Linux, or leave it out (`logquake doctor` says what is missing)"
-    )
+    remedy = "use other hosts, or leave it out (`logquake doctor` says what is missing)"
     asked = [
-        f"fault {fault.kind!r} at {fault.at_s:g} s needs hosts that can cut the network; {remedy}"
+        f"fault {fault.kind!r} at {fault.at_s:g} s needs hosts that can {_named(missing)}; {remedy}"
         for fault in plan.faults or ()
-        if fault.kind in KINDS and KINDS[fault.kind].family == PARTITION
+        if fault.kind in KINDS and (missing := KINDS[fault.kind].needs - set(abilities))
     ]
-    if plan.faults is None and "nemesis" in plan.model_fields_set and PARTITION in plan.nemesis:
-        asked.append(f"nemesis {PARTITION!r} needs hosts that can cut the network; {remedy}")
+    if plan.faults is None and "nemesis" in plan.model_fields_set:
+        asked += [
+            f"nemesis {family!r} needs hosts that can do it; {remedy}"
+            for family in plan.nemesis
+            if not kinds_of(family, abilities)
+        ]
     return asked
+
+
+def _named(abilities: Collection[Ability]) -> str:
+    return " and ".join(sorted(_WORDS[each] for each in abilities))
+
+
+_WORDS = {
+    Ability.CUT: "cut the network",
+    Ability.SHAPE: "make the network bad",
+    Ability.DISK: "limit a node's disk",
+    Ability.CLOCK: "shift a broker's clock",
+}
 
 
 def node_names(plan: Plan) -> list[str]:
@@ -137,12 +149,14 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
     )
 
 
-def _dealt_faults(plan: Plan, families: Sequence[str]) -> Iterator[ScheduledFault]:
+def _dealt_faults(
+    plan: Plan, families: Sequence[str], abilities: Collection[Ability]
+) -> Iterator[ScheduledFault]:
     """Yield faults one after the other, as many as fit into the main phase."""
     if not families:
         return
     rng = Random(f"{plan.seed}/nemesis")
-    kinds, targets = _kind_deck(families, rng), _target_deck(plan, rng)
+    kinds, targets = _kind_deck(families, abilities, rng), _target_deck(plan, rng)
     at_s = min(rng.uniform(0.4, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     fault_id = 1
     misfits = 0
@@ -189,9 +203,11 @@ def _drawn_hold_s(plan: Plan, rng: Random) -> float:
     return min(hold_s, 0.8 * plan.delivery_timeout_s)
 
 
-def _kind_deck(families: Sequence[str], rng: Random) -> Iterator[str]:
+def _kind_deck(
+    families: Sequence[str], abilities: Collection[Ability], rng: Random
+) -> Iterator[str]:
     """Yield kinds: every family once a round, and within a family every kind once a round."""
-    within = {family: _endless(kinds_of(family), rng) for family in families}
+    within = {family: _endless(kinds_of(family, abilities), rng) for family in families}
     for family in _endless(families, rng):
         yield next(within[family])
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from cluster.hosts.signals import state_of as state_in_proc
 from cluster.protocol import (
     CanPartition,
     Cluster,
@@ -92,7 +91,7 @@ class ScriptedFaults:
         paths: Where the ledger and the `faults` stream go, and the nodes' files are.
         seed: The run's.
         machines: All that have links; none: the nodes and controllers.
-        state_of: How to learn a process's state.
+        state_of: How to learn a process's state; None: the hosts know.
     """
 
     def __init__(
@@ -104,15 +103,16 @@ class ScriptedFaults:
         paths: RunPaths,
         seed: int,
         machines: Sequence[str] = (),
-        state_of: Callable[[ProcessId], str | None] = state_in_proc,
+        state_of: Callable[[ProcessId], str | None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._network = Network(hosts) if isinstance(hosts, CanPartition) else None
         self._site = Site(
             cluster=cluster,
             network=self._network,
-            state_of=state_of,
-            data_of=lambda node: paths.node(node) / "data",
+            state_of=state_of or hosts.state_of,
+            hosts=hosts,
+            disk_of=hosts.disk,
             controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
             machines=tuple(machines),
         )

@@ -16,7 +16,13 @@ class HostKind(StrEnum):
     """The kinds of hosts there are, from the best to the least."""
 
     NAMESPACE = "namespace"
+    DOCKER = "docker"
+    SSH = "ssh"
     PROCESS = "process"
+
+
+FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process")
+"""What `--hosts` takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,46 +32,67 @@ class Choice:
     Attributes:
         kind: The kind.
         why: A sentence for people.
+        file: Of ssh hosts: which they are, an absolute path.
     """
 
     kind: HostKind
     why: str
+    file: Path | None = None
+
+    @property
+    def hosts(self) -> str:
+        """As it stands in the plan of a run: `namespace`, `ssh:/etc/hosts.toml`."""
+        return f"{self.kind}:{self.file}" if self.file else self.kind.value
 
 
-def choose_hosts(kind: str) -> Choice:
-    """Return the kind of hosts to use.
+def choose_hosts(hosts: str, *, image: str | None = None) -> Choice:
+    """Return the kind of hosts to use, found out by trying.
 
     Args:
-        kind: `auto` for the best that works here, or a kind by name.
+        hosts: `auto` for the best that works here without being told more, `namespace`, `docker`,
+            `ssh:HOSTS.toml`, or `process`.
+        image: Of the containers.
 
     Raises:
         UserError: There is no such kind, or it was asked for by name and does not work here.
     """
-    if kind not in {"auto", *HostKind}:
-        raise UserError(f"--hosts {kind} is not one of auto, {', '.join(HostKind)}")
-    if kind == HostKind.PROCESS:
+    name, colon, file = hosts.partition(":")
+    if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
+        raise UserError(f"--hosts {hosts} is not one of {', '.join(FORMS)}")
+    if name == HostKind.PROCESS:
         return Choice(kind=HostKind.PROCESS, why="it was asked for")
+    if name == HostKind.DOCKER:
+        raise UserError(f"--hosts docker cannot be used yet, with image {image}")
+    if name == HostKind.SSH:
+        raise UserError(f"--hosts ssh cannot be used yet, with {file}")
     failed = next((finding for finding in namespace_trials() if not finding.works), None)
     if failed is None:
         return Choice(kind=HostKind.NAMESPACE, why="network namespaces work here")
     why = f"{failed.what} does not work here ({failed.detail}); {failed.remedy}"
-    if kind == HostKind.NAMESPACE:
+    if name == HostKind.NAMESPACE:
         raise UserError(f"{why}; or use --hosts process, without partitions")
     return Choice(kind=HostKind.PROCESS, why=f"{why}. Without it the network cannot be cut")
 
 
-def make_hosts(kind: str, nodes: Sequence[str], processes_file: Path) -> Hosts:
+def make_hosts(
+    hosts: str, nodes: Sequence[str], processes_file: Path, *, image: str | None = None
+) -> Hosts:
     """Return hosts of a kind that was chosen before; `up` makes them.
 
     Args:
-        kind: A `HostKind`; namespace hosts also need the harness to be in a hub (`enter_prefix`).
+        hosts: As in a plan that was played; namespace hosts also need the harness to be in a hub
+            (`enter_prefix`).
         nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
+        image: Of the containers.
     """
-    match HostKind(kind):
+    name, _, _file = hosts.partition(":")
+    match HostKind(name):
         case HostKind.NAMESPACE:
             return NamespaceHosts(nodes, processes_file)
         case HostKind.PROCESS:
             return ProcessHosts(nodes, processes_file)
+        case HostKind.DOCKER | HostKind.SSH:
+            raise UserError(f"--hosts {hosts} cannot be used yet (image {image})")
         case never:
             assert_never(never)

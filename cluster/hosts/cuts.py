@@ -13,34 +13,39 @@ from collections.abc import Mapping
 
 TABLE = "logquake"
 MARK = "0x4c51"
-DROP_MARKED = f"""table ip {TABLE} {{
-chain drop_marked {{
+_DROP_MARKED = """table ip TABLE {
+chain drop_marked {
 type filter hook input priority 0; policy accept;
-meta mark {MARK} drop
-}}
-}}
+meta mark MARK drop
+}
+}
 """
-"""The chain that drops, as a script for `nft -f`."""
 
 
-def cut_rules(cut_id: str, addresses: Mapping[str, str]) -> str:
+def drop_marked(table: str = TABLE) -> str:
+    """Return the nft script of the chain that drops."""
+    return _DROP_MARKED.replace("TABLE", table).replace("MARK", MARK)
+
+
+def cut_rules(cut_id: str, addresses: Mapping[str, str], *, table: str = TABLE) -> str:
     """Return the nft script of one cut in one receiver's namespace.
 
     Args:
         cut_id: The cut; its chain is made if there is none.
         addresses: Of the sources, by their names.
+        table: The run's table there.
     """
     rules = "".join(
         f'ip saddr {address} counter meta mark set {MARK} comment "{source}"\n'
         for source, address in addresses.items()
     )
     hook = "type filter hook input priority -10; policy accept;"
-    return f"table ip {TABLE} {{\nchain {chain(cut_id)} {{\n{hook}\n{rules}}}\n}}\n"
+    return f"table ip {table} {{\nchain {chain(cut_id)} {{\n{hook}\n{rules}}}\n}}\n"
 
 
-def join_rules(cut_id: str) -> str:
+def join_rules(cut_id: str, *, table: str = TABLE) -> str:
     """Return the nft script that undoes one cut in one receiver's namespace, made there or not."""
-    return f"{cut_rules(cut_id, {})}delete chain ip {TABLE} {chain(cut_id)}\n"
+    return f"{cut_rules(cut_id, {}, table=table)}delete chain ip {table} {chain(cut_id)}\n"
 
 
 def chain(cut_id: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.hosts.cuts import DROP_MARKED, cut_rules
+from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.protocol import UserError
@@ -77,7 +77,7 @@ def namespace_trials() -> list[Finding]:
         ),
         _try(
             "nft rules with counters and marks",
-            ["nft", DROP_MARKED + cut_rules("trial", {"n1": HUB_ADDRESS})],
+            ["nft", drop_marked() + cut_rules("trial", {"n1": HUB_ADDRESS})],
             remedy="type as root: modprobe nf_tables",
         ),
     ]

@@ -13,24 +13,21 @@ bridge is left when the harness is killed, and an ordinary user needs nothing bu
 """
 
 import os
-import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.hosts.cuts import DROP_MARKED, TABLE, chain, cut_rules, dropped_packets, join_rules
 from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.links import NETWORK, make_bridge, make_links, node_commands, remove_links
+from cluster.hosts.local import LocalHosts
 from cluster.hosts.machine import Machine
-from cluster.protocol import ClusterError, Command, Link, ProcessId, UserError
-from results.record.clock import pause_until, stopwatch_s
+from cluster.protocol import ClusterError, Command, ProcessId, UserError
 
 OUTSIDE = "LOGQUAKE_OUTSIDE"
 """Environment variable: the network namespace that the harness left when it entered the hub."""
 NODE_PREFIX = ("unshare", "--net", "--mount", "--")
 MAX_NODES = 253
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a namespace of our own
-PROBE_INTERVAL_S = 0.1
 
 
 def enter_prefix(*, root: bool | None = None) -> list[str]:
@@ -60,7 +57,7 @@ def network_namespace() -> str:
         raise UserError("network namespaces need Linux; use --hosts process") from error
 
 
-class NamespaceHosts:
+class NamespaceHosts(LinkedHosts, LocalHosts):
     """The nodes of a run as network namespaces. `up` works inside a hub only (`enter_prefix`).
 
     Args:
@@ -71,32 +68,31 @@ class NamespaceHosts:
     kind = "namespace"
 
     def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
+        LinkedHosts.__init__(self)
+        LocalHosts.__init__(self, processes_file)
         if len(nodes) > MAX_NODES:
             raise UserError(f"{len(nodes)} nodes asked for, at most {MAX_NODES} are possible")
         self._numbers = {node: number for number, node in enumerate(nodes, start=1)}
-        self._processes_file = processes_file
-        self._machines: dict[str, Machine] = {}
-        self._cuts: dict[str, frozenset[Link]] = {}
 
     def up(self) -> None:
         """Make the bridge, and for each node an agent in a namespace with an address."""
-        if self._machines:
+        if self.machines:
             return
         if os.environ.get(OUTSIDE) in {None, network_namespace()}:
             raise ClusterError("namespace hosts must be made inside a hub (see enter_prefix)")
-        ledger = ProcessLedger(self._processes_file)
+        ledger = ProcessLedger(self.processes_file)
         try:
             make_bridge()
             for node in self._numbers:
-                self._machines[node] = Machine(
+                self.machines[node] = Machine(
                     node, ledger, prefix=NODE_PREFIX, listen=EVERY_ADDRESS
                 )
-            for machine in self._machines.values():
+            for machine in self.machines.values():
                 machine.wait_ready()
-            make_links(machine.process.pid for machine in self._machines.values())
-            for node, machine in self._machines.items():
+            make_links(machine.process.pid for machine in self.machines.values())
+            for node, machine in self.machines.items():
                 machine.run(["ip", "-batch", "-"], stdin=node_commands(self.address(node)))
-                self._nft(node, DROP_MARKED)
+                self.drop_what_cuts_mark(node)
         except BaseException:
             self.down()
             raise
@@ -109,11 +105,11 @@ class NamespaceHosts:
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process in the node's namespace; it dies with the hosts, and with the harness."""
-        return self._machine(node).spawn(node, command)
+        return self.machine(node).spawn(node, command)
 
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
-        machines, self._machines = self._machines, {}
+        machines, self.machines = self.machines, {}
         for machine in machines.values():
             machine.close()
         for machine in machines.values():
@@ -121,74 +117,3 @@ class NamespaceHosts:
         self._cuts.clear()
         if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
             remove_links()
-
-    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop what travels over the links, by a chain in each receiver's namespace."""
-        directed = frozenset(links)
-        self.join(cut_id)
-        self._cuts[cut_id] = directed
-        for receiver, sources in _sources_by_receiver(directed).items():
-            addresses = {source: self.address(source) for source in sorted(sources)}
-            self._nft(receiver, cut_rules(cut_id, addresses))
-
-    def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
-        for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
-            # Made once more before it is deleted, so that a cut that failed half-way is undone too.
-            self._nft(receiver, join_rules(cut_id))
-
-    def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return how many packets each link of a cut has dropped so far (nft counters)."""
-        links = self._cuts.get(cut_id, frozenset())
-        counts: dict[Link, int] = {}
-        for receiver in sorted(_sources_by_receiver(links)):
-            argv = ["nft", "-j", "list", "chain", "ip", TABLE, chain(cut_id)]
-            for source, packets in dropped_packets(self._machine(receiver).run(argv)):
-                counts[source, receiver] = packets
-        return counts
-
-    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams of our own over each directed link; tell for each if one arrived."""
-        nonces = {f"{uuid.uuid4()}": link for link in links}
-        deadline_s = stopwatch_s() + timeout_s
-        arrived: set[Link] = set()
-        while True:
-            last = stopwatch_s() + PROBE_INTERVAL_S >= deadline_s
-            arrived |= self._probe_once({n: at for n, at in nonces.items() if at not in arrived})
-            if last or len(arrived) == len(nonces):
-                return {link: link in arrived for link in nonces.values()}
-            pause_until(stopwatch_s() + PROBE_INTERVAL_S)
-
-    def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
-        """Send one datagram a link; a veth delivers at once, however busy the processors are."""
-        outgoing: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
-        for nonce, (source, receiver) in nonces.items():
-            port = self._machine(receiver).probe_port
-            outgoing[source].append((self.address(receiver), port, nonce))
-        for source, datagrams in outgoing.items():
-            self._machine(source).send(datagrams)
-        expected: dict[str, list[str]] = defaultdict(list)
-        for nonce, (_, receiver) in nonces.items():
-            expected[receiver].append(nonce)
-        return {
-            nonces[nonce]
-            for receiver, those in expected.items()
-            for nonce in self._machine(receiver).seen(those)
-        }
-
-    def _nft(self, node: str, script: str) -> None:
-        """Run a script of nft commands on a node: all of it takes effect, or nothing."""
-        self._machine(node).run(["nft", "-f", "-"], stdin=script)
-
-    def _machine(self, node: str) -> Machine:
-        self.address(node)
-        if node not in self._machines:
-            raise ClusterError("the hosts are down")
-        return self._machines[node]
-
-
-def _sources_by_receiver(links: Iterable[Link]) -> dict[str, set[str]]:
-    by_receiver: dict[str, set[str]] = defaultdict(set)
-    for source, receiver in links:
-        by_receiver[receiver].add(source)
-    return by_receiver

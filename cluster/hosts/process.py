@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.local import LocalHosts
 from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command, ProcessId
 
@@ -16,7 +17,7 @@ EPHEMERAL_ELSEWHERE = 32_768
 """Linux's default; macOS begins at 49152, as IANA has it."""
 
 
-class ProcessHosts:
+class ProcessHosts(LocalHosts):
     """The nodes of a run as groups of processes under one agent.
 
     Args:
@@ -27,14 +28,14 @@ class ProcessHosts:
     kind = "process"
 
     def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
+        super().__init__(processes_file)
         self._nodes = tuple(nodes)
-        self._processes_file = processes_file
         self._machine: Machine | None = None
 
     def up(self) -> None:
         """Start the agent."""
         if self._machine is None:
-            self._machine = Machine("all nodes", ProcessLedger(self._processes_file))
+            self._machine = Machine("all nodes", ProcessLedger(self.processes_file))
             try:
                 self._machine.wait_ready()
             except ClusterError:

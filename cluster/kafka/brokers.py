@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cluster.hosts.signals import is_running, send_signal, wait_gone
 from cluster.kafka.configuration import called
 from cluster.protocol import ClusterError, Command, Hosts, ProcessId
-from results.record.clock import WaitTimeoutError
+from results.record.clock import WaitTimeoutError, wait_until
 
 log = logging.getLogger(__name__)
 
+ENDED = frozenset({None, "Z", "X"})
+"""Letters of `/proc/PID/stat`: there is no such process, or it waits to be counted."""
 KILL_TIMEOUT_S = 10.0
 """A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
 
@@ -64,14 +65,14 @@ class BrokerProcesses:
             True if it ended by itself after SIGTERM; False if it had to be killed, or was gone.
         """
         broker = self._brokers.get(node)
-        if broker is None or not is_running(broker.process):
+        if broker is None or not self._is_running(broker.process):
             log.info("%s was not running when it should stop", called(node))
             return False
         broker.ended_by_us = True
-        send_signal(broker.process, signal.SIGTERM)
+        self._hosts.send_signal(broker.process, signal.SIGTERM)
         self.resume(node)
         try:
-            wait_gone([broker.process], timeout_s=timeout_s)
+            self._wait_gone(broker.process, timeout_s)
         except WaitTimeoutError:
             log.warning("%s did not stop within %g s and is killed", called(node), timeout_s)
             self.kill(node)
@@ -85,8 +86,8 @@ class BrokerProcesses:
         if broker is None:
             return
         broker.ended_by_us = True
-        send_signal(broker.process, signal.SIGKILL)
-        wait_gone([broker.process], timeout_s=KILL_TIMEOUT_S)
+        self._hosts.send_signal(broker.process, signal.SIGKILL)
+        self._wait_gone(broker.process, KILL_TIMEOUT_S)
         broker.paused = False
         log.info("%s killed (pid %d)", called(node), broker.process.pid)
 
@@ -97,14 +98,14 @@ class BrokerProcesses:
             ClusterError: There is none to pause.
         """
         broker = self._brokers.get(node)
-        if broker is None or not send_signal(broker.process, signal.SIGSTOP):
+        if broker is None or not self._hosts.send_signal(broker.process, signal.SIGSTOP):
             raise ClusterError(f"{called(node)} cannot be paused: it does not run")
         broker.paused = True
 
     def resume(self, node: str) -> None:
         """SIGCONT a node's broker. Idempotent."""
         if broker := self._brokers.get(node):
-            send_signal(broker.process, signal.SIGCONT)
+            self._hosts.send_signal(broker.process, signal.SIGCONT)
             broker.paused = False
 
     def process(self, node: str) -> ProcessId | None:
@@ -120,12 +121,12 @@ class BrokerProcesses:
     def runs(self, node: str) -> bool:
         """Tell whether the node's broker exists; a paused one does."""
         broker = self._brokers.get(node)
-        return broker is not None and is_running(broker.process)
+        return broker is not None and self._is_running(broker.process)
 
     def answers(self, node: str) -> bool:
         """Tell whether it is worth asking: it exists, and is not paused."""
         broker = self._brokers.get(node)
-        return broker is not None and not broker.paused and is_running(broker.process)
+        return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:
         """Return the brokers that ended though nobody stopped or killed them, by node."""
@@ -134,5 +135,16 @@ class BrokerProcesses:
         return {
             node: broker.process
             for node, broker in brokers.items()
-            if not broker.ended_by_us and not is_running(broker.process)
+            if not broker.ended_by_us and not self._is_running(broker.process)
         }
+
+    def _is_running(self, process: ProcessId) -> bool:
+        return self._hosts.state_of(process) not in ENDED
+
+    def _wait_gone(self, process: ProcessId, timeout_s: float) -> None:
+        wait_until(
+            lambda: not self._is_running(process),
+            timeout_s=timeout_s,
+            what=f"the end of process {process.pid}",
+            interval_s=0.02,
+        )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.configuration import (
@@ -24,7 +25,7 @@ from cluster.kafka.versions import (
 )
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
-from cluster.protocol import Command, Hosts, UserError
+from cluster.protocol import Command, Disk, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Mode
@@ -57,6 +58,7 @@ class Layout:
         self.brokers: Sequence[str] = broker_names(plan)
         self.controllers: Sequence[str] = controller_names(plan)
         self._plan, self._distribution, self._java = plan, distribution, java
+        self._hosts = hosts
         self._zookeeper_folder = paths.root.absolute() / FOLDER
         self._folders = {
             node: paths.node(node).absolute() for node in (*self.brokers, *self.controllers)
@@ -86,10 +88,14 @@ class Layout:
             logging.file.write_text(logging.text, encoding="utf-8")
         if self.zookeeper is not None:
             prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._distribution.version)
-        if self.zookeeper is not None or inherited:
-            return
-        # A controller first: its disk may need more than a broker's, which ignores the rest.
-        nodes = [*self.controllers, *self.brokers]
+        if self.zookeeper is None and not inherited:
+            # A controller first: its disk may need more than a broker's, which ignores the rest.
+            self._format([*self.controllers, *self.brokers])
+        if isinstance(self._hosts, HasSoftware):
+            for node in self._folders:
+                self._hosts.provide(node, self._distribution.classpath)
+
+    def _format(self, nodes: Sequence[str]) -> None:
         format_storage(
             self._java,
             self._distribution,
@@ -102,9 +108,11 @@ class Layout:
         """Return how a node's server is started, or ZooKeeper on its machine."""
         if node == ZOOKEEPER_MACHINE:
             return zookeeper_command(self._java, self._distribution, self._zookeeper_folder)
-        folder = self._folders[node]
+        folder, java = self._folders[node], self._java
+        if isinstance(self._hosts, HasSoftware):
+            java = replace(java, path=self._hosts.java(node))
         argv = java_argv(
-            self._java,
+            java,
             self._distribution,
             self._logging(folder).java_property,
             # Where compression's native libraries are unpacked; a killed Java leaves them there.
@@ -118,10 +126,11 @@ class Layout:
     def last_words(self, node: str) -> str:
         """Return the end of what a server wrote: its log, then its standard output."""
         if node == ZOOKEEPER_MACHINE:
-            folder, own = self._zookeeper_folder, "zookeeper.log"
+            disk: Disk = LocalDisk(self._zookeeper_folder)
+            own = "zookeeper.log"
         else:
-            folder, own = self._folders[node], "server.log"
-        return "\n".join(_tail(folder / "logs" / name) for name in (own, "stdout.log"))
+            disk, own = self._hosts.disk(node), "server.log"
+        return "\n".join(_tail(disk, f"logs/{name}") for name in (own, "stdout.log"))
 
     def _endpoint(self, node: str, place: Endpoint) -> Endpoint:
         if is_controller(node):
@@ -166,10 +175,9 @@ def _refuse_comma(folder: Path) -> None:
         )
 
 
-def _tail(path: Path) -> str:
+def _tail(disk: Disk, path: str) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
-            return file.read().decode("utf-8", errors="replace")
+        start = max(0, disk.size(path) - TAIL_BYTES)
+        return disk.read(path, at=start).decode("utf-8", errors="replace")
     except OSError:
         return ""

@@ -42,8 +42,8 @@ _OPTIONS = (
     _Option(
         flag="--hosts",
         key="hosts",
-        kind=click.Choice(["auto", "namespace", "process"]),
-        help="Where brokers run; auto takes the best that works here.",
+        kind=str,
+        help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
     ),
     _Option(
         flag="--workload",

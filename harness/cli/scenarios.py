@@ -132,9 +132,9 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--system", default=None, help="kafka:VERSION[:MODE].")
 @click.option(
     "--hosts",
-    type=click.Choice(["auto", "namespace", "process"]),
+    type=str,
     default=None,
-    help="Where brokers run; auto takes the best that works here.",
+    help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
 )
 @click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")

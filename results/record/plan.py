@@ -16,7 +16,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from results.record.terms import Judge, Mode, Rule
 
-NEMESIS_KINDS = ("partition", "kill", "stop", "pause")
+NEMESIS_KINDS = (
+    "partition",
+    "clients",
+    "network",
+    "kill",
+    "stop",
+    "pause",
+    "rolling",
+    "power-loss",
+    "wipe",
+    "bit-flip",
+    "disk",
+    "clock",
+    "leadership",
+    "topics",
+)
+"""The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
+ALL = "all"
 
 
 class PlanError(ValueError):
@@ -51,8 +68,10 @@ class Minimums(Part):
 class PlannedFault(Part):
     """One fault written by hand: when, what, to whom, for how long."""
 
-    at_s: float = Field(ge=0)
-    """Seconds from the start of the main phase."""
+    at_s: float = Field(default=0, ge=0)
+    """Seconds from the start of the main phase; with `when`: not before."""
+    when: str | None = None
+    """A state that is waited for: `leader epoch of log-0-0 >= 3`."""
     kind: str
     """A name in `nemesis`'s registry: kill, stop, pause, isolate, halves, one-way-in, ..."""
     target: str = "one"
@@ -105,7 +124,12 @@ class Plan(Part):
         pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?(:(zookeeper|combined|controllers))?$",
     )
     """`kafka:VERSION`, or `kafka:VERSION:MODE`: who keeps the cluster's metadata."""
-    hosts: Literal["auto", "namespace", "process"] = "auto"
+    hosts: str = Field(default="auto", pattern=r"^(auto|namespace|docker|process|ssh:.+)$")
+    """`ssh:HOSTS.toml`: the file that names them."""
+    image: str | None = None
+    """Of docker containers: with Java, or of Kafka."""
+    disk_mb: int | None = Field(default=None, ge=64)
+    """Each node keeps its data on a file system of its own of so many MiB; None: on the store's."""
     nodes: int = Field(default=3, ge=1, le=9)
     """Brokers, `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
@@ -174,7 +198,7 @@ class Plan(Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Plan":
-        unknown = [kind for kind in self.nemesis if kind not in NEMESIS_KINDS]
+        unknown = [kind for kind in self.nemesis if kind not in {*NEMESIS_KINDS, ALL}]
         if unknown:
             raise ValueError(f"nemesis: {unknown[0]!r} is none of {', '.join(NEMESIS_KINDS)}")
         if refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version):

@@ -25,7 +25,7 @@ print(json.dumps([choice.kind, choice.why]))
 
 
 def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match="clouds is not one of auto, namespace, process"):
+    with pytest.raises(UserError, match="clouds is not one of auto, namespace, docker"):
         choose_hosts("clouds")
 
 

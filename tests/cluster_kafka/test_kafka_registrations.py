@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.hosts.local import LocalHosts
 from cluster.hosts.signals import process_id
 from cluster.kafka import cluster as cluster_module
 from cluster.kafka.cluster import KafkaCluster
@@ -18,12 +19,13 @@ from results.record.plan import Plan
 PLAN = Plan(system="kafka:2.8.2", broker={"zookeeper.session.timeout.ms": "1000"})
 
 
-class Remembering:
+class Remembering(LocalHosts):
     """Implements `Hosts`: remembers what it was told to start, which is always this process."""
 
     kind = "remembering"
 
     def __init__(self) -> None:
+        super().__init__(Path("processes.jsonl"))
         self.started: list[str] = []
 
     def up(self) -> None:

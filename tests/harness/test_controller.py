@@ -129,8 +129,8 @@ def test_the_local_engine_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_stored_plan_of_hosts_without_partitions_runs_again_with_the_same_schedule() -> None:
     plan = plan_from({"seed": 5})
-    stored = plan_from(tomllib.loads(dump_plan(as_played(plan, "process", can_partition=False))))
-    refuse_impossible(stored, can_partition=False)
-    again = deal_schedule(stored, can_partition=False)
-    assert again.faults == deal_schedule(plan, can_partition=False).faults
+    stored = plan_from(tomllib.loads(dump_plan(as_played(plan, "process", abilities=frozenset()))))
+    refuse_impossible(stored, abilities=frozenset())
+    again = deal_schedule(stored, abilities=frozenset())
+    assert again.faults == deal_schedule(plan, abilities=frozenset()).faults
     assert not again.dropped

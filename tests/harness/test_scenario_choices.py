@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cluster.protocol import UserError
+from cluster.protocol import Ability, UserError
 from harness import plans
 from harness.cli import exit_code
 from harness.scenarios.actions import Cut
@@ -174,8 +174,8 @@ def test_hosts_that_cannot_cut_are_refused_for_stories_that_do() -> None:
         isinstance(move, Cut) for step in scenario_of(cutting).steps(cutting) for move in step.moves
     )
     with pytest.raises(UserError, match="cuts the network"):
-        plans.refuse_impossible(cutting, can_partition=False)
-    plans.refuse_impossible(cutting, can_partition=True)
+        plans.refuse_impossible(cutting, abilities=frozenset())
+    plans.refuse_impossible(cutting, abilities=frozenset(Ability))
 
 
 def test_the_table_has_a_row_for_each_part_in_markdown() -> None:

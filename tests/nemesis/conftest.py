@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cluster.hosts.local import LocalHosts
 from cluster.protocol import ClusterError, ClusterView, Command, Link, PartitionState, ProcessId
 from nemesis.network import Network
 from nemesis.protocol import Site
@@ -20,12 +21,13 @@ from results.record.plan import Plan
 from results.record.stream import read_stream
 
 
-class FakeNetwork:
+class FakeNetwork(LocalHosts):
     """Hosts that can cut: a probe arrives unless a cut covers its link."""
 
     kind = "fake"
 
     def __init__(self) -> None:
+        super().__init__(Path("processes.jsonl"))
         self.cuts: dict[str, dict[Link, int]] = {}
         self.deaf_to_join = False
         self.deaf_to_cut = False
@@ -71,10 +73,13 @@ class FakeNetwork:
         return False
 
 
-class FakeHostsWithoutCuts:
+class FakeHostsWithoutCuts(LocalHosts):
     """Hosts of the kind `process`: no `CanPartition`."""
 
     kind = "process"
+
+    def __init__(self) -> None:
+        super().__init__(Path("processes.jsonl"))
 
     def up(self) -> None:
         """Nothing to make."""
@@ -184,6 +189,9 @@ class World:
     hosts: FakeNetwork | FakeHostsWithoutCuts = field(default_factory=FakeNetwork)
     stop: threading.Event = field(default_factory=threading.Event)
     nemeses: list[Nemesis] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.hosts.processes_file = self.paths.processes
 
     @property
     def network(self) -> FakeNetwork:

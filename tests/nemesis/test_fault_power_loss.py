@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cluster.files.batches import RecordBatch, read_segment
+from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
@@ -35,7 +36,7 @@ def batches() -> tuple[RecordBatch, ...]:
 @pytest.fixture
 def data(tmp_path: Path, batches: tuple[RecordBatch, ...]) -> Path:
     """Return a broker's log folder: a log of two segments, and the metadata log beside it."""
-    data, bytes_ = tmp_path / "disk", SOURCE.read_bytes()
+    data, bytes_ = tmp_path / "disk" / "data", SOURCE.read_bytes()
     folder = data / "codecs-0"
     folder.mkdir(parents=True)
     split = batches[2]
@@ -63,7 +64,7 @@ def names(data: Path) -> set[str]:
 
 def test_what_was_never_flushed_is_gone(data: Path, batches: tuple[RecordBatch, ...]) -> None:
     size = SOURCE.stat().st_size
-    assert cut_unflushed(data, None) == [
+    assert cut_unflushed(LocalDisk(data.parent), None) == [
         ReplicaCut(
             topic="codecs",
             partition=0,
@@ -83,7 +84,7 @@ def test_the_segment_that_holds_the_recovery_point_is_cut_at_its_batch(
     data: Path, batches: tuple[RecordBatch, ...]
 ) -> None:
     flushed(data, batches[0].end_offset)
-    (cut,) = cut_unflushed(data, [PLACE])
+    (cut,) = cut_unflushed(LocalDisk(data.parent), [PLACE])
     assert (cut.recovery_point, cut.log_end_after) == (batches[0].end_offset,) * 2
     assert (data / "codecs-0" / SOURCE.name).read_bytes() == (
         SOURCE.read_bytes()[: batches[1].position]
@@ -96,7 +97,7 @@ def test_a_segment_below_the_recovery_point_stays_whole(
 ) -> None:
     flushed(data, batches[2].end_offset)
     first = (data / "codecs-0" / SOURCE.name).read_bytes()
-    (cut,) = cut_unflushed(data, None)
+    (cut,) = cut_unflushed(LocalDisk(data.parent), None)
     assert cut.log_end_after == batches[2].end_offset
     assert (data / "codecs-0" / SOURCE.name).read_bytes() == first
     assert {f"{0:020}.index", f"{0:020}.timeindex"} <= names(data)
@@ -113,14 +114,14 @@ def test_what_was_flushed_to_its_end_loses_nothing(
     end = batches[-1].end_offset
     flushed(data, end)
     before = names(data)
-    (cut,) = cut_unflushed(data, None)
+    (cut,) = cut_unflushed(LocalDisk(data.parent), None)
     assert (cut.log_end_before, cut.log_end_after, cut.bytes_cut) == (end, end, 0)
     assert names(data) == before
 
 
 def test_a_partition_that_is_not_there_is_named(data: Path) -> None:
     with pytest.raises(ClusterError, match="no log of codecs-7"):
-        cut_unflushed(data, [("codecs", 7)])
+        cut_unflushed(LocalDisk(data.parent), [("codecs", 7)])
 
 
 def test_a_plan_can_have_it_by_hand(world: World, data: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.protocol import Ability
 from nemesis.registry import KINDS, kinds_of
 from nemesis.schedule import MIN_HOLD_S, Schedule, deal_schedule, node_names, unsupported
 from nemesis.targets import parse_target
@@ -33,7 +34,7 @@ def _roles(schedule: Schedule) -> list[str]:
 
 def test_a_default_run_of_any_of_1000_seeds_has_enough_of_everything() -> None:
     for seed in range(1000):
-        schedule = deal_schedule(Plan(seed=seed), can_partition=True)
+        schedule = deal_schedule(Plan(seed=seed), abilities=frozenset(Ability))
         assert len(schedule.faults) >= 6, seed
         assert set(_families(schedule)[:3]) == {"partition", "kill", "pause"}, seed
         assert set(_roles(schedule)[:2]) == {"leader", "follower"}, seed
@@ -41,9 +42,11 @@ def test_a_default_run_of_any_of_1000_seeds_has_enough_of_everything() -> None:
 
 
 def test_seeds_shuffle_kinds_and_roles() -> None:
-    schedules = [deal_schedule(Plan(seed=seed), can_partition=True) for seed in range(100)]
+    schedules = [
+        deal_schedule(Plan(seed=seed), abilities=frozenset(Ability)) for seed in range(100)
+    ]
     assert {fault.kind for each in schedules for fault in each.faults} == {
-        *kinds_of("partition"),
+        *kinds_of("partition", Ability),
         "kill",
         "pause",
     }
@@ -53,12 +56,14 @@ def test_seeds_shuffle_kinds_and_roles() -> None:
 
 @given(PLANS)
 def test_the_same_plan_gives_the_same_schedule(plan: Plan) -> None:
-    assert deal_schedule(plan, can_partition=True) == deal_schedule(plan, can_partition=True)
+    assert deal_schedule(plan, abilities=frozenset(Ability)) == deal_schedule(
+        plan, abilities=frozenset(Ability)
+    )
 
 
 @given(PLANS)
 def test_faults_come_one_after_the_other_and_are_over_in_time(plan: Plan) -> None:
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert not schedule.overlapping
     ends = [fault.at_s + fault.hold_s + KINDS[fault.kind].settle_s for fault in schedule.faults]
     assert all(end <= plan.time_limit_s for end in ends)
@@ -72,7 +77,7 @@ def test_faults_come_one_after_the_other_and_are_over_in_time(plan: Plan) -> Non
 @given(PLANS)
 def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None:
     count = len(plan.nemesis)
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     last_s = max((fault.at_s for fault in schedule.faults), default=0)
     longest_s = 0.9 * plan.nemesis_interval_s + MIN_HOLD_S + max(k.settle_s for k in KINDS.values())
     whole = [
@@ -87,30 +92,30 @@ def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None
 
 @given(PLANS)
 def test_dealt_targets_are_single_nodes_that_the_plan_knows(plan: Plan) -> None:
-    for fault in deal_schedule(plan, can_partition=True).faults:
+    for fault in deal_schedule(plan, abilities=frozenset(Ability)).faults:
         target = parse_target(fault.target, node_names(plan), plan.topic_partitions)
         assert target.word in {"leader", "follower", "controller", "isr", "one"}
 
 
 def test_the_mean_time_between_starts_is_the_interval() -> None:
     plan = Plan(nemesis_interval_s=20, time_limit_s=10_000, delivery_timeout_s=60)
-    faults = deal_schedule(plan, can_partition=True).faults
+    faults = deal_schedule(plan, abilities=frozenset(Ability)).faults
     gaps = [after.at_s - before.at_s for before, after in pairwise(faults)]
     assert sum(gaps) / len(gaps) == pytest.approx(20, rel=0.1)
     assert all(12 <= fault.hold_s <= 18 for fault in faults)
 
 
 def test_partitions_are_left_out_with_a_word_where_hosts_cannot_cut() -> None:
-    schedule = deal_schedule(Plan(), can_partition=False)
+    schedule = deal_schedule(Plan(), abilities=frozenset())
     assert set(_families(schedule)) == {"kill", "pause"}
     (sentence,) = schedule.dropped
-    assert "partitions are left out" in sentence
-    assert deal_schedule(Plan(), can_partition=True).dropped == ()
+    assert "faults of partition are left out" in sentence
+    assert deal_schedule(Plan(), abilities=frozenset(Ability)).dropped == ()
 
 
 @given(PLANS)
 def test_a_family_without_room_is_told_and_no_other(plan: Plan) -> None:
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     missing = [each for each in plan.nemesis if each not in set(_families(schedule))]
     assert len(schedule.dropped) == bool(missing)
     for sentence in schedule.dropped:
@@ -119,7 +124,7 @@ def test_a_family_without_room_is_told_and_no_other(plan: Plan) -> None:
 
 def test_a_main_phase_without_room_says_what_would_do() -> None:
     plan = Plan(time_limit_s=15, nemesis=("kill", "pause"), seed=2)
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert set(_families(schedule)) == {"pause"}
     (sentence,) = schedule.dropped
     assert "no fault of kind kill fits into a main phase of 15 s" in sentence
@@ -129,24 +134,24 @@ def test_a_main_phase_without_room_says_what_would_do() -> None:
 
 def test_a_single_node_has_no_partitions_and_no_followers() -> None:
     plan = Plan(nodes=1, replication=1, min_insync=1)
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert set(_families(schedule)) == {"kill", "pause"}
     assert "follower" not in _roles(schedule)
     assert "single node" in schedule.dropped[0]
 
 
 def test_without_a_nemesis_there_are_no_faults() -> None:
-    assert deal_schedule(Plan(nemesis=()), can_partition=True).faults == ()
-    assert deal_schedule(Plan(nemesis=("partition",)), can_partition=False).faults == ()
+    assert deal_schedule(Plan(nemesis=()), abilities=frozenset(Ability)).faults == ()
+    assert deal_schedule(Plan(nemesis=("partition",)), abilities=frozenset()).faults == ()
 
 
 def test_only_what_was_asked_for_is_unsupported() -> None:
-    assert unsupported(Plan(), can_partition=False) == []
+    assert unsupported(Plan(), abilities=frozenset()) == []
     asked = Plan(nemesis=("kill", "partition"))
-    assert "--hosts namespace" in unsupported(asked, can_partition=False)[0]
-    assert unsupported(asked, can_partition=True) == []
+    assert "nemesis 'partition' needs hosts" in unsupported(asked, abilities=frozenset())[0]
+    assert unsupported(asked, abilities=frozenset(Ability)) == []
     written = Plan(faults=(PlannedFault(at_s=1, kind="halves"), PlannedFault(at_s=9, kind="kill")))
-    (sentence,) = unsupported(written, can_partition=False)
+    (sentence,) = unsupported(written, abilities=frozenset())
     assert "fault 'halves' at 1 s" in sentence
 
 
@@ -157,7 +162,7 @@ def test_faults_written_by_hand_keep_their_times_and_may_overlap() -> None:
             PlannedFault(at_s=3, kind="isolate", target="last-isr(log-0,1)", hold_s=29),
         )
     )
-    schedule = deal_schedule(plan, can_partition=True)
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert schedule.overlapping
     assert [(f.fault_id, f.at_s, f.kind, f.target, f.hold_s) for f in schedule.faults] == [
         (1, 3, "isolate", "last-isr(log-0,1)", 29),
@@ -175,4 +180,4 @@ def test_faults_written_by_hand_keep_their_times_and_may_overlap() -> None:
 )
 def test_a_wrong_fault_written_by_hand_is_refused(fault: PlannedFault, why: str) -> None:
     with pytest.raises(PlanError, match=why):
-        deal_schedule(Plan(faults=(fault,)), can_partition=True)
+        deal_schedule(Plan(faults=(fault,)), abilities=frozenset(Ability))

@@ -1,0 +1,50 @@
+"""What each kind of hosts can do on this machine, and why not."""
+
+from collections.abc import Callable, Mapping
+
+from cluster.protocol import Ability
+
+NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
+NOT_BUILT = "this kind of hosts cannot do it"
+
+
+def abilities_of(hosts: str) -> Mapping[Ability, str]:
+    """Return why a kind of hosts cannot do something, by ability; empty where it can.
+
+    Args:
+        hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`.
+    """
+    return _BY_KIND[hosts.partition(":")[0]]()
+
+
+def _of_processes() -> Mapping[Ability, str]:
+    return {Ability.CUT: NO_LINKS, Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
+def _of_namespaces() -> Mapping[Ability, str]:
+    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
+def _of_containers() -> Mapping[Ability, str]:
+    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
+def _of_ssh() -> Mapping[Ability, str]:
+    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
+_BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
+    "process": _of_processes,
+    "namespace": _of_namespaces,
+    "docker": _of_containers,
+    "ssh": _of_ssh,
+}
+
+
+def able(hosts: str) -> frozenset[Ability]:
+    """Return what a kind of hosts can do here."""
+    return frozenset(each for each, why_not in abilities_of(hosts).items() if not why_not)

@@ -1,0 +1,116 @@
+"""Hosts with an agent and an address for each machine: what namespaces, containers, ssh share.
+
+Cuts are nft rules at the receiver, probes datagrams between the agents; how a machine is made,
+reached and removed is a kind's own.
+"""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_packets, join_rules
+from cluster.hosts.machine import Machine
+from cluster.protocol import ClusterError, Link
+from results.record.clock import pause_until, stopwatch_s
+
+PROBE_INTERVAL_S = 0.1
+
+
+class LinkedHosts:
+    """Implements `CanPartition` for kinds of hosts that keep an agent on each machine.
+
+    Attributes:
+        machines: By node; a kind fills it in `up`, and empties it in `down`.
+        table: The nft table of this run on each machine.
+        nft: How nft is called there: through sudo, maybe.
+    """
+
+    def __init__(self) -> None:
+        self.machines: dict[str, Machine] = {}
+        self.table = TABLE
+        self.nft: Sequence[str] = ("nft",)
+        self._cuts: dict[str, frozenset[Link]] = {}
+
+    def address(self, node: str) -> str:
+        """Return the address of a node, or of `CLIENTS`."""
+        raise NotImplementedError
+
+    def machine(self, node: str) -> Machine:
+        """Return the machine of a node.
+
+        Raises:
+            ClusterError: There is no such node, or the hosts are down.
+        """
+        self.address(node)
+        if node not in self.machines:
+            raise ClusterError("the hosts are down")
+        return self.machines[node]
+
+    def drop_what_cuts_mark(self, node: str) -> None:
+        """Make the run's nft table on a machine; cuts only mark."""
+        self.run_nft(node, drop_marked(self.table))
+
+    def run_nft(self, node: str, script: str) -> None:
+        """Run a script of nft commands on a node: all of it takes effect, or nothing."""
+        self.machine(node).run([*self.nft, "-f", "-"], stdin=script)
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Drop what travels over the links, by a chain in each receiver's namespace."""
+        directed = frozenset(links)
+        self.join(cut_id)
+        self._cuts[cut_id] = directed
+        for receiver, sources in _sources_by_receiver(directed).items():
+            addresses = {source: self.address(source) for source in sorted(sources)}
+            self.run_nft(receiver, cut_rules(cut_id, addresses, table=self.table))
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+        for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
+            # Made once more before it is deleted, so that a cut that failed half-way is undone too.
+            self.run_nft(receiver, join_rules(cut_id, table=self.table))
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        links = self._cuts.get(cut_id, frozenset())
+        counts: dict[Link, int] = {}
+        for receiver in sorted(_sources_by_receiver(links)):
+            argv = [*self.nft, "-j", "list", "chain", "ip", self.table, chain(cut_id)]
+            for source, packets in dropped_packets(self.machine(receiver).run(argv)):
+                counts[source, receiver] = packets
+        return counts
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
+        """Send datagrams of our own over each directed link; tell for each if one arrived."""
+        nonces = {f"{uuid.uuid4()}": link for link in links}
+        deadline_s = stopwatch_s() + timeout_s
+        arrived: set[Link] = set()
+        while True:
+            last = stopwatch_s() + PROBE_INTERVAL_S >= deadline_s
+            arrived |= self._probe_once({n: at for n, at in nonces.items() if at not in arrived})
+            if last or len(arrived) == len(nonces):
+                return {link: link in arrived for link in nonces.values()}
+            pause_until(stopwatch_s() + PROBE_INTERVAL_S)
+
+    def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
+        """Send one datagram a link; a veth delivers at once, however busy the processors are."""
+        outgoing: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+        for nonce, (source, receiver) in nonces.items():
+            port = self.machine(receiver).probe_port
+            outgoing[source].append((self.address(receiver), port, nonce))
+        for source, datagrams in outgoing.items():
+            self.machine(source).send(datagrams)
+        expected: dict[str, list[str]] = defaultdict(list)
+        for nonce, (_, receiver) in nonces.items():
+            expected[receiver].append(nonce)
+        return {
+            nonces[nonce]
+            for receiver, those in expected.items()
+            for nonce in self.machine(receiver).seen(those)
+        }
+
+
+def _sources_by_receiver(links: Iterable[Link]) -> dict[str, set[str]]:
+    by_receiver: dict[str, set[str]] = defaultdict(set)
+    for source, receiver in links:
+        by_receiver[receiver].add(source)
+    return by_receiver
