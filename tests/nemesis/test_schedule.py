@@ -46,7 +46,7 @@ def test_seeds_shuffle_kinds_and_roles() -> None:
         deal_schedule(Plan(seed=seed), abilities=frozenset(Ability)) for seed in range(100)
     ]
     assert {fault.kind for each in schedules for fault in each.faults} == {
-        *kinds_of("partition", Ability),
+        *kinds_of("partition", frozenset(Ability)),
         "kill",
         "pause",
     }
