@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
@@ -21,6 +23,9 @@ class CreatedTopic:
     partitions: int
 
 
+_TOPICS = TypeAdapter(list[CreatedTopic])
+
+
 def dump_topics(topics: list[CreatedTopic], path: Path) -> None:
     """Write `topics.json` of a run."""
     rows = [
@@ -31,7 +36,16 @@ def dump_topics(topics: list[CreatedTopic], path: Path) -> None:
 
 
 def load_topics(path: Path) -> list[CreatedTopic]:
-    """Read `topics.json` of a run; none if the run died before it made any."""
+    """Read `topics.json` of a run; none if the run died before it made any.
+
+    Raises:
+        ValueError: It is no list of topics with a name, an id and a number of partitions each.
+    """
     if not path.exists():
         return []
-    return [CreatedTopic(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        return _TOPICS.validate_json(path.read_bytes(), strict=True)
+    except ValidationError as broken:
+        first = broken.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place or 'the file'}: {first['msg']}") from broken

@@ -1,5 +1,6 @@
 """From folders to verdicts, with either engine; and from damaged folders, never an exception."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -93,6 +94,16 @@ def test_a_broken_file_makes_a_run_unknown(sound: Path, tmp_path: Path, name: st
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
     assert verdict.unknown_because
+
+
+def test_topics_that_are_none_are_told(sound: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sound, tmp_path / "t" / "nameless")
+    listing = json.loads((root / "topics.json").read_text())
+    (root / "topics.json").write_text(json.dumps([{**each, "topic_id": None} for each in listing]))
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    told = "the list of topics cannot be read: 0.topic_id: Input should be a valid string"
+    assert told in verdict.unknown_because
 
 
 @pytest.mark.parametrize("name", ["polled.worker-0", "polled.final", "send_invocations.worker-0"])
