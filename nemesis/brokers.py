@@ -66,6 +66,10 @@ class HitBrokers:
             return
         self._healed_s = stopwatch_s()
         self._states_at_heal = {node: self._site.state_of(at) for node, at in self.before.items()}
+        self.note_gone()
+
+    def note_gone(self) -> None:
+        """Note which targets the cluster misses now."""
         self._note_gone(self._site.cluster.view())
 
     def start_missing(self) -> None:

@@ -43,11 +43,13 @@ class Aim:
         fault_id: Counted from 1 in a run.
         targets: The nodes that the role expression means now.
         rng: The fault's own, seeded by the run's seed and the fault's number.
+        stop: Set when the main phase ends: a fault that takes long to inject ends early.
     """
 
     fault_id: int
     targets: tuple[str, ...]
     rng: Random
+    stop: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
