@@ -15,15 +15,18 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
 Message = dict[str, Any]
 """A JSON object: the one place where the two ends of a pipe need no common type."""
 
@@ -34,6 +37,14 @@ READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
 """Where the kernel has no pidfd (macOS), how often the agent looks if its parent still lives."""
 REMEMBERED_NONCES = 10_000
+QUESTION, ANSWER = b"\0?", b"\0!"
+"""How a datagram of a series begins; its series, its number and filling bytes follow."""
+SERIES_BYTES, NUMBER_BYTES = 16, 4
+HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
+REMEMBERED_SERIES = 1000
+SHAPER_START_S = 10.0
+SHAPER_END_S = 5.0
+NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 
 
 def command_line(parent_pid: int, *, listen: str = LOOPBACK) -> list[str]:
@@ -46,6 +57,73 @@ def command_line(parent_pid: int, *, listen: str = LOOPBACK) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(parent_pid), listen]
 
 
+def now_ns() -> int:
+    """Return nanoseconds on this machine's clock that never goes back."""
+    return time.monotonic_ns()  # noqa: TID251 - standard library only
+
+
+class Series:
+    """Numbered datagrams that this machine sends, and what came back of them.
+
+    Args:
+        order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s`.
+    """
+
+    def __init__(self, order: Message) -> None:
+        self._name = bytes.fromhex(order["series"])
+        self._to = (order["address"], order["port"])
+        self._count: int = order["count"]
+        self._filling = bytes(max(0, order["size"] - HEAD_BYTES))
+        self._interval_ns = int(order["interval_s"] * NS_PER_S)
+        self._start_ns = now_ns()
+        self._sent_ns: list[int] = []
+        self._round_trips_ns: dict[int, int] = {}
+
+    def due_ns(self) -> int | None:
+        """Return when the next is to be sent; None: all are."""
+        number = len(self._sent_ns)
+        return None if number == self._count else self._start_ns + number * self._interval_ns
+
+    def send_due(self, datagrams: socket.socket) -> None:
+        """Send those whose time has come."""
+        while (due_ns := self.due_ns()) is not None and due_ns <= now_ns():
+            number = len(self._sent_ns).to_bytes(NUMBER_BYTES, "big")
+            self._sent_ns.append(now_ns())
+            with contextlib.suppress(OSError):  # As good as lost.
+                datagrams.sendto(QUESTION + self._name + number + self._filling, self._to)
+
+    def answered(self, number: int) -> None:
+        """Note that an answer has come."""
+        if number < len(self._sent_ns):
+            self._round_trips_ns.setdefault(number, now_ns() - self._sent_ns[number])
+
+    def told(self) -> Message:
+        """Return what became of it so far."""
+        trips = sorted(self._round_trips_ns.items())
+        round_trip_ms = [trip / NS_PER_MS for _, trip in trips]
+        return {"sent": len(self._sent_ns), "round_trip_ms": round_trip_ms}
+
+
+class Arrivals:
+    """What has arrived here of another machine's series."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._first_ns = self._last_ns = now_ns()
+
+    def arrived(self, number: int) -> None:
+        """Note that one has come."""
+        self._numbers.append(number)
+        self._last_ns = now_ns()
+
+    def told(self) -> Message:
+        """Return the numbers in the order in which they came, and how long that lasted."""
+        return {
+            "numbers": self._numbers,
+            "lasted_s": (self._last_ns - self._first_ns) / NS_PER_S,
+        }
+
+
 class Agent:
     """One machine's init: its children, its datagram socket, its line to the harness."""
 
@@ -54,6 +132,9 @@ class Agent:
         self._listen = listen
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._nonces: set[str] = set()
+        self._series: dict[str, Series] = {}
+        self._arrivals: dict[bytes, Arrivals] = {}
+        self._shapers: dict[str, subprocess.Popen[bytes]] = {}
         self._input = b""
         self._alive = True
         self._selector = selectors.DefaultSelector()
@@ -65,6 +146,8 @@ class Agent:
             "run": self._run,
             "send": self._send,
             "seen": self._seen,
+            "signal": self._signal,
+            "state": self._state,
         }
 
     def serve(self) -> None:
@@ -72,8 +155,10 @@ class Agent:
         self._prepare()
         try:
             while self._alive:
-                for key, _ in self._selector.select(ORPHAN_CHECK_S):
+                for key, _ in self._selector.select(self._patience_s()):
                     key.data()
+                for series in self._series.values():
+                    series.send_due(self._datagrams)
                 if os.getppid() != self._parent_pid:
                     self._alive = False
         finally:
@@ -206,10 +291,93 @@ class Agent:
     def _receive(self) -> None:
         # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
         with contextlib.suppress(OSError):
-            while data := self._datagrams.recv(READ_BYTES):
-                if len(self._nonces) >= REMEMBERED_NONCES:
-                    self._nonces.clear()  # All but the newest were asked for long ago.
-                self._nonces.add(data.decode(errors="replace"))
+            while True:
+                data, sender = self._datagrams.recvfrom(READ_BYTES)
+                self._take(data, sender)
+
+    def _take(self, data: bytes, sender: tuple[str, int]) -> None:
+        form, name = data[: len(QUESTION)], data[len(QUESTION) : HEAD_BYTES - NUMBER_BYTES]
+        number = int.from_bytes(data[HEAD_BYTES - NUMBER_BYTES : HEAD_BYTES], "big")
+        if form == QUESTION:
+            if len(self._arrivals) >= REMEMBERED_SERIES:
+                self._arrivals.clear()  # All but the newest were asked for long ago.
+            self._arrivals.setdefault(name, Arrivals()).arrived(number)
+            self._datagrams.sendto(ANSWER + data[len(QUESTION) : HEAD_BYTES], sender)
+        elif form == ANSWER:
+            if series := self._series.get(name.hex()):
+                series.answered(number)
+        else:
+            if len(self._nonces) >= REMEMBERED_NONCES:
+                self._nonces.clear()
+            self._nonces.add(data.decode(errors="replace"))
+
+    def _patience_s(self) -> float:
+        """Return how long there is nothing to do but to answer."""
+        due_ns = [due for series in self._series.values() if (due := series.due_ns()) is not None]
+        if not due_ns:
+            return ORPHAN_CHECK_S
+        return min(max(0, min(due_ns) - now_ns()) / NS_PER_S, ORPHAN_CHECK_S)
+
+    def _start_series(self, request: Message) -> Message:
+        if len(self._series) >= REMEMBERED_SERIES:
+            self._series.clear()
+        self._series[request["series"]] = Series(request)
+        return {}
+
+    def _returned(self, request: Message) -> Message:
+        self._receive()
+        return {name: self._series[name].told() for name in request["series"]}
+
+    def _arrived(self, request: Message) -> Message:
+        self._receive()
+        none = Arrivals()
+        return {
+            name: self._arrivals.get(bytes.fromhex(name), none).told() for name in request["series"]
+        }
+
+    def _shape(self, request: Message) -> Message:
+        """Start a shaper, which ends with its standard input, and so with us; wait until ready."""
+        shaper = subprocess.Popen(  # noqa: S603 - our own program
+            [*request["prefix"], sys.executable, "-I", "-S", SHAPER, json.dumps(request["order"])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=self._die_with_agent,  # noqa: PLW1509 - the agent has one thread
+        )
+        self._children[shaper.pid] = shaper
+        self._shapers[request["order"]["device"]] = shaper
+        said = _first_line(shaper)
+        return {} if said == "ready" else {"error": said or "the shaper did not start"}
+
+    def _unshape(self, request: Message) -> Message:
+        """End a shaper; its device, and all routes through it, go with it. Idempotent."""
+        shaper = self._shapers.pop(request["device"], None)
+        if shaper is None or shaper.stdin is None or shaper.stdout is None:
+            return {"was": "none"}
+        was = "gone" if shaper.poll() is not None else "running"
+        shaper.stdin.close()
+        try:
+            shaper.wait(SHAPER_END_S)
+        except subprocess.TimeoutExpired:
+            shaper.kill()
+            shaper.wait(SHAPER_END_S)
+        shaper.stdout.close()
+        self._children.pop(shaper.pid, None)
+        return {"was": was}
+
+    def _signal(self, request: Message) -> Message:
+        """Signal the group that a process leads, if it is still the one that was meant."""
+        if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
+            return {"sent": False}
+        try:
+            os.killpg(request["pid"], request["number"])
+        except ProcessLookupError:
+            return {"sent": False}
+        return {"sent": True}
+
+    def _state(self, request: Message) -> Message:
+        return {"state": state(request["pid"], request["start_ticks"])}
 
     def _kill_all(self) -> None:
         """SIGKILL the groups of our children, then orphans, until there is no child left."""
@@ -224,6 +392,13 @@ class Agent:
                 os.waitpid(-1, 0)
 
 
+def _first_line(process: "subprocess.Popen[bytes]") -> str:
+    """Return what a program says first; empty: nothing, in time."""
+    if process.stdout is None or not select.select([process.stdout], [], [], SHAPER_START_S)[0]:
+        return ""
+    return process.stdout.readline().decode(errors="replace").strip()
+
+
 def child_pids() -> list[int]:
     """Return the pids of our children, adopted ones included; none where there is no `/proc`."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
@@ -232,12 +407,24 @@ def child_pids() -> list[int]:
 
 def start_ticks(pid: int) -> int:
     """Return field 22 of `/proc/PID/stat` (man 5 proc), 0 where there is none."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def state(pid: int, started: int) -> str | None:
+    """Return the letter of a process's state; None if it is gone, or another one by now."""
+    fields = stat_fields(pid)
+    return fields[0] if fields and int(fields[19]) == started else None
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Return the fields of `/proc/PID/stat` from the third (the state) on; none without it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return 0
+        return []
     # The command's name, in parentheses, may hold blanks and parentheses itself.
-    return int(stat.rpartition(")")[2].split()[19])
+    return stat.rpartition(")")[2].split()
 
 
 if __name__ == "__main__":

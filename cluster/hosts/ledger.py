@@ -22,6 +22,7 @@ class Entry:
         pid: None in the line that announces the start; a number in the one that confirms it.
         start_ticks: As in `ProcessId`.
         boot: The kernel's boot id: numbers of processes say nothing after a reboot.
+        machine: As in `ProcessId`: a number of another machine says nothing on this one.
     """
 
     what: str
@@ -29,13 +30,14 @@ class Entry:
     pid: int | None
     start_ticks: int
     boot: str
+    machine: str = ""
 
     @property
     def process(self) -> ProcessId | None:
         """The process, if the line has one."""
         if self.pid is None:
             return None
-        return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
+        return ProcessId(pid=self.pid, start_ticks=self.start_ticks, machine=self.machine)
 
 
 class ProcessLedger:
@@ -60,6 +62,7 @@ class ProcessLedger:
                 pid=process.pid,
                 start_ticks=process.start_ticks,
                 boot=self._boot,
+                machine=process.machine,
             )
         )
 

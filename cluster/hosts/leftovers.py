@@ -64,7 +64,8 @@ def leftovers(processes_file: Path) -> list[Leftover]:
 
 def _written_down(processes_file: Path) -> list[Leftover]:
     boot = boot_id()
-    entries = [entry for entry in read_ledger(processes_file) if entry.boot == boot]
+    written = read_ledger(processes_file)
+    entries = [entry for entry in written if entry.boot == boot and not entry.machine]
     return [
         Leftover(process=entry.process, what=f"{entry.what} of {entry.node}")
         for entry in entries

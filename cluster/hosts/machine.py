@@ -1,25 +1,25 @@
-"""The harness's end of the line to an agent."""
+"""The harness's end of the conversation with an agent."""
 
-import contextlib
 import itertools
 import json
 import os
 import signal
-import socket
-import subprocess
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from cluster.hosts.agent import LOOPBACK, Message, command_line
-from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.hosts.agent import LOOPBACK, Message
+from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.line import END_TIMEOUT_S, Line, PipeLine
 from cluster.hosts.signals import process_id
 from cluster.protocol import ClusterError, Command, ProcessId
+
+__all__ = ["END_TIMEOUT_S", "Machine"]
 
 START_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 20.0
-END_TIMEOUT_S = 10.0
 """Generous limits: while JVMs start on two cores, an agent may wait seconds for its turn."""
 
 
@@ -31,6 +31,8 @@ class Machine:
         ledger: Where the agent and all that it starts are written down.
         prefix: What the agent is started through: `unshare --net ... --`, or nothing.
         listen: The address at which it hears datagrams of probes.
+        line: The way to an agent that was started elsewhere, by whose machine processes are
+            numbered then; None: one is started here.
     """
 
     def __init__(
@@ -40,30 +42,21 @@ class Machine:
         *,
         prefix: Sequence[str] = (),
         listen: str = LOOPBACK,
+        line: Line | None = None,
     ) -> None:
         self.node = node
         self._ledger = ledger
         self._lock = threading.Lock()
         self._buffer = b""
         self._request_ids = itertools.count()
-        self._errors = ledger.path.with_name("agents.log")
+        self._elsewhere = line is not None
         ledger.intend("agent", node)
-        ours, theirs = socket.socketpair()
-        self._socket = ours
-        with theirs, self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(  # noqa: S603 - our own agent
-                [*prefix, *command_line(os.getpid(), listen=listen)],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=errors,
-                env={**os.environ, **mark(ledger.path)},
-                start_new_session=True,  # Ctrl-C in a terminal is for the harness alone.
-            )
+        self.line: Line = line or PipeLine(ledger.path, prefix=prefix, listen=listen)
 
     def wait_ready(self) -> None:
         """Wait until the agent answers, and write down its process."""
         answer = self._ask({"do": "ping"}, timeout_s=START_TIMEOUT_S)
-        self.process = _process(answer)
+        self.process = self._process(answer)
         self.probe_port: int = answer["port"]
         self._ledger.started("agent", self.node, self.process)
 
@@ -79,7 +72,7 @@ class Machine:
             "log": os.fspath(command.log.absolute()),
         }
         answer = self._ask(request, node=node)
-        process = _process(answer)
+        process = self._process(answer)
         self._ledger.started(what, node, process)
         return process
 
@@ -105,20 +98,46 @@ class Machine:
         """Return which of the nonces have arrived so far."""
         return frozenset(self._ask({"do": "seen", "nonces": list(nonces)})["nonces"])
 
+    def start_series(self, series: str, to: tuple[str, int], spacing: Message) -> None:
+        """Send numbered datagrams to (address, port): `count`, `size`, `interval_s`."""
+        address, port = to
+        self._ask({"do": "series", "series": series, "address": address, "port": port, **spacing})
+
+    def returned(self, series: Sequence[str]) -> Message:
+        """Return `sent` and `round_trip_ms` of each of our series."""
+        return self._ask({"do": "returned", "series": list(series)})
+
+    def arrived(self, series: Sequence[str]) -> Message:
+        """Return `numbers` as they arrived here and `lasted_s` of each of others' series."""
+        return self._ask({"do": "arrived", "series": list(series)})
+
+    def shape(self, order: Message, *, prefix: Sequence[str] = ()) -> None:
+        """Start a shaper (see `shaper.main`), through sudo maybe; it ends with the agent."""
+        self._ask({"do": "shape", "order": order, "prefix": list(prefix)})
+
+    def unshape(self, device: str) -> str:
+        """End a shaper and return whether it was `running`, `gone` already, or `none`."""
+        was: str = self._ask({"do": "unshape", "device": device})["was"]
+        return was
+
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Send a signal to the group that a process leads; False if it has ended already."""
+        request = {"do": "signal", "number": int(number), **_named(process)}
+        sent: bool = self._ask(request)["sent"]
+        return sent
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+        state: str | None = self._ask({"do": "state", **_named(process)})["state"]
+        return state
+
     def close(self) -> None:
         """Tell the agent to kill all that it started, and to end."""
-        # A forked worker may hold the socket as well: closing ours alone would not end the line.
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        self.line.close()
 
     def wait_closed(self) -> None:
         """Wait until the agent has ended; one that does not is killed, and its children with it."""
-        try:
-            self._process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(END_TIMEOUT_S)
+        self.line.wait_closed()
 
     def _ask(
         self, request: Message, *, node: str = "", timeout_s: float = ANSWER_TIMEOUT_S
@@ -127,12 +146,11 @@ class Machine:
             request_id = next(self._request_ids)
             line = json.dumps({**request, "id": request_id}).encode() + b"\n"
             try:
-                self._socket.settimeout(timeout_s)
-                self._socket.sendall(line)
+                self.line.send(line, timeout_s)
                 # Ctrl-C may have interrupted an earlier request, whose answer comes first then.
                 answer: Message = {"id": None}
                 while answer["id"] != request_id:
-                    answer = json.loads(self._read_line())
+                    answer = json.loads(self._read_line(timeout_s))
             except OSError as error:
                 raise ClusterError(self._lost(str(error))) from error
         if "error" in answer:
@@ -140,9 +158,9 @@ class Machine:
             raise ClusterError(f"cannot {request['do']} on {where}: {answer['error']}")
         return answer
 
-    def _read_line(self) -> bytes:
+    def _read_line(self, timeout_s: float) -> bytes:
         while b"\n" not in self._buffer:
-            data = self._socket.recv(1 << 16)
+            data = self.line.receive(timeout_s)
             if not data:
                 raise ConnectionResetError("it has ended")
             self._buffer += data
@@ -150,11 +168,15 @@ class Machine:
         return line
 
     def _lost(self, why: str) -> str:
-        said = self._errors.read_text().strip().splitlines()[-1:] if self._errors.exists() else []
-        return " ".join([f"the agent of {self.node} does not answer ({why}).", *said])
+        said = f"the agent of {self.node} does not answer ({why}). {self.line.last_words()}"
+        return said.strip()
+
+    def _process(self, answer: Message) -> ProcessId:
+        """Return the process of an answer; an agent without `/proc` knows not when it began."""
+        pid, start_ticks = answer["pid"], answer["start_ticks"]
+        process = ProcessId(pid=pid, start_ticks=start_ticks) if start_ticks else process_id(pid)
+        return replace(process, machine=self.node) if self._elsewhere else process
 
 
-def _process(answer: Message) -> ProcessId:
-    """Return the process of an answer; an agent without `/proc` does not know when it began."""
-    pid, start_ticks = answer["pid"], answer["start_ticks"]
-    return ProcessId(pid=pid, start_ticks=start_ticks) if start_ticks else process_id(pid)
+def _named(process: ProcessId) -> Message:
+    return {"pid": process.pid, "start_ticks": process.start_ticks}

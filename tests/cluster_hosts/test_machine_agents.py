@@ -2,17 +2,21 @@
 
 import json
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cluster.hosts.agent import command_line
 from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.line import PipeLine
 from cluster.hosts.machine import Machine
 from cluster.protocol import ClusterError, Command
+from results.record.clock import wait_until
 
 
 @pytest.fixture
@@ -25,11 +29,12 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def test_an_agent_ends_in_order_though_a_fork_holds_the_line_open(machine: Machine) -> None:
-    copy = os.dup(machine._socket.fileno())
+    assert isinstance(machine.line, PipeLine)
+    copy = os.dup(machine.line.socket.fileno())
     machine.close()
     machine.wait_closed()
     os.close(copy)
-    assert machine._process.returncode == 0
+    assert machine.line.process.returncode == 0
 
 
 def test_a_user_s_modules_and_settings_do_not_get_in_the_agent_s_way(
@@ -70,7 +75,7 @@ def test_a_failed_command_says_where_and_why(machine: Machine) -> None:
 
 def test_the_answer_to_an_interrupted_request_is_not_taken_for_another(machine: Machine) -> None:
     interrupted = {"do": "run", "argv": ["echo", "old"], "input": "", "timeout_s": 5, "id": -1}
-    machine._socket.sendall(json.dumps(interrupted).encode() + b"\n")
+    machine.line.send(json.dumps(interrupted).encode() + b"\n", 5)
     assert machine.run(["echo", "new"]) == "new\n"
 
 
@@ -86,6 +91,20 @@ def test_many_threads_may_ask_at_once(machine: Machine) -> None:
     for thread in threads:
         thread.join()
     assert said == {number: f"{number}\n" for number in range(20)}
+
+
+def test_signals_and_states_go_by_the_agent_too(machine: Machine, tmp_path: Path) -> None:
+    process = machine.spawn(
+        "n1", Command(argv=["sleep", "1000"], log=tmp_path / "log", cwd=tmp_path)
+    )
+    earlier = replace(process, start_ticks=process.start_ticks - 1)
+    assert not machine.send_signal(earlier, signal.SIGKILL), "its number belongs to another one"
+    assert machine.state_of(earlier) is None
+    assert machine.send_signal(process, signal.SIGSTOP)
+    wait_until(lambda: machine.state_of(process) == "T", timeout_s=20, what="the stop")
+    assert machine.send_signal(process, signal.SIGKILL)
+    wait_until(lambda: machine.state_of(process) is None, timeout_s=20, what="its end")
+    assert not machine.send_signal(process, signal.SIGCONT)
 
 
 def test_an_error_names_the_node_that_was_asked_for(machine: Machine, tmp_path: Path) -> None:
