@@ -194,7 +194,7 @@ class Measured:
         copies: How many arrived once more.
         overtaken: How many arrived behind one that was sent later.
         round_trip_ms: Of each that came back, in order of sending.
-        lasted_s: From the first that was sent to the last arrival.
+        lasted_s: From the first arrival to the last, by the receiver's clock.
     """
 
     sent: int
@@ -279,6 +279,7 @@ class ClusterView:
         asked: The node that answered.
         registered: Nodes that are registered and not fenced, as that node believes.
         controller: The node that leads the controllers' quorum, None if there is none known.
+        controller_epoch: In which it leads; -1: unknown.
         partitions: By (topic, partition).
     """
 
@@ -286,6 +287,7 @@ class ClusterView:
     registered: frozenset[str]
     controller: str | None
     partitions: Mapping[tuple[str, int], PartitionState]
+    controller_epoch: int = -1
 
 
 @runtime_checkable
@@ -319,6 +321,63 @@ class HasControllers(Protocol):
 
     controllers: Sequence[str]
     """They are started, hit and asked for like nodes; none if the nodes keep the metadata."""
+
+
+class CoordinatorKind(StrEnum):
+    """What a coordinator coordinates."""
+
+    GROUP = "group"
+    TRANSACTION = "transaction"
+
+
+@runtime_checkable
+class CanFindCoordinators(Protocol):
+    """Clusters in which one node coordinates a consumer group, or a transactional id."""
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+
+
+@runtime_checkable
+class CanMoveLeaders(Protocol):
+    """Clusters that take orders on who leads a partition; what is refused is a `ClusterError`."""
+
+    def elect_preferred(self, place: tuple[str, int]) -> None:
+        """Have the first replica of a partition's assignment elected."""
+
+    def elect_unclean(self, place: tuple[str, int]) -> None:
+        """Have any replica that lives elected, if no member of the ISR does."""
+
+    def reassign(self, place: tuple[str, int], replicas: Sequence[str]) -> None:
+        """Give a partition other replicas, or another order of them."""
+
+
+@runtime_checkable
+class CanMakeTopics(Protocol):
+    """Clusters in which topics can be made and deleted; what is refused is a `ClusterError`."""
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> object:
+        """Create a topic with its replicas where they are wanted, and wait for them."""
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; those that there are not are deleted already."""
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics that one node believes there are; None if it does not answer."""
+
+
+@runtime_checkable
+class CanTellTime(Protocol):
+    """Clusters whose brokers can be made to say what time they take it to be."""
+
+    def clock_error_s(self, node: str) -> float:
+        """Return by how much a broker's clock, by its own word, is ahead of ours.
+
+        Raises:
+            ClusterError: It does not say.
+        """
 
 
 @runtime_checkable

@@ -11,12 +11,13 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
+from cluster.kafka.beliefs import coordinator_of, topics_of
 from cluster.kafka.configuration import Endpoint, node_id
 from cluster.kafka.ends import leader_ends
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
-from cluster.protocol import ClusterView, PartitionState
+from cluster.protocol import ClusterView, CoordinatorKind, PartitionState
 from results.record.topics import CreatedTopic
 
 
@@ -94,6 +95,14 @@ class Admin:
         """
         return orders.create_topics(self._lines, request, nodes=self._lines.nodes)
 
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics; those that there are not are deleted already.
+
+        Raises:
+            ClusterError: The controller refuses, or nobody answers.
+        """
+        orders.delete_topics(self._lines, names, nodes=self._lines.nodes)
+
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment elected; done when this returns.
 
@@ -118,6 +127,14 @@ class Admin:
         """
         ids = [node_id(node) for node in replicas]
         orders.reassign(self._lines, place, ids, nodes=self._lines.nodes)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id; None if nobody is known."""
+        return coordinator_of(self._lines, kind, key)
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics that one broker believes there are; None if it does not answer."""
+        return topics_of(self._lines, node)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
@@ -195,6 +212,7 @@ class Admin:
             asked=answer.node,
             registered=self._registered(answer.metadata),
             controller=answer.quorum_leader,
+            controller_epoch=answer.quorum_epoch,
             partitions=partitions,
         )
 

@@ -8,6 +8,7 @@ from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 
 from cluster.kafka import questions
 from cluster.kafka.admin import Admin
+from cluster.kafka.broker_clock import clock_error_s
 from cluster.kafka.brokers import BrokerProcesses
 from cluster.kafka.configuration import Endpoint, called, is_controller, node_id, session_timeout_s
 from cluster.kafka.failures import sentence
@@ -21,7 +22,7 @@ from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
-from cluster.protocol import ClusterError, ClusterView, Hosts, ProcessId
+from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -279,6 +280,32 @@ class KafkaCluster:
         (created,) = self._admin.create(request)
         self._wait_led({(name, part): len(nodes) for part, nodes in assignment.items()})
         return created
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; those that there are not are deleted already. Returns when it is ordered.
+
+        Raises:
+            ClusterError: The controller refuses, or nobody answers.
+        """
+        self._admin.delete(names)
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics that one broker believes there are; None if it does not answer."""
+        return self._admin.topics_of(node)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+        return self._admin.coordinator(kind, key)
+
+    def clock_error_s(self, node: str) -> float:
+        """Return by how much a node's clock, by its own word, is ahead of ours; see `broker_clock`.
+
+        Raises:
+            ClusterError: It does not say.
+        """
+        at = self.endpoints[node]
+        port = at.controller_port if is_controller(node) else at.broker_port
+        return clock_error_s((at.host, port), self._layout.disk(node), node=node)
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of a partition's assignment elected."""

@@ -123,6 +123,10 @@ class Layout:
         log = folder / "logs" / "stdout.log"
         return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
 
+    def disk(self, node: str) -> Disk:
+        """Return a node's files."""
+        return self._hosts.disk(node)
+
     def last_words(self, node: str) -> str:
         """Return the end of what a server wrote: its log, then its standard output."""
         if node == ZOOKEEPER_MACHINE:

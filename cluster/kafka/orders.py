@@ -13,6 +13,8 @@ from kio.schema.alter_partition_reassignments.v0.response import (
 )
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v5.response import DeleteTopicsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
@@ -80,6 +82,23 @@ def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: 
     answer = lines.ask(node, request, CreateTopicsResponse, timeout_s=timeout_s)
     for result in answer.topics:
         _created(result, 1)
+
+
+def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -> None:
+    """Delete topics; those that there are not are deleted already.
+
+    Raises:
+        ClusterError: Nobody answers, or the controller refuses.
+    """
+    request = DeleteTopicsRequest(
+        topic_names=tuple(TopicName(name) for name in names),
+        timeout=i32Timedelta.parse(timedelta(seconds=ORDER_TIMEOUT_S)),
+    )
+    answer = _first(lines, nodes, request, DeleteTopicsResponse, what="deletes topics")
+    for each in answer.responses:
+        if each.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+            what = f"the topic {each.name} cannot be deleted"
+            raise refusal(what, each.error_message, each.error_code)
 
 
 def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopi
 from kio.schema.fetch.v13.request import FetchPartition as QuorumFetchPartition
 from kio.schema.fetch.v13.request import FetchRequest as QuorumFetchRequest
 from kio.schema.fetch.v13.request import FetchTopic as QuorumFetchTopic
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.list_offsets.v7.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -33,6 +34,8 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 )
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+
+from cluster.protocol import CoordinatorKind
 
 Place = tuple[str, int]
 """A topic's name and a partition."""
@@ -78,6 +81,13 @@ def quorum_belief() -> QuorumFetchRequest:
         max_bytes=i32(1),
         topics=(QuorumFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
         forgotten_topics_data=(),
+    )
+
+
+def coordinator(kind: CoordinatorKind, key: str) -> FindCoordinatorRequest:
+    """Ask who coordinates a group or a transactional id (KIP-98)."""
+    return FindCoordinatorRequest(
+        key=key, key_type=i8(1 if kind is CoordinatorKind.TRANSACTION else 0)
     )
 
 

@@ -11,6 +11,7 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from cluster.kafka import orders, questions
+from cluster.kafka.beliefs import coordinator_of, topics_of
 from cluster.kafka.configuration import Endpoint, node_id
 from cluster.kafka.ends import leader_ends
 from cluster.kafka.lines import Lines
@@ -20,7 +21,7 @@ from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
 from cluster.kafka.znodes import Znodes, ZooKeeperError
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
-from cluster.protocol import ClusterError, ClusterView, PartitionState
+from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, PartitionState
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.topics import CreatedTopic
 
@@ -67,12 +68,14 @@ class ZooKeeperAdmin:
             registered, controller = self._state.registered(), self._state.controller()
             assignments = self._state.assignments(self._state.topics())
             truths = self._state.partitions(assignments)
+            epoch = self._state.controller_epoch()
         except ZooKeeperError:
             return None
         return ClusterView(
             asked=ZOOKEEPER_MACHINE,
             registered=frozenset(self._known(registered)),
             controller=None if controller is None else self._names.get(controller),
+            controller_epoch=-1 if epoch is None else epoch,
             partitions={
                 place: self._partition(place, assignments[place], truth)
                 for place, truth in truths.items()
@@ -112,6 +115,10 @@ class ZooKeeperAdmin:
         return self._at_controller(
             lambda nodes: orders.create_topics(self._lines, request, nodes=nodes)
         )
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete topics; see `Admin.delete`."""
+        self._at_controller(lambda nodes: orders.delete_topics(self._lines, names, nodes=nodes))
 
     def elect_preferred(self, place: Place) -> None:
         """Have the first replica of the assignment elected; done when this returns.
@@ -176,6 +183,14 @@ class ZooKeeperAdmin:
             ClusterError: ZooKeeper does not answer.
         """
         return self._state.partitions([place]).get(place)
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id; None if nobody is known."""
+        return coordinator_of(self._lines, kind, key)
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics that one broker believes there are; None if it does not answer."""
+        return topics_of(self._lines, node)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float

@@ -44,6 +44,11 @@ def stopwatch_s() -> float:
     return time.monotonic()  # noqa: TID251 - the clock itself
 
 
+def unix_s() -> float:
+    """Return seconds since 1970: to compare a broker's wall clock with ours, never for order."""
+    return time.time()  # noqa: TID251 - the clock itself
+
+
 def utc_now_text() -> str:
     """Return the wall clock as `20261121T104500Z`: for names of runs, never for order."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

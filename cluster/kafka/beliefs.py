@@ -1,0 +1,38 @@
+"""What single brokers say: who coordinates what, and which topics there are."""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
+from kio.schema.metadata.v12.response import MetadataResponse
+
+from cluster.kafka import questions
+from cluster.kafka.configuration import node_id
+from cluster.kafka.lines import Lines
+from cluster.kafka.wire import WireError
+from cluster.protocol import CoordinatorKind
+
+
+def coordinator_of(lines: Lines, kind: CoordinatorKind, key: str) -> str | None:
+    """Return who coordinates a group or a transactional id, as the first that knows says.
+
+    The coordinator is the leader of the partition of Kafka's own topic that the key falls into;
+    while it has none, or the topic is being made, nobody is named.
+    """
+    question = questions.coordinator(kind, key)
+    names = {node_id(node): node for node in lines.nodes}
+    for node in lines.nodes:
+        try:
+            answer = lines.ask(node, question, FindCoordinatorResponse)
+        except WireError:
+            continue
+        if answer.error_code is ErrorCode.none and answer.node_id in names:
+            return names[answer.node_id]
+    return None
+
+
+def topics_of(lines: Lines, node: str) -> frozenset[str] | None:
+    """Return the topics that one broker believes there are; None if it does not answer."""
+    try:
+        answer = lines.ask(node, questions.metadata(None), MetadataResponse)
+    except WireError:
+        return None
+    return frozenset(str(topic.name) for topic in answer.topics)

@@ -1,0 +1,80 @@
+"""What time a broker takes it to be, by the timestamp of a line that it is made to log.
+
+A connection that begins with a size no request may have is closed at once, and the broker says so
+in its `server.log`, in every version, with the address of whoever knocked: the line is ours, and it
+is written with the broker's own clock. Nothing else comes of it.
+"""
+
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+
+from cluster.protocol import ClusterError, Disk
+from results.record.clock import WaitTimeoutError, unix_s, wait_until
+
+ABSURD_SIZE = 0x7FFF_FFFF
+CONNECT_TIMEOUT_S = 2.0
+SAID_TIMEOUT_S = 5.0
+LOG = "logs/server.log"
+STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
+_STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
+
+
+def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
+    """Return by how much a broker's clock is ahead of ours, good to some hundredths of a second.
+
+    The zone of time in its log is taken to be ours: on a machine of another zone differences
+    between two answers are true, each by itself is not.
+
+    Args:
+        address: Of its listener.
+        disk: The node's files.
+        node: For messages.
+
+    Raises:
+        ClusterError: It cannot be reached, or says nothing within seconds.
+    """
+    try:
+        start = disk.size(LOG)
+    except OSError as unreadable:
+        raise ClusterError(f"the log of {node} cannot be read: {unreadable}") from unreadable
+    before_s = unix_s()
+    with _knocked(address, node) as port:
+        after_s = unix_s()
+        stamp_s = _stamp_of(disk, start, port, node=node)
+    # The line was written between the knock and its answer, the end of the connection.
+    return stamp_s - (before_s + after_s) / 2
+
+
+@contextmanager
+def _knocked(address: tuple[str, int], node: str) -> Iterator[int]:
+    """Knock, wait until the broker has hung up, and yield the port that we knocked from."""
+    try:
+        with socket.create_connection(address, timeout=CONNECT_TIMEOUT_S) as line:
+            port = int(line.getsockname()[1])
+            line.sendall(struct.pack(">i", ABSURD_SIZE))
+            with suppress(ConnectionError):  # Hung up on, one way or the other.
+                line.recv(1)
+    except OSError as failed:
+        raise ClusterError(f"{node} could not be asked for the time: {failed}") from failed
+    yield port
+
+
+def _stamp_of(disk: Disk, start: int, port: int, *, node: str) -> float:
+    said = re.compile(rf"{_STAMP}.*:{port}\b.*closing connection".encode(), re.MULTILINE)
+
+    def line() -> float | None:
+        with suppress(OSError):
+            if found := said.search(disk.read(LOG, at=start)):
+                return datetime.strptime(found[1].decode(), STAMP_FORMAT).timestamp()  # noqa: DTZ007 - the log has none
+        return None
+
+    try:
+        return wait_until(
+            line, timeout_s=SAID_TIMEOUT_S, what=f"{node} to log that we knocked", interval_s=0.05
+        )
+    except WaitTimeoutError as late:
+        raise ClusterError(f"{late}, so its time is not known") from late
