@@ -27,6 +27,8 @@ class Aspect(StrEnum):
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
+TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY, Aspect.DISK})
+"""What keeps a node from doing its part, or may: a majority of nodes must be left whole."""
 
 
 class Claims:

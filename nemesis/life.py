@@ -92,6 +92,7 @@ class Life:
         self._fault: Fault | None = None
         spec = Spec(
             kind=scheduled.kind,
+            family=KINDS[scheduled.kind].family if scheduled.kind in KINDS else "",
             target=scheduled.target,
             hold_s=scheduled.hold_s,
             at_s=scheduled.at_s,
@@ -102,6 +103,11 @@ class Life:
     def confirmed(self) -> bool:
         """Whether an effect was measured."""
         return self.row.confirmed_ns is not None
+
+    @property
+    def takes(self) -> bool:
+        """Whether its nodes cannot be counted upon as long as it is in force."""
+        return KINDS[self.scheduled.kind].takes
 
     @property
     def in_force(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
-from nemesis.claims import Aspect
+from nemesis.claims import TAKING, Aspect
 from nemesis.halves import halves
 from nemesis.isolate import isolate
 from nemesis.kill import Kill
@@ -31,6 +31,7 @@ class Kind:
         needs: What hosts must be able to do.
         aims: The roles that it is dealt to; none: the common deck's.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
+        least_nodes: In a smaller cluster there is nothing for it to do.
     """
 
     family: str
@@ -39,11 +40,19 @@ class Kind:
     needs: frozenset[Ability] = frozenset()
     aims: tuple[str, ...] = ()
     aspect: Aspect = Aspect.PROCESS
+    least_nodes: int = 1
+
+    @property
+    def takes(self) -> bool:
+        """Whether its targets cannot be counted upon as long as it lasts."""
+        return self.aspect in TAKING
 
 
 def _cut(make: FaultMaker) -> Kind:
     cut = frozenset({Ability.CUT})
-    return Kind(family=PARTITION, make=make, settle_s=1, needs=cut, aspect=Aspect.LINKS)
+    return Kind(
+        family=PARTITION, make=make, settle_s=1, needs=cut, aspect=Aspect.LINKS, least_nodes=2
+    )
 
 
 KINDS: dict[str, Kind] = {
@@ -70,9 +79,26 @@ def kind_named(name: str) -> Kind:
     return KINDS[name]
 
 
-def kinds_of(family: str, abilities: Collection[Ability]) -> tuple[str, ...]:
-    """Return the names of a family's kinds that hosts with these abilities can do, in order."""
+def kinds_of(
+    family: str, abilities: Collection[Ability], *, nodes: int | None = None
+) -> tuple[str, ...]:
+    """Return the names of a family's kinds that can be done, in order.
+
+    Args:
+        family: One of `NEMESIS_KINDS`.
+        abilities: What the hosts can do.
+        nodes: How many there are; None: as many as it takes.
+    """
     able = frozenset(abilities)
     return tuple(
-        name for name, kind in KINDS.items() if kind.family == family and kind.needs <= able
+        name
+        for name, kind in KINDS.items()
+        if kind.family == family and kind.needs <= able
+        if nodes is None or kind.least_nodes <= nodes
     )
+
+
+def needs_of(family: str) -> frozenset[Ability]:
+    """Return what hosts must be able to do for any kind of a family; nothing if it has none."""
+    needs = [kind.needs for kind in KINDS.values() if kind.family == family]
+    return frozenset.intersection(*needs) if needs else frozenset()

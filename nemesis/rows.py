@@ -33,6 +33,7 @@ class Spec:
 
     Attributes:
         kind: A name in the registry.
+        family: What a plan's `nemesis` calls it, and others of its sort; empty: a script's own.
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: When the schedule wanted it, in seconds from the start of the main phase.
@@ -46,6 +47,7 @@ class Spec:
     target: str
     hold_s: float
     at_s: float
+    family: str = ""
     links: tuple[Link, ...] = ()
     roles: Roles = field(default_factory=Roles)
     without_effect: str | None = None

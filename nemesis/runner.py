@@ -1,7 +1,8 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cluster.protocol import CanPartition, Cluster, Hosts, ProcessId
@@ -107,7 +108,7 @@ class Nemesis:
         if self._schedule.overlapping:
             self._run_overlapping(started_s, stop)
         else:
-            self._run_in_turn(started_s, stop)
+            self._run_lanes(started_s, stop)
         elapsed_s = stopwatch_s() - started_s
         for life in self._lives:
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
@@ -138,10 +139,24 @@ class Nemesis:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()
 
-    def _run_in_turn(self, started_s: float, stop: threading.Event) -> None:
-        end_s = started_s + self._time_limit_s
+    def _run_lanes(self, started_s: float, stop: threading.Event) -> None:
+        lanes: dict[int, list[Life]] = {}
         for life in self._lives:
-            if pause_until(started_s + life.scheduled.at_s, stop) or not self._found_room(stop):
+            lanes.setdefault(life.scheduled.lane, []).append(life)
+        with ThreadPoolExecutor(max(1, len(lanes)), thread_name_prefix="lane") as threads:
+            running = [
+                threads.submit(self._run_in_turn, lives, started_s, stop)
+                for lives in lanes.values()
+            ]
+        for lane in running:
+            lane.result()  # A bug of ours is one of the run.
+
+    def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: threading.Event) -> None:
+        end_s = started_s + self._time_limit_s
+        for life in lives:
+            if pause_until(started_s + life.scheduled.at_s, stop):
+                return
+            if life.takes and not self._found_room(lives, stop):
                 return
             needed_s = life.scheduled.hold_s + KINDS[life.scheduled.kind].settle_s
             if stopwatch_s() + needed_s > end_s:
@@ -177,18 +192,19 @@ class Nemesis:
         while not stop.is_set() and not self._heals(life, stop):
             pause_until(stopwatch_s() + RETRY_S, stop)
 
-    def _found_room(self, stop: threading.Event) -> bool:
+    def _found_room(self, lives: Sequence[Life], stop: threading.Event) -> bool:
         """Wait until one node more can be hit and a majority is still whole; False if stopped."""
         nodes = len(self._site.cluster.nodes)
         while len(self._nodes_hit()) + 1 > max(1, (nodes - 1) // 2):
-            for life in self._lives:
+            for life in lives:
                 self._heals(life, stop)
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
         return not stop.is_set()
 
     def _nodes_hit(self) -> set[str]:
-        return {node for life in self._lives if life.in_force for node in life.row.targets}
+        taking = [life for life in self._lives if life.takes and life.in_force]
+        return {node for life in taking for node in life.row.targets}
 
     def _heals(self, life: Life, stop: threading.Event) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))

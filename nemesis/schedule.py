@@ -1,27 +1,31 @@
 """Which fault hits whom, and when: pure, from the plan's seed.
 
-Kinds and roles come from shuffled decks, so that chance decides the order and not what is left out:
-each round deals every family of the plan's `nemesis` once, and every role once; the first round of
-roles begins with a leader and a follower.
+Kinds and roles come from shuffled decks (`nemesis.decks`): each round deals every family of the
+plan's `nemesis` once, and every role once; the first round of roles begins with a leader and a
+follower.
+
+Up to `FEW_FAMILIES` are dealt one after the other. More are dealt in two lanes side by side, and by
+kinds: one lane has what takes a node away or makes its links bad, so that only a minority is ever
+hit; the other what takes none (clocks, leadership, topics). The lanes have no aspect of a node in
+common, so that whatever overlaps composes (docs/faults.md).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
-from typing import TypeVar
 
 from cluster.protocol import Ability
-from nemesis.registry import KINDS, PARTITION, kind_named, kinds_of
+from nemesis.decks import Targets, family_deck, kind_deck
+from nemesis.registry import KINDS, kind_named, kinds_of, needs_of
 from nemesis.targets import parse_target
-from results.record.plan import Plan, PlanError, PlannedFault
+from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlanError, PlannedFault
 
 MIN_HOLD_S = 4.2
 """Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""
 CALM_S = 0.5
 """Between what a fault and its aftermath take and the next fault, or the end of the main phase."""
-
-
-Card = TypeVar("Card")
+FEW_FAMILIES = 4
+"""So many share one lane: dealt side by side a default run would have twice as many faults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,7 @@ class ScheduledFault:
         kind: A name in the registry.
         target: A role expression; who that is turns out at the moment of the fault.
         hold_s: Seconds from its confirmation to its heal.
+        lane: Dealt faults of one lane wait for each other; lanes run side by side.
     """
 
     fault_id: int
@@ -41,6 +46,7 @@ class ScheduledFault:
     kind: str
     target: str
     hold_s: float
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class Schedule:
     Attributes:
         faults: In the order of their starts.
         overlapping: True (written by hand): each starts at its time, whatever else is in force.
-            False (dealt): each waits for the one before to be healed.
+            False (dealt): each waits for the one before in its lane to be healed.
         dropped: Sentences about what was left out, because it cannot be done here or because the
             main phase is too short for it.
     """
@@ -72,42 +78,71 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
     """
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
-    families = [family for family in plan.nemesis if kinds_of(family, abilities)]
-    dropped = [
-        f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"
-        for family in plan.nemesis
-        if family not in families
-    ]
-    if PARTITION in families and plan.nodes == 1:
-        families.remove(PARTITION)
-        dropped.append("partitions are left out: a single node has no links to cut")
-    faults = tuple(_dealt_faults(plan, families, abilities))
-    dropped += _without_room(plan, families, faults)
+    families = played_families(plan, abilities=abilities)
+    dropped = [_left_out(family, abilities) for family in _wanted(plan) if family not in families]
+    faults = _dealt_faults(plan, families)
+    dropped += _without_room(plan, list(families), faults)
     return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
 
 
-def unsupported(plan: Plan, *, abilities: Collection[Ability]) -> list[str]:
+def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
+    """Return the families of a plan's `nemesis` that can be played, each with its kinds."""
+    kinds = {family: kinds_of(family, abilities, nodes=plan.nodes) for family in _wanted(plan)}
+    return {family: each for family, each in kinds.items() if each}
+
+
+def _wanted(plan: Plan) -> tuple[str, ...]:
+    return NEMESIS_KINDS if ALL in plan.nemesis else plan.nemesis
+
+
+def _left_out(family: str, abilities: Collection[Ability]) -> str:
+    if kinds_of(family, abilities):
+        least = min(KINDS[kind].least_nodes for kind in kinds_of(family, abilities))
+        return f"faults of {family} are left out: they need {least} nodes or more"
+    return (
+        f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"
+    )
+
+
+def unsupported(
+    plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
+) -> list[str]:
     """Return sentences about what the user asked for and these hosts cannot do: exit code 254.
 
-    A default that cannot be done is none of these; `deal_schedule` leaves it out and says so.
+    A default that cannot be done is none of these, nor is what `all` leaves out; `deal_schedule`
+    says so.
+
+    Args:
+        plan: As asked for.
+        abilities: What the hosts can do.
+        why_not: Why they cannot do the rest.
     """
-    remedy = "use other hosts, or leave it out (`logquake doctor` says what is missing)"
+    reasons = why_not or {}
+
+    def refused(what: str, needs: Collection[Ability]) -> str:
+        missing = sorted(set(needs) - set(abilities))
+        why = "; ".join(dict.fromkeys(reasons[each] for each in missing if reasons.get(each)))
+        return (
+            f"{what} needs hosts that can {_named(missing)}{f': {why}' if why else ''}; use other"
+            " hosts, or leave it out (`logquake doctor` says what is missing)"
+        )
+
     asked = [
-        f"fault {fault.kind!r} at {fault.at_s:g} s needs hosts that can {_named(missing)}; {remedy}"
+        refused(f"fault {fault.kind!r} at {fault.at_s:g} s", KINDS[fault.kind].needs)
         for fault in plan.faults or ()
-        if fault.kind in KINDS and (missing := KINDS[fault.kind].needs - set(abilities))
+        if fault.kind in KINDS and not KINDS[fault.kind].needs <= set(abilities)
     ]
     if plan.faults is None and "nemesis" in plan.model_fields_set:
         asked += [
-            f"nemesis {family!r} needs hosts that can do it; {remedy}"
+            refused(f"nemesis {family!r}", needs_of(family))
             for family in plan.nemesis
-            if not kinds_of(family, abilities)
+            if family != ALL and not kinds_of(family, abilities)
         ]
     return asked
 
 
 def _named(abilities: Collection[Ability]) -> str:
-    return " and ".join(sorted(_WORDS[each] for each in abilities))
+    return " and ".join(sorted(_WORDS[each] for each in abilities)) or "do it"
 
 
 _WORDS = {
@@ -149,18 +184,49 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
     )
 
 
-def _dealt_faults(
-    plan: Plan, families: Sequence[str], abilities: Collection[Ability]
+def _dealt_faults(plan: Plan, families: Mapping[str, Sequence[str]]) -> tuple[ScheduledFault, ...]:
+    """Return as many faults as fit into the main phase, in the order of their starts."""
+    if len(families) <= FEW_FAMILIES:
+        rng = Random(f"{plan.seed}/nemesis")
+        kinds = family_deck(families, rng)
+        return tuple(_dealt_lane(plan, kinds, rng, round_of=len(families)))
+    dealt = [
+        replace(fault, lane=lane)
+        for lane, takes in enumerate((True, False))
+        for fault in _dealt_kinds(plan, _of_lane(families, takes=takes), lane)
+    ]
+    dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
+    return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
+
+
+def _dealt_kinds(
+    plan: Plan, families: Mapping[str, Sequence[str]], lane: int
 ) -> Iterator[ScheduledFault]:
-    """Yield faults one after the other, as many as fit into the main phase."""
-    if not families:
-        return
-    rng = Random(f"{plan.seed}/nemesis")
-    kinds, targets = _kind_deck(families, abilities, rng), _target_deck(plan, rng)
+    rng = Random(f"{plan.seed}/nemesis/lane-{lane}")
+    round_of = sum(map(len, families.values()))
+    return _dealt_lane(plan, kind_deck(families, rng), rng, round_of=round_of)
+
+
+def _of_lane(
+    families: Mapping[str, Sequence[str]], *, takes: bool
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the kinds that take a node away, or those that do not; no family without a kind."""
+    halves = {
+        family: tuple(kind for kind in kinds if KINDS[kind].takes == takes)
+        for family, kinds in families.items()
+    }
+    return {family: kinds for family, kinds in halves.items() if kinds}
+
+
+def _dealt_lane(
+    plan: Plan, kinds: Iterator[str], rng: Random, *, round_of: int
+) -> Iterator[ScheduledFault]:
+    """Yield faults one after the other, until no card of a round fits any more."""
+    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
     at_s = min(rng.uniform(0.4, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     fault_id = 1
     misfits = 0
-    while misfits < len(families):
+    while misfits < round_of:
         kind = next(kinds)
         hold_s = _drawn_hold_s(plan, rng)
         taken_s = hold_s + KINDS[kind].settle_s + CALM_S
@@ -172,7 +238,7 @@ def _dealt_faults(
             fault_id=fault_id,
             at_s=round(at_s, 3),
             kind=kind,
-            target=next(targets),
+            target=targets.next_for(kind),
             hold_s=round(hold_s, 3),
         )
         at_s += max(taken_s, rng.uniform(0.9, 1.1) * plan.nemesis_interval_s)
@@ -201,42 +267,3 @@ def _drawn_hold_s(plan: Plan, rng: Random) -> float:
     hold_s = max(MIN_HOLD_S, rng.uniform(0.6, 0.9) * plan.nemesis_interval_s)
     # Sends must outlive the fault, or each of them would end unknown.
     return min(hold_s, 0.8 * plan.delivery_timeout_s)
-
-
-def _kind_deck(
-    families: Sequence[str], abilities: Collection[Ability], rng: Random
-) -> Iterator[str]:
-    """Yield kinds: every family once a round, and within a family every kind once a round."""
-    within = {family: _endless(kinds_of(family, abilities), rng) for family in families}
-    for family in _endless(families, rng):
-        yield next(within[family])
-
-
-def _target_deck(plan: Plan, rng: Random) -> Iterator[str]:
-    """Yield role expressions: every role once a round, first of all a leader and a follower."""
-    places = _endless(plan.topic_partitions, rng)
-    has_followers = plan.replication > 1
-    first = _shuffled(["leader", "follower"] if has_followers else ["leader"], rng)
-    later = _shuffled(["controller", "isr", "one"], rng)
-    every = [*first, *later]
-    rounds = _endless(every, rng)
-    for role in every:
-        yield _expression(role, places)
-    for role in rounds:
-        yield _expression(role, places)
-
-
-def _expression(role: str, places: Iterator[tuple[str, int]]) -> str:
-    if role in {"controller", "one"}:
-        return role
-    topic, partition = next(places)
-    return f"{role}({topic},{partition})"
-
-
-def _endless(cards: Sequence[Card], rng: Random) -> Iterator[Card]:
-    while True:
-        yield from _shuffled(cards, rng)
-
-
-def _shuffled(cards: Sequence[Card], rng: Random) -> list[Card]:
-    return rng.sample(list(cards), len(cards))

@@ -58,6 +58,9 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
 }
 """Who holds a role in a partition, and whether all of them are meant or one that is drawn."""
 
+PARTITION_ROLES = frozenset(_IN_PARTITION)
+"""Roles that are held in a partition: `leader(log-0,1)`."""
+
 _OF_SIZE: dict[str, Callable[[int], int]] = {
     "one": lambda _: 1,
     "minority": lambda count: (count - 1) // 2,

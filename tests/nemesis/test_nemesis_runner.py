@@ -2,12 +2,15 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from nemesis.claims import Aspect
 from nemesis.ledger import Entry, open_entries
 from nemesis.life import FaultPhase
+from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
 from nemesis.schedule import ScheduledFault
 from nemesis.undo import Join, Restart
@@ -222,6 +225,24 @@ def test_dealt_faults_wait_while_a_minority_is_down(world: World) -> None:
     thread.join()
     assert world.cluster.calls == ["kill n1", "start n1", "kill n2", "start n2"]
     assert nemesis.in_force() == []
+
+
+def test_lanes_run_side_by_side_and_what_takes_no_node_waits_for_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gentle = replace(KINDS["isolate"], aspect=Aspect.CLUSTER)
+    monkeypatch.setitem(KINDS, "isolate", gentle)
+    held, behind = _fault(1, "pause", "n1", hold_s=LONG_S), _fault(4, "kill", "n3")
+    beside = [replace(_fault(number, "isolate", "n2"), lane=1) for number in (2, 3)]
+    _, thread = _in_thread(world, held, *beside, behind)
+    wait_until(
+        lambda: [row["fault_id"] for row in world.last_rows() if row["healed_ns"]] == [2, 3],
+        timeout_s=10,
+        what="the other lane to be through",
+    )
+    assert "kill n3" not in world.cluster.calls
+    world.stop.set()
+    thread.join()
 
 
 def test_faults_that_came_too_late_are_recorded(world: World) -> None:

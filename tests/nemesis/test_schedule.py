@@ -1,16 +1,26 @@
 """The deal of faults: what must be in it for any seed."""
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.protocol import Ability
-from nemesis.registry import KINDS, kinds_of
-from nemesis.schedule import MIN_HOLD_S, Schedule, deal_schedule, node_names, unsupported
+from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.schedule import (
+    FEW_FAMILIES,
+    MIN_HOLD_S,
+    Schedule,
+    ScheduledFault,
+    deal_schedule,
+    node_names,
+    played_families,
+    unsupported,
+)
 from nemesis.targets import parse_target
-from results.record.plan import Plan, PlanError, PlannedFault
+from results.record.plan import NEMESIS_KINDS, Plan, PlanError, PlannedFault
 
 PLANS = st.builds(
     Plan,
@@ -97,6 +107,122 @@ def test_dealt_targets_are_single_nodes_that_the_plan_knows(plan: Plan) -> None:
         assert target.word in {"leader", "follower", "controller", "isr", "one"}
 
 
+ABILITIES = st.sets(st.sampled_from(sorted(Ability))).map(frozenset)
+MANY = st.builds(
+    Plan,
+    seed=st.integers(0, 2**63),
+    time_limit_s=st.floats(1, 600),
+    nodes=st.integers(3, 9),
+    nemesis=st.one_of(
+        st.just(("all",)),
+        st.lists(st.sampled_from(NEMESIS_KINDS), unique=True).map(tuple),
+    ),
+)
+
+
+def _lasting_s(fault: ScheduledFault) -> tuple[float, float]:
+    return fault.at_s, fault.at_s + fault.hold_s + KINDS[fault.kind].settle_s
+
+
+@given(MANY, ABILITIES)
+def test_by_plan_no_two_faults_have_one_aspect_at_one_time(
+    plan: Plan, abilities: frozenset[Ability]
+) -> None:
+    faults = deal_schedule(plan, abilities=abilities).faults
+    for one, other in combinations(faults, 2):
+        (begins, ends), (begins_too, ends_too) = _lasting_s(one), _lasting_s(other)
+        if begins < ends_too and begins_too < ends:
+            assert one.lane != other.lane
+            assert KINDS[one.kind].aspect is not KINDS[other.kind].aspect
+            assert not (KINDS[one.kind].takes and KINDS[other.kind].takes)
+
+
+@given(MANY, ABILITIES)
+def test_whatever_is_asked_for_is_over_in_time_and_counted_from_one(
+    plan: Plan, abilities: frozenset[Ability]
+) -> None:
+    schedule = deal_schedule(plan, abilities=abilities)
+    assert schedule == deal_schedule(plan, abilities=abilities)
+    assert [fault.fault_id for fault in schedule.faults] == [*range(1, len(schedule.faults) + 1)]
+    starts = [fault.at_s for fault in schedule.faults]
+    assert starts == sorted(starts)
+    assert all(_lasting_s(fault)[1] <= plan.time_limit_s for fault in schedule.faults)
+    for fault in schedule.faults:
+        parse_target(fault.target, node_names(plan), plan.topic_partitions)
+
+
+@given(MANY, ABILITIES)
+def test_in_each_lane_every_family_comes_before_any_comes_twice(
+    plan: Plan, abilities: frozenset[Ability]
+) -> None:
+    played = played_families(plan, abilities=abilities)
+    faults = deal_schedule(plan, abilities=abilities).faults
+    end_s = max(kind.settle_s for kind in KINDS.values()) + MIN_HOLD_S + 6
+    for lane in {fault.lane for fault in faults} if len(played) > FEW_FAMILIES else ():
+        ours = [fault for fault in faults if fault.lane == lane]
+        families = {
+            family
+            for family, kinds in played.items()
+            if any(KINDS[kind].takes == (lane == 0) for kind in kinds)
+        }
+        first = [
+            KINDS[fault.kind].family
+            for fault in ours[: len(families)]
+            if fault.at_s + 2 * end_s < plan.time_limit_s
+        ]
+        assert len(set(first)) == len(first)
+
+
+def test_a_run_of_all_faults_for_five_minutes_has_every_kind_and_at_least_45() -> None:
+    for seed in range(100):
+        plan = Plan(seed=seed, nemesis=("all",), time_limit_s=300)
+        schedule = deal_schedule(plan, abilities=frozenset(Ability))
+        both = len({fault.lane for fault in schedule.faults}) == 2
+        assert len(schedule.faults) >= (45 if both else 30), seed
+        assert {fault.kind for fault in schedule.faults} == {
+            kind
+            for kinds in played_families(plan, abilities=frozenset(Ability)).values()
+            for kind in kinds
+        }, seed
+
+
+@pytest.mark.parametrize("abilities", [frozenset(), frozenset({Ability.CUT}), frozenset(Ability)])
+def test_all_means_whatever_works_here_and_says_what_does_not(
+    abilities: frozenset[Ability],
+) -> None:
+    plan = Plan(nemesis=("all",), time_limit_s=3000)
+    schedule = deal_schedule(plan, abilities=abilities)
+    dealt = {KINDS[fault.kind].family for fault in schedule.faults}
+    left_out = {
+        each for each in NEMESIS_KINDS if any(f" {each} are" in s for s in schedule.dropped)
+    }
+    assert dealt == set(played_families(plan, abilities=abilities))
+    assert dealt | left_out == set(NEMESIS_KINDS)
+    assert not dealt & left_out
+    assert {"kill", "stop", "pause"} <= dealt
+
+
+def test_kinds_that_aim_are_dealt_their_own_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    aimed = replace(KINDS["pause"], aims=("last-isr", "all"))
+    monkeypatch.setitem(KINDS, "pause", aimed)
+    plan = Plan(seed=4, time_limit_s=600)
+    faults = deal_schedule(plan, abilities=frozenset(Ability)).faults
+    aims = [fault.target for fault in faults if fault.kind == "pause"]
+    assert {target.partition("(")[0] for target in aims} == {"last-isr", "all"}
+    others = [fault for fault in faults if fault.kind != "pause"]
+    assert set(_roles(Schedule(faults=tuple(others), overlapping=False))[:2]) == {
+        "leader",
+        "follower",
+    }
+
+
+def test_kinds_of_one_family_need_the_same_of_hosts() -> None:
+    # So that the families of a stored plan decide its schedule, whoever plays it.
+    for kind in KINDS.values():
+        assert kind.needs == needs_of(kind.family)
+        assert kind.family in NEMESIS_KINDS
+
+
 def test_the_mean_time_between_starts_is_the_interval() -> None:
     plan = Plan(nemesis_interval_s=20, time_limit_s=10_000, delivery_timeout_s=60)
     faults = deal_schedule(plan, abilities=frozenset(Ability)).faults
@@ -137,7 +263,7 @@ def test_a_single_node_has_no_partitions_and_no_followers() -> None:
     schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert set(_families(schedule)) == {"kill", "pause"}
     assert "follower" not in _roles(schedule)
-    assert "single node" in schedule.dropped[0]
+    assert schedule.dropped == ("faults of partition are left out: they need 2 nodes or more",)
 
 
 def test_without_a_nemesis_there_are_no_faults() -> None:
@@ -150,9 +276,14 @@ def test_only_what_was_asked_for_is_unsupported() -> None:
     asked = Plan(nemesis=("kill", "partition"))
     assert "nemesis 'partition' needs hosts" in unsupported(asked, abilities=frozenset())[0]
     assert unsupported(asked, abilities=frozenset(Ability)) == []
+    assert unsupported(Plan(nemesis=("all", "kill")), abilities=frozenset()) == []
     written = Plan(faults=(PlannedFault(at_s=1, kind="halves"), PlannedFault(at_s=9, kind="kill")))
-    (sentence,) = unsupported(written, abilities=frozenset())
-    assert "fault 'halves' at 1 s" in sentence
+    (sentence,) = unsupported(
+        written, abilities=frozenset(), why_not={Ability.CUT: "there is no nft"}
+    )
+    assert (
+        "fault 'halves' at 1 s needs hosts that can cut the network: there is no nft;" in sentence
+    )
 
 
 def test_faults_written_by_hand_keep_their_times_and_may_overlap() -> None:

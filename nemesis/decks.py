@@ -1,0 +1,100 @@
+"""What is dealt to a schedule: kinds and targets from shuffled decks, so that none is left out.
+
+Chance decides the order and not what comes: a deck is dealt to its end, shuffled anew, and dealt
+again. All draws come from the random sources that are handed in.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import TypeVar
+
+from nemesis.registry import KINDS
+from nemesis.targets import PARTITION_ROLES
+from results.record.plan import Plan
+
+Card = TypeVar("Card")
+
+
+def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
+    """Yield kinds: every family once a round, and within a family every kind once a round.
+
+    Args:
+        families: The kinds of each family.
+        rng: Draws.
+    """
+    within = {family: endless(kinds, rng) for family, kinds in families.items()}
+    for family in endless(list(families), rng):
+        yield next(within[family])
+
+
+def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
+    """Yield kinds: every kind once a round, and every family once before the rest of its kinds.
+
+    For many families: a family of seven kinds would need seven rounds of all others otherwise.
+    """
+    while True:
+        drawn = {family: shuffled(kinds, rng) for family, kinds in families.items()}
+        yield from shuffled([kinds[0] for kinds in drawn.values()], rng)
+        yield from shuffled([each for kinds in drawn.values() for each in kinds[1:]], rng)
+
+
+class Targets:
+    """Deals a role expression to each kind: from its own deck if it aims, else the common one.
+
+    Args:
+        plan: Of the run; its replication and its partitions decide what roles there are.
+        rng: Draws for the common deck.
+        own: Makes a random source for a kind's own deck, whose draws disturb no other's.
+    """
+
+    def __init__(self, plan: Plan, rng: Random, own: Callable[[str], Random]) -> None:
+        self._plan, self._own = plan, own
+        self._common = _common_roles(plan, rng)
+        self._aimed: dict[str, Iterator[str]] = {}
+
+    def next_for(self, kind: str) -> str:
+        """Return the target of the next fault of a kind."""
+        aims = KINDS[kind].aims
+        if not aims:
+            return next(self._common)
+        if kind not in self._aimed:
+            self._aimed[kind] = _aimed_roles(aims, self._plan, self._own(kind))
+        return next(self._aimed[kind])
+
+
+def _common_roles(plan: Plan, rng: Random) -> Iterator[str]:
+    """Yield role expressions: every role once a round, first of all a leader and a follower."""
+    places = endless(plan.topic_partitions, rng)
+    has_followers = plan.replication > 1
+    first = shuffled(["leader", "follower"] if has_followers else ["leader"], rng)
+    later = shuffled(["controller", "isr", "one"], rng)
+    every = [*first, *later]
+    rounds = endless(every, rng)
+    for role in every:
+        yield _expression(role, places)
+    for role in rounds:
+        yield _expression(role, places)
+
+
+def _aimed_roles(aims: Sequence[str], plan: Plan, rng: Random) -> Iterator[str]:
+    places = endless(plan.topic_partitions, rng)
+    for role in endless(aims, rng):
+        yield _expression(role, places)
+
+
+def _expression(role: str, places: Iterator[tuple[str, int]]) -> str:
+    if role not in PARTITION_ROLES:
+        return role
+    topic, partition = next(places)
+    return f"{role}({topic},{partition})"
+
+
+def endless(cards: Sequence[Card], rng: Random) -> Iterator[Card]:
+    """Yield all cards, shuffled, and again without end; nothing if there are none."""
+    while cards:
+        yield from shuffled(cards, rng)
+
+
+def shuffled(cards: Sequence[Card], rng: Random) -> list[Card]:
+    """Return the cards in another order."""
+    return rng.sample(list(cards), len(cards))
