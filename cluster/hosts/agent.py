@@ -42,6 +42,8 @@ QUESTION, ANSWER = b"\0?", b"\0!"
 SERIES_BYTES, NUMBER_BYTES = 16, 4
 HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
 REMEMBERED_SERIES = 1000
+SO_RCVBUFFORCE = 33
+RECEIVE_BUFFER_BYTES = 8 << 20
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -118,10 +120,8 @@ class Arrivals:
 
     def told(self) -> Message:
         """Return the numbers in the order in which they came, and how long that lasted."""
-        return {
-            "numbers": self._numbers,
-            "lasted_s": (self._last_ns - self._first_ns) / NS_PER_S,
-        }
+        lasted_ns = self._last_ns - self._first_ns
+        return {"numbers": self._numbers, "lasted_s": lasted_ns / NS_PER_S}
 
 
 class Agent:
@@ -170,6 +170,9 @@ class Agent:
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         self._datagrams.bind((self._listen, 0))
         self._datagrams.settimeout(0)
+        with contextlib.suppress(OSError):
+            # Room for several series at once, should we be late to read them: where we may.
+            self._datagrams.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         self._selector.register(self._datagrams, selectors.EVENT_READ, self._receive)
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._read)
         self._watch_signals()
@@ -326,14 +329,12 @@ class Agent:
 
     def _returned(self, request: Message) -> Message:
         self._receive()
-        return {name: self._series[name].told() for name in request["series"]}
+        return {"series": {name: self._series[name].told() for name in request["series"]}}
 
     def _arrived(self, request: Message) -> Message:
         self._receive()
-        none = Arrivals()
-        return {
-            name: self._arrivals.get(bytes.fromhex(name), none).told() for name in request["series"]
-        }
+        found = {name: self._arrivals.get(bytes.fromhex(name)) for name in request["series"]}
+        return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
     def _shape(self, request: Message) -> Message:
         """Start a shaper, which ends with its standard input, and so with us; wait until ready."""

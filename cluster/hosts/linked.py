@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_packets, join_rules
 from cluster.hosts.machine import Machine
-from cluster.protocol import ClusterError, Link
+from cluster.hosts.series import measure
+from cluster.hosts.shapes import device, order, receivers_by_sender
+from cluster.protocol import ClusterError, Link, Measured, Quality
 from results.record.clock import pause_until, stopwatch_s
 
 PROBE_INTERVAL_S = 0.1
 
 
 class LinkedHosts:
-    """Implements `CanPartition` for kinds of hosts that keep an agent on each machine.
+    """Implements `CanPartition` and `CanShape` for kinds of hosts with an agent on each machine.
 
     Attributes:
         machines: By node; a kind fills it in `up`, and empties it in `down`.
@@ -30,6 +32,7 @@ class LinkedHosts:
         self.table = TABLE
         self.nft: Sequence[str] = ("nft",)
         self._cuts: dict[str, frozenset[Link]] = {}
+        self._shapes: dict[str, frozenset[Link]] = {}
 
     def address(self, node: str) -> str:
         """Return the address of a node, or of `CLIENTS`."""
@@ -90,6 +93,46 @@ class LinkedHosts:
             if last or len(arrived) == len(nonces):
                 return {link: link in arrived for link in nonces.values()}
             pause_until(stopwatch_s() + PROBE_INTERVAL_S)
+
+    def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
+        """Make links bad for what the first node sends to the second, by shapers at the first.
+
+        Raises:
+            ClusterError: Another shape has one of the links, or a shaper cannot start.
+        """
+        directed = frozenset(links)
+        self.unshape(shape_id)
+        for other, taken in self._shapes.items():
+            if both := sorted(directed & taken):
+                raise ClusterError(f"{' to '.join(both[0])} is shaped by {other} already")
+        self._shapes[shape_id] = directed
+        name = device(self.table, shape_id)
+        for sender, receivers in receivers_by_sender(directed).items():
+            addresses = {receiver: self.address(receiver) for receiver in receivers}
+            told = order(name, quality, sender=sender, addresses=addresses)
+            self.machine(sender).shape(told, prefix=self.nft[:-1])
+
+    def unshape(self, shape_id: str) -> None:
+        """Undo one shape, and no other: end its shapers. Idempotent."""
+        name = device(self.table, shape_id)
+        failures: list[ClusterError] = []
+        for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
+            if sender not in self.machines:
+                continue  # Its shaper ended with it.
+            try:
+                self.machines[sender].unshape(name)
+            except ClusterError as failed:
+                failures.append(failed)
+        if failures:
+            raise failures[0]
+        self._shapes.pop(shape_id, None)
+
+    def measure(
+        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+    ) -> Mapping[Link, Measured]:
+        """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
+        spacing = {"count": count, "size": size, "interval_s": interval_s}
+        return measure(links, machine=self.machine, address=self.address, spacing=spacing)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
         """Send one datagram a link; a veth delivers at once, however busy the processors are."""

@@ -8,20 +8,32 @@ silently.
     hub:  harness, clients, bridge 10.81.0.254 --- veth --- n1: agent, broker, eth0 10.81.0.1
                                                --- veth --- n2: agent, broker, eth0 10.81.0.2
 
+The hub has an agent too, the machine `CLIENTS`: links between clients and a node can be cut, probed
+and shaped like those between nodes. The harness and its observer live at the same address, and lose
+sight of that node as well.
+
 Namespaces have no names: each lives as long as a process in it. So neither a file in /run nor a
 bridge is left when the harness is killed, and an ordinary user needs nothing but user namespaces.
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
-from cluster.hosts.links import NETWORK, make_bridge, make_links, node_commands, remove_links
+from cluster.hosts.links import (
+    HUB_ADDRESS,
+    NETWORK,
+    make_bridge,
+    make_links,
+    node_commands,
+    remove_links,
+)
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.machine import Machine
-from cluster.protocol import ClusterError, Command, ProcessId, UserError
+from cluster.protocol import CLIENTS, ClusterError, Command, ProcessId, UserError
 
 OUTSIDE = "LOGQUAKE_OUTSIDE"
 """Environment variable: the network namespace that the harness left when it entered the hub."""
@@ -87,18 +99,23 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
                 self.machines[node] = Machine(
                     node, ledger, prefix=NODE_PREFIX, listen=EVERY_ADDRESS
                 )
+            self.machines[CLIENTS] = Machine(CLIENTS, ledger, listen=EVERY_ADDRESS)
             for machine in self.machines.values():
                 machine.wait_ready()
-            make_links(machine.process.pid for machine in self.machines.values())
-            for node, machine in self.machines.items():
-                machine.run(["ip", "-batch", "-"], stdin=node_commands(self.address(node)))
+            make_links(self.machines[node].process.pid for node in self._numbers)
+            for node in self._numbers:
+                commands = node_commands(self.address(node))
+                self.machines[node].run(["ip", "-batch", "-"], stdin=commands)
+            for node in self.machines:
                 self.drop_what_cuts_mark(node)
         except BaseException:
             self.down()
             raise
 
     def address(self, node: str) -> str:
-        """Return the address of a node on the bridge."""
+        """Return the address of a node on the bridge, or of the hub: harness and clients."""
+        if node == CLIENTS:
+            return HUB_ADDRESS
         if node not in self._numbers:
             raise ClusterError(f"there is no node {node}, only {', '.join(self._numbers)}")
         return f"{NETWORK}.{self._numbers[node]}"
@@ -109,11 +126,16 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
 
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
+        if CLIENTS in self.machines:
+            # The hub may live on; the nodes' tables go with their namespaces.
+            with contextlib.suppress(ClusterError):
+                self.run_nft(CLIENTS, f"delete table ip {self.table}")
         machines, self.machines = self.machines, {}
         for machine in machines.values():
             machine.close()
         for machine in machines.values():
             machine.wait_closed()
         self._cuts.clear()
+        self._shapes.clear()
         if os.environ.get(OUTSIDE) not in {None, network_namespace()}:
             remove_links()

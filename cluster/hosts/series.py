@@ -1,0 +1,97 @@
+"""Series of numbered datagrams between machines: what a link does to them, by our own measurement.
+
+Independent of what shapes links: agents send, answer and count, whoever may be in between.
+"""
+
+import itertools
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from cluster.hosts.agent import Message
+from cluster.hosts.machine import Machine
+from cluster.protocol import Link, Measured
+from results.record.clock import pause_until, stopwatch_s
+
+LOOK_INTERVAL_S = 0.05
+QUIET_S = 1.0
+"""When nothing has come for so long, nothing more is expected: a round trip takes less."""
+LIMIT_S = 10.0
+"""Behind the last that was sent."""
+
+
+def measure(
+    links: Iterable[Link],
+    *,
+    machine: Callable[[str], Machine],
+    address: Callable[[str], str],
+    spacing: Message,
+) -> Mapping[Link, Measured]:
+    """Send a series over each link at the same time, and wait until all came or none comes.
+
+    Args:
+        links: The directed links.
+        machine: Of a node.
+        address: Of a node.
+        spacing: `count`, `size`, `interval_s` of each series.
+    """
+    names = {uuid.uuid4().hex: link for link in links}
+    for name, (sender, receiver) in names.items():
+        to = (address(receiver), machine(receiver).probe_port)
+        machine(sender).start_series(name, to, spacing)
+    sending_s = spacing["count"] * spacing["interval_s"]
+    deadline_s = stopwatch_s() + sending_s + LIMIT_S
+    returned, arrived = _looked(names, machine)
+    quiet_since_s = stopwatch_s()
+    while not _whole(returned, spacing["count"]):
+        pause_until(stopwatch_s() + LOOK_INTERVAL_S)
+        before = (returned, arrived)
+        returned, arrived = _looked(names, machine)
+        now_s = stopwatch_s()
+        if before != (returned, arrived):
+            quiet_since_s = now_s
+        if now_s > deadline_s or now_s - quiet_since_s > QUIET_S:
+            break
+    return {link: measured(returned[name], arrived[name]) for name, link in names.items()}
+
+
+def measured(returned: Message, arrived: Message) -> Measured:
+    """Return a series' story from what its sender and its receiver tell.
+
+    Args:
+        returned: `sent`, `round_trip_ms`.
+        arrived: `numbers`, in the order in which they came, and `lasted_s`.
+    """
+    numbers: list[int] = arrived["numbers"]
+    first_copies = list(dict.fromkeys(numbers))
+    newest = itertools.accumulate(first_copies, max)
+    return Measured(
+        sent=returned["sent"],
+        arrived=len(first_copies),
+        copies=len(numbers) - len(first_copies),
+        overtaken=sum(number < top for number, top in zip(first_copies, newest, strict=True)),
+        round_trip_ms=tuple(returned["round_trip_ms"]),
+        lasted_s=arrived["lasted_s"],
+    )
+
+
+def _looked(
+    names: Mapping[str, Link], machine: Callable[[str], Machine]
+) -> tuple[dict[str, Message], dict[str, Message]]:
+    by_sender: dict[str, list[str]] = defaultdict(list)
+    by_receiver: dict[str, list[str]] = defaultdict(list)
+    for name, (sender, receiver) in names.items():
+        by_sender[sender].append(name)
+        by_receiver[receiver].append(name)
+    returned: dict[str, Message] = {}
+    arrived: dict[str, Message] = {}
+    for sender, those in by_sender.items():
+        returned |= machine(sender).returned(those)["series"]
+    for receiver, those in by_receiver.items():
+        arrived |= machine(receiver).arrived(those)["series"]
+    return returned, arrived
+
+
+def _whole(returned: Mapping[str, Message], count: int) -> bool:
+    """Tell whether every datagram came back; copies of the last ones may still be under way."""
+    return all(len(each["round_trip_ms"]) == count for each in returned.values())
