@@ -5,7 +5,7 @@ from rich.table import Table
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
-from cluster.hosts.abilities import able
+from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import choose_hosts
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
@@ -20,8 +20,9 @@ def describe(plan: Plan, console: Console) -> None:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
     choice = choose_hosts(plan.hosts, image=plan.image)
-    abilities = able(choice.hosts)
-    refuse_impossible(plan, abilities=abilities)
+    why_not = abilities_of(choice.hosts)
+    abilities = able(why_not)
+    refuse_impossible(plan, abilities=abilities, why_not=why_not)
     schedule = deal_schedule(plan, abilities=abilities)
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:

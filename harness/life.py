@@ -11,11 +11,10 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from cluster.hosts.abilities import able
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.configuration import called
 from cluster.kafka.observer import Summary
-from cluster.protocol import ClusterError, ClusterView
+from cluster.protocol import Ability, ClusterError, ClusterView
 from harness.arena import Arena
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
@@ -107,7 +106,8 @@ class Life:
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
         self._arena.pass_s(plan.warmup_s, writers_lost=fleet.died)
-        schedule = deal_schedule(plan, abilities=able(plan.hosts))
+        # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
+        schedule = deal_schedule(plan, abilities=frozenset(Ability))
         self._nemesis = Nemesis(
             plan=plan,
             schedule=schedule,

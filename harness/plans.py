@@ -6,10 +6,13 @@ from pathlib import Path
 
 from cluster.protocol import Ability, UserError
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
-from nemesis.registry import kinds_of
-from nemesis.schedule import deal_schedule, unsupported
+from nemesis.registry import KINDS, needs_of
+from nemesis.schedule import deal_schedule, played_families, unsupported
 from results.record.plan import Plan, load_plan, plan_from
 from workloads.clients.settings import check_client_settings
+
+DISK_MB = 512
+"""Of each node, where a fault fills disks: an hour of the default rate, and soon full."""
 
 COMMENTED_PLAN = """\
 # A plan for `logquake run plan.toml`. Every line is optional; these are the defaults.
@@ -18,7 +21,10 @@ COMMENTED_PLAN = """\
 name = "log"                 # The run's folder in the store.
 system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
                              # metadata may follow: kafka:3.9.1:zookeeper, combined, controllers.
-hosts = "auto"               # namespace (each broker a machine), process, or the best here.
+hosts = "auto"               # namespace (each broker a machine of its own), docker (containers),
+                             # ssh:HOSTS.toml (your machines), process, or the best that works here.
+# image = "apache/kafka:4.3.1"   # Of the containers: with Java, or of Kafka.
+# disk_mb = 512              # Each node on a file system of its own. Default: if faults fill disks.
 nodes = 3
 replication = 3
 min_insync = 2               # min.insync.replicas
@@ -42,7 +48,9 @@ delivery_timeout_s = 30      # Longer than the longest fault.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
 
 # Faults: dealt from the seed ...
-# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can; and "stop".
+# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: clients,
+                             # network, stop, rolling, power-loss, wipe, bit-flip, disk, clock,
+                             # leadership, topics; "all": all that work here (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60
@@ -50,7 +58,8 @@ time_limit_s = 60
 
 # ... or written by hand (then nothing is dealt). Targets: n1, one, minority, majority, all, leader,
 # follower, leader(log-0,1), follower(log-0,1), isr(log-0,1), last-isr(log-0,1), controller.
-# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss.
+# Kinds: isolate, halves, one-way-in, one-way-out, kill, stop, pause, power-loss, and all others
+# of docs/faults.md.
 # [[faults]]
 # at_s = 10
 # kind = "isolate"
@@ -117,15 +126,22 @@ def completed_plan(
     return plan
 
 
-def refuse_impossible(plan: Plan, *, abilities: Collection[Ability]) -> None:
+def refuse_impossible(
+    plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
+) -> None:
     """Refuse what cannot be done here, before anything is started or shown.
+
+    Args:
+        plan: As asked for.
+        abilities: What the hosts can do.
+        why_not: Why they cannot do the rest, in sentences.
 
     Raises:
         PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
         UserError: A fault was asked for that these hosts cannot inject.
     """
     check_client_settings(plan)
-    missing = unsupported(plan, abilities=abilities)
+    missing = unsupported(plan, abilities=abilities, why_not=why_not)
     if missing:
         raise UserError(missing[0])
     if plan.scenario is not None and Ability.CUT not in abilities and cuts(plan):
@@ -138,7 +154,15 @@ def refuse_impossible(plan: Plan, *, abilities: Collection[Ability]) -> None:
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
     """Return the plan that is stored: with the hosts that were chosen, and what they can do.
 
-    So that the stored plan can be run again here as it is, with the same schedule.
+    So that the stored plan can be run again here as it is, with the same schedule. `all` has become
+    the families that work here, and nodes have disks of their own if a fault is to fill them.
     """
-    families = tuple(each for each in plan.nemesis if kinds_of(each, abilities))
-    return plan.model_copy(update={"hosts": hosts, "nemesis": families})
+    families = tuple(played_families(plan, abilities=abilities))
+    if plan.faults is None:
+        needs = [needs_of(family) for family in families]
+    else:
+        needs = [KINDS[fault.kind].needs for fault in plan.faults]
+    disk_mb = DISK_MB if any(Ability.DISK in each for each in needs) else None
+    return plan.model_copy(
+        update={"hosts": hosts, "nemesis": families, "disk_mb": plan.disk_mb or disk_mb}
+    )

@@ -17,7 +17,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from cluster.hosts.abilities import able
+from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
@@ -101,9 +101,10 @@ class Session:
     def _prepare(self) -> tuple[Plan, Java]:
         java = find_java()
         choice = choose_hosts(self.plan.hosts, image=self.plan.image)
-        abilities = able(choice.hosts)
+        why_not = abilities_of(choice.hosts)
+        abilities = able(why_not)
         self._say(f"hosts: {choice.kind} ({choice.why})")
-        refuse_impossible(self.plan, abilities=abilities)
+        refuse_impossible(self.plan, abilities=abilities, why_not=why_not)
         dropped = deal_schedule(self.plan, abilities=abilities).dropped
         for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)

@@ -45,6 +45,6 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
 }
 
 
-def able(hosts: str) -> frozenset[Ability]:
-    """Return what a kind of hosts can do here."""
-    return frozenset(each for each, why_not in abilities_of(hosts).items() if not why_not)
+def able(why_not: Mapping[Ability, str]) -> frozenset[Ability]:
+    """Return what hosts can do, of what `abilities_of` told."""
+    return frozenset(each for each, sentence in why_not.items() if not sentence)

@@ -14,6 +14,7 @@ from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
+from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import Judge
 from results.verdict_json import verdict_to_json
 
@@ -46,6 +47,12 @@ _OPTIONS = (
         help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
     ),
     _Option(
+        flag="--image",
+        key="image",
+        kind=str,
+        help="Of the containers (--hosts docker): an image with Java, or an official one of Kafka.",
+    ),
+    _Option(
         flag="--workload",
         key="workload",
         kind=click.Choice(["log", "txn", "groups"]),
@@ -55,7 +62,8 @@ _OPTIONS = (
         flag="--nemesis",
         key="nemesis",
         kind=str,
-        help="Kinds of faults, with commas: partition,kill,stop,pause; empty for none.",
+        help=f"Kinds of faults, with commas; {ALL}: all that work here; empty for none. There are"
+        f" {', '.join(NEMESIS_KINDS)}.",
     ),
     _Option(
         flag="--nemesis-interval",

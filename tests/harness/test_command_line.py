@@ -46,7 +46,10 @@ def stored_run(store: Path) -> RunPaths:
         (["run", "--name", "../up", *SHORT], "the plan's name cannot be '../up'"),
         (["run", "--time-limit", "inf", "--dry-run"], "the plan's time_limit_s cannot be inf"),
         (["run", "--rate", "nan", "--dry-run"], "the plan's rate cannot be nan"),
-        (["run", "--nemesis", "kil", *SHORT], "'kil' is none of partition, kill, stop, pause"),
+        (
+            ["run", "--nemesis", "kil", *SHORT],
+            "'kil' is none of partition, clients, network, kill, stop, pause, rolling",
+        ),
         (["run", "--nemesis", "partition", *SHORT], "needs hosts that can cut the network"),
         (["run", "--client", "acks=1", *SHORT], "the plan's client.acks cannot be set"),
         (["run", "--client", "no.such=1", *SHORT], "no.such"),

@@ -1,0 +1,67 @@
+"""From the plan that was asked for to the one that is stored: only what the hosts can do."""
+
+import tomllib
+
+import pytest
+
+from cluster.protocol import Ability, UserError
+from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
+from nemesis.kill import Kill
+from nemesis.registry import KINDS, Kind, kinds_of
+from nemesis.schedule import deal_schedule
+from results.record.plan import NEMESIS_KINDS, Plan, dump_plan, plan_from
+
+EVERYTHING = frozenset(Ability)
+
+
+def _filling() -> Kind:
+    return Kind(family="disk", make=Kill, settle_s=1, needs=frozenset({Ability.DISK}))
+
+
+def _stored(plan: Plan, *, abilities: frozenset[Ability]) -> Plan:
+    """Return the plan as another run would read it."""
+    return plan_from(tomllib.loads(dump_plan(as_played(plan, "process", abilities=abilities))))
+
+
+@pytest.mark.parametrize("abilities", [frozenset(), frozenset({Ability.CUT}), EVERYTHING])
+def test_all_is_stored_as_the_families_that_work_and_deals_the_same_again(
+    abilities: frozenset[Ability],
+) -> None:
+    plan = plan_from({"seed": 5, "nemesis": "all", "time_limit_s": 300})
+    stored = _stored(plan, abilities=abilities)
+    assert stored.nemesis == tuple(each for each in NEMESIS_KINDS if kinds_of(each, abilities))
+    refuse_impossible(stored, abilities=abilities)
+    dealt = deal_schedule(plan, abilities=abilities)
+    # The stage deals once more, and need not find out what the hosts can do.
+    assert deal_schedule(stored, abilities=EVERYTHING).faults == dealt.faults
+    assert not deal_schedule(stored, abilities=abilities).dropped
+
+
+def test_a_single_node_is_stored_without_what_needs_two() -> None:
+    plan = plan_from({"nodes": 1, "replication": 1, "min_insync": 1, "nemesis": "all"})
+    stored = _stored(plan, abilities=EVERYTHING)
+    assert "kill" in stored.nemesis
+    assert "partition" not in stored.nemesis
+    assert all(kind.least_nodes == 1 for kind in KINDS.values() if kind.family in stored.nemesis)
+
+
+def test_what_was_asked_for_by_name_is_refused_with_the_reason() -> None:
+    plan = plan_from({"nemesis": "kill,partition"})
+    why = "the program nft is missing"
+    with pytest.raises(UserError, match=f"nemesis 'partition' needs .* cut the network: {why};"):
+        refuse_impossible(plan, abilities=frozenset(), why_not={Ability.CUT: why})
+
+
+def test_nodes_have_disks_of_their_own_only_where_a_fault_fills_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert _stored(Plan(), abilities=EVERYTHING).disk_mb is None
+    monkeypatch.setitem(KINDS, "disk-full", _filling())
+    plan = plan_from({"nemesis": "disk"})
+    assert _stored(plan, abilities=EVERYTHING).disk_mb == DISK_MB
+    assert _stored(plan.model_copy(update={"disk_mb": 99}), abilities=EVERYTHING).disk_mb == 99
+    assert _stored(plan, abilities=frozenset()).disk_mb is None
+
+
+def test_the_commented_plan_names_every_family() -> None:
+    assert not [each for each in NEMESIS_KINDS if each not in COMMENTED_PLAN]
