@@ -210,7 +210,7 @@ class Life:
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
         self._claim(targets)
-        aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng)
+        aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop)
         fault = make(aim, self._site)
         spec = replace(self._spec_for(fault.targets, view), links=fault.links)
         self._write(replace(self.row, targets=fault.targets, spec=spec))

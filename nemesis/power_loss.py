@@ -13,26 +13,19 @@ metadata log, whose every append is flushed before it counts. Nothing is torn wi
 Healed by a restart.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
-from cluster.files.checkpoints import offset_checkpoint
 from cluster.protocol import CanKill, ClusterError, Disk
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.effects import BackEffect, PowerLossEffect, ReplicaCut
+from nemesis.log_folders import Place, recovery_points, replica_folders, segments
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
 
-Place = tuple[str, int]
-"""A topic and a partition of it."""
-
-DATA = "data"
-"""The folder of a node's logs, in its own."""
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 GONE_LIMIT_S = 10.0
-METADATA_LOG = "__cluster_metadata"
 _MADE_AGAIN = (".index", ".timeindex", ".txnindex")
 
 
@@ -110,8 +103,8 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaC
     Raises:
         ClusterError: A partition that was named is not there.
     """
-    points = offset_checkpoint(_text(disk, f"{DATA}/{RECOVERY_POINTS}"))
-    found = dict(_partitions(disk))
+    points = recovery_points(disk)
+    found = dict(replica_folders(disk))
     if absent := sorted(set(places or ()) - found.keys()):
         topic, partition = absent[0]
         raise ClusterError(f"there is no log of {topic}-{partition}")
@@ -122,26 +115,12 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaC
     ]
 
 
-def _text(disk: Disk, path: str) -> str:
-    try:
-        return disk.read(path).decode()
-    except FileNotFoundError:
-        return "0\n0\n"
-
-
-def _partitions(disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
-    for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
-        topic, _, partition = folder.name.rpartition("-")
-        if topic and partition.isdecimal() and topic != METADATA_LOG:
-            yield (topic, int(partition)), folder
-
-
 def _cut_log(disk: Disk, folder: PurePosixPath, place: Place, recovery_point: int) -> ReplicaCut:
     """Cut one partition's segments; the first stays, empty if need be."""
-    segments = [path for path in disk.files(f"{folder}/*.log") if path.stem.isdecimal()]
-    before = after = int(segments[0].stem) if segments else 0
+    logs = segments(disk, folder)
+    before = after = int(logs[0].stem) if logs else 0
     bytes_cut = 0
-    for segment in segments:
+    for segment in logs:
         data, base = disk.read(segment), int(segment.stem)
         batches = read_segment(data).batches
         behind = [batch for batch in batches if batch.end_offset > recovery_point]
@@ -150,10 +129,10 @@ def _cut_log(disk: Disk, folder: PurePosixPath, place: Place, recovery_point: in
         after = kept[-1].end_offset if kept else after
         if behind:
             bytes_cut += len(data) - behind[0].position
-            size = None if segment != segments[0] and not kept else behind[0].position
+            size = None if segment != logs[0] and not kept else behind[0].position
             _shorten(disk, segment, size)
         elif base > max(recovery_point, after):
-            _shorten(disk, segment, None if segment != segments[0] else 0)
+            _shorten(disk, segment, None if segment != logs[0] else 0)
     _remove_snapshots(disk, folder, after)
     return ReplicaCut(
         topic=place[0],

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
+from nemesis.bit_flip import BitFlip
 from nemesis.claims import TAKING, Aspect
 from nemesis.halves import halves
 from nemesis.isolate import isolate
@@ -12,7 +13,9 @@ from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker
+from nemesis.rolling import RollingRestart
 from nemesis.stop import Stop
+from nemesis.wipe import Wipe
 from results.record.plan import PlanError
 
 PARTITION = "partition"
@@ -32,6 +35,8 @@ class Kind:
         aims: The roles that it is dealt to; none: the common deck's.
         aspect: What of a node it takes in hand: two faults of one aspect exclude each other there.
         least_nodes: In a smaller cluster there is nothing for it to do.
+        when_whole: Dealt only while every partition has a full ISR: it takes what a replica has
+            from it, and what no other replica has would be lost. By hand it comes as written.
     """
 
     family: str
@@ -41,6 +46,7 @@ class Kind:
     aims: tuple[str, ...] = ()
     aspect: Aspect = Aspect.PROCESS
     least_nodes: int = 1
+    when_whole: bool = False
 
     @property
     def takes(self) -> bool:
@@ -63,8 +69,12 @@ KINDS: dict[str, Kind] = {
     "kill": Kind(family="kill", make=Kill, settle_s=6),
     "stop": Kind(family="stop", make=Stop, settle_s=7),
     "pause": Kind(family="pause", make=Pause, settle_s=1),
-    # Written by hand only: a plan's `nemesis` cannot ask for it, since what it loses is no bug.
-    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=7),
+    "rolling-restart": Kind(family="rolling", make=RollingRestart, settle_s=30, aims=("all",)),
+    "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, when_whole=True),
+    "wipe": Kind(family="wipe", make=Wipe, settle_s=10, when_whole=True),
+    "bit-flip": Kind(
+        family="bit-flip", make=BitFlip, settle_s=8, aims=("follower",), when_whole=True
+    ),
 }
 
 

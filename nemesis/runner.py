@@ -12,6 +12,7 @@ from nemesis.life import Book, FaultPhase, Life
 from nemesis.network import Network
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
+from nemesis.replicas import unwhole, wait_whole
 from nemesis.rows import FaultRows
 from nemesis.schedule import Schedule
 from nemesis.sweep import HealReport, sweep
@@ -22,6 +23,8 @@ from results.record.plan import Plan
 
 BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
+WHOLE_LIMIT_S = 20.0
+"""How long a fault that takes replicas waits for every ISR to be full."""
 RETRY_S = 1.0
 
 
@@ -158,7 +161,13 @@ class Nemesis:
                 return
             if life.takes and not self._found_room(lives, stop):
                 return
-            needed_s = life.scheduled.hold_s + KINDS[life.scheduled.kind].settle_s
+            kind = KINDS[life.scheduled.kind]
+            whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
+            if kind.when_whole and not wait_whole(self._site, whole):
+                lacking = ", ".join(unwhole(self._site)[:3]) or "every partition until just now"
+                life.skip(f"it takes what a replica has, and an ISR was not full: {lacking}")
+                continue
+            needed_s = life.scheduled.hold_s + kind.settle_s
             if stopwatch_s() + needed_s > end_s:
                 life.skip("the faults ahead of it took so long that the main phase is too short")
                 continue

@@ -27,9 +27,10 @@ from nemesis.grudges import grudge_of
 from nemesis.kill import Kill
 from nemesis.ledger import Ledger
 from nemesis.life import CONFIRM_LIMIT_S, Book, Life, Named
+from nemesis.log_folders import Place
 from nemesis.network import Network
 from nemesis.pause import Pause
-from nemesis.power_loss import Place, PowerLoss
+from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker, Patience, Site
 from nemesis.rows import FaultRows
 from nemesis.schedule import ScheduledFault

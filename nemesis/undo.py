@@ -40,4 +40,41 @@ class Join:
     links: tuple[Link, ...]
 
 
-Undo = Annotated[Resume | Restart | Join, Discriminator("kind")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipBack:
+    """Put a flipped bit right, where the batch is still there. A dead run's files are evidence.
+
+    Attributes:
+        node: Whose file.
+        segment: The file, in the node's folder.
+        position: Where the batch begins in it, in bytes.
+        byte, bit: Which bit: the byte's place in the file, and the bit's in it (0: the lowest).
+        base_offset: The batch's first offset: a file may have another one there by now.
+    """
+
+    kind: Literal["flip-back"] = "flip-back"
+    node: str
+    segment: str
+    position: int
+    byte: int
+    bit: int
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyDisk:
+    """Give back the room that a ballast took. A dead run's disks go with its machines."""
+
+    kind: Literal["empty-disk"] = "empty-disk"
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlockDisk:
+    """Make a node's disk writable. A dead run's disks go with its machines."""
+
+    kind: Literal["unlock-disk"] = "unlock-disk"
+    node: str
+
+
+Undo = Annotated[Resume | Restart | Join | FlipBack | EmptyDisk | UnlockDisk, Discriminator("kind")]

@@ -12,7 +12,8 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.protocol import ClusterError
 from nemesis.effects import ReplicaCut
-from nemesis.power_loss import RECOVERY_POINTS, cut_unflushed
+from nemesis.log_folders import RECOVERY_POINTS
+from nemesis.power_loss import cut_unflushed
 from nemesis.schedule import ScheduledFault
 from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock

@@ -1,0 +1,224 @@
+"""The fault `bit-flip`: one bit of one batch in a segment of a replica is turned over.
+
+The broker is taken down, the bit flipped, the broker started again; so the damage is there while it
+runs. What follows depends on how it went down, which the fault's own chance decides:
+
+- killed: the broker recovers its logs when it starts. It reads the segment that holds the recovery
+  point and those behind it, finds that the batch does not match its CRC, cuts the log there, and
+  fetches the rest from the leader again. A batch in an older segment it does not look at.
+- stopped in order (`latent`): it looks at nothing. The bit lies there until somebody reads the
+  batch. Consumers check the sum, Kafka's and ours (`check.crcs`), and so do followers; if the
+  replica led meanwhile, they would be stuck at that batch, and not be told a lie.
+
+Chosen is a partition that the broker follows, if there is one, and any batch of it that a broker
+would look at; one of an older segment only if it has no other. Healed by flipping the bit back
+where the batch is still there.
+"""
+
+from collections.abc import Collection, Iterator
+from pathlib import PurePosixPath
+from random import Random
+
+from cluster.files.batches import RecordBatch, read_segment
+from cluster.protocol import CanKill, ClusterError, Disk
+from nemesis.bits import HEADER_BYTES, put_right, turn_over
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.effects import BackEffect, BitFlipEffect, BitsRightEffect, FlippedBit
+from nemesis.log_folders import Place, log_bounds, recovery_points, replica_folders, segments
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.stop import STOP_LIMIT_S
+from nemesis.undo import FlipBack, Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+GONE_LIMIT_S = 10.0
+_MAGIC = 2
+
+
+class BitFlip:
+    """Brokers that run with a flipped bit in a log.
+
+    Args:
+        aim: Which fault this is; each of its targets gets a flipped bit.
+        site: Its cluster's brokers are restarted.
+
+    Raises:
+        ClusterError: The disks are not at hand, or hold no batch that could be damaged.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if site.disk_of is None:
+            raise ClusterError("the disks of this cluster are not at hand")
+        if not isinstance(site.cluster, CanKill):
+            raise ClusterError("the brokers of this cluster cannot be killed")
+        self.targets = aim.targets
+        self._site = site
+        self._killer: CanKill = site.cluster
+        self._latent = aim.rng.random() < 0.5  # noqa: PLR2004 - a coin
+        self._brokers = HitBrokers(site, aim.targets)
+        self._disks = {node: site.disk_of(node) for node in aim.targets}
+        self._flips = [
+            chosen_bit(node, disk, led=_led(site, node), rng=aim.rng)
+            for node, disk in self._disks.items()
+        ]
+        self._found: list[str] = []
+        self._flipped_back: list[str] = []
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[Restart | FlipBack, ...]:
+        """Return the bits to flip back, and the brokers to start if they are down."""
+        restarts = tuple(Restart(node=node) for node in self.targets)
+        return (*(flip_back(flip) for flip in self._flips), *restarts)
+
+    def inject(self) -> None:
+        """Take the brokers down, flip the bits, start the brokers."""
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            if self._latent:
+                self._site.cluster.stop_node(node, STOP_LIMIT_S)
+            else:
+                self._killer.kill_node(node)
+        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+            raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
+        for flip in self._flips:
+            self._found.append(turn_over(self._disks[flip.node], flip_back(flip)))
+        for node in self.targets:
+            self._site.cluster.start_node(node)
+
+    def confirm(self, patience: Patience) -> BitFlipEffect | None:
+        """Tell what the reader found: the sum of each batch was wrong when its broker started."""
+        if not self._brokers.wait_states(GONE, patience) or not self._found:
+            return None
+        return BitFlipEffect(
+            took_s=stopwatch_s() - self._started_s,
+            latent=self._latent,
+            processes=self._brokers.changes(),
+            flips=tuple(self._flips),
+            found=tuple(self._found),
+        )
+
+    def heal(self) -> None:
+        """Flip back what is still flipped; start the brokers, but those that run."""
+        self._brokers.note_heal()
+        for flip in self._flips:
+            if put_right(self._disks[flip.node], flip_back(flip)):
+                self._flipped_back.append(f"{flip.topic}-{flip.partition}")
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> BitsRightEffect | None:
+        """See that the brokers are back, and that every sum of the damaged logs is right."""
+        deadline_s = stopwatch_s() + patience.limit_s
+        back = self._brokers.wait_back(patience)
+        if back is None:
+            return None
+        left = Patience(limit_s=max(0.1, deadline_s - stopwatch_s()), stop=patience.stop)
+        try:
+            sound = wait_until(
+                self._sound_batches,
+                timeout_s=left.limit_s,
+                what="every batch to match its CRC",
+                stop=left.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return self._right(back, sound)
+
+    def _right(self, back: BackEffect, sound: int) -> BitsRightEffect:
+        places = [f"{flip.topic}-{flip.partition}" for flip in self._flips]
+        return BitsRightEffect(
+            took_s=back.took_s,
+            processes=back.processes,
+            flipped_back=tuple(self._flipped_back),
+            gone=tuple(place for place in places if place not in self._flipped_back),
+            sound=sound,
+        )
+
+    def _sound_batches(self) -> int:
+        """Return how many batches of the damaged logs match their sums; 0 if one does not."""
+        count = 1  # An emptied log is sound, too.
+        for flip in self._flips:
+            disk = self._disks[flip.node]
+            for path in segments(disk, PurePosixPath(flip.segment).parent):
+                segment = read_segment(disk.read(path))
+                # A broker that runs is writing: its last batch may be half there.
+                if len(segment.damage) > segment.torn:
+                    return 0
+                count += len(segment.batches)
+        return count
+
+
+def flip_back(flip: FlippedBit) -> FlipBack:
+    """Return what undoes a flipped bit, or does it."""
+    return FlipBack(
+        node=flip.node,
+        segment=flip.segment,
+        position=flip.position,
+        byte=flip.byte,
+        bit=flip.bit,
+        base_offset=flip.base_offset,
+    )
+
+
+def chosen_bit(node: str, disk: Disk, *, led: Collection[Place], rng: Random) -> FlippedBit:
+    """Draw a bit of a node's logs.
+
+    Args:
+        node: Whose disk it is.
+        disk: Its files; the broker may run.
+        led: Partitions that it leads: others are taken, if there are any.
+        rng: Draws.
+
+    Raises:
+        ClusterError: There is no batch.
+    """
+    points = recovery_points(disk)
+    found = {
+        place: logs
+        for place, folder in replica_folders(disk)
+        # Kafka's own topics carry none of our values.
+        if not place[0].startswith("__") and any(_batches(disk, logs := segments(disk, folder)))
+    }
+    if not found:
+        raise ClusterError(f"no log of {node} has a batch that could be damaged")
+    place = rng.choice(sorted(set(found) - set(led)) or sorted(found))
+    logs, point = found[place], points.get(place, 0)
+    candidates = list(_batches(disk, logs))
+    looked_at = [each for each in candidates if _end_of(each[0], logs) > point]
+    segment, batch = rng.choice(looked_at or candidates)
+    byte = batch.position + HEADER_BYTES + rng.randrange(len(batch.body))
+    return FlippedBit(
+        node=node,
+        topic=place[0],
+        partition=place[1],
+        segment=str(segment),
+        position=batch.position,
+        byte=byte,
+        bit=rng.randrange(8),
+        base_offset=batch.base_offset,
+        end_offset=batch.end_offset,
+        log_end=log_bounds(disk, logs)[1],
+        recovery_point=point,
+    )
+
+
+def _batches(
+    disk: Disk, logs: Collection[PurePosixPath]
+) -> Iterator[tuple[PurePosixPath, RecordBatch]]:
+    """Yield the batches of clients' records; those of old formats have another header."""
+    for path in logs:
+        for batch in read_segment(disk.read(path)).batches:
+            if batch.magic == _MAGIC and not batch.control and len(batch.body):
+                yield path, batch
+
+
+def _end_of(segment: PurePosixPath, logs: list[PurePosixPath]) -> float:
+    """Return where the next segment begins; behind the last one is no end."""
+    later = [int(path.stem) for path in logs if int(path.stem) > int(segment.stem)]
+    return min(later, default=float("inf"))
+
+
+def _led(site: Site, node: str) -> set[Place]:
+    view = site.cluster.view()
+    places = view.partitions.items() if view else ()
+    return {place for place, state in places if state.leader == node}

@@ -1,0 +1,75 @@
+"""One bit in a segment: turned over, found to be so, and put right again. Also for a dead run."""
+
+from cluster.files.batches import RecordBatch, read_segment
+from cluster.protocol import ClusterError, Disk
+from nemesis.undo import FlipBack
+
+HEADER_BYTES = 61
+"""Of a record batch, before its records (https://kafka.apache.org/documentation/#recordbatch)."""
+_PREFIX_BYTES = 12
+_LENGTH_AT = 8
+
+
+def turn_over(disk: Disk, flip: FlipBack) -> str:
+    """Flip the bit of a batch that is sound; return what a reader of the segment says then.
+
+    Raises:
+        ClusterError: The batch is not there any more, or its sum is right nevertheless.
+    """
+    before = _bytes_at(disk, flip)
+    if before is None or _sound(before) is None:
+        raise ClusterError(f"the batch at offset {flip.base_offset} of {flip.segment} is gone")
+    _write(disk, flip, before)
+    said = read_segment(disk.read(flip.segment)).damage
+    found = [each for each in said if f"the batch at byte {flip.position} " in each]
+    if not found:
+        raise ClusterError(f"a flipped bit in {flip.segment} makes no difference to its sums")
+    return found[0]
+
+
+def put_right(disk: Disk, flip: FlipBack) -> bool:
+    """Flip the bit back if it is still flipped; False if the batch is sound, or gone.
+
+    Raises:
+        ClusterError: The batch is damaged in another way as well.
+    """
+    now = _bytes_at(disk, flip)
+    if now is None or _sound(now) is not None:
+        return False
+    if _sound(_turned(now, flip)) is None:
+        raise ClusterError(
+            f"the batch at byte {flip.position} of {flip.segment} is not the one whose bit was"
+            " flipped, and does not match its CRC"
+        )
+    _write(disk, flip, now)
+    return True
+
+
+def _bytes_at(disk: Disk, flip: FlipBack) -> bytes | None:
+    """Return the batch's bytes, None if no batch of its offset is there."""
+    try:
+        prefix = disk.read(flip.segment, at=flip.position, size=_PREFIX_BYTES)
+        if len(prefix) < _PREFIX_BYTES:
+            return None
+        size = int.from_bytes(prefix[_LENGTH_AT:], "big") + _PREFIX_BYTES
+        if int.from_bytes(prefix[:_LENGTH_AT], "big") != flip.base_offset:
+            return None
+        data = disk.read(flip.segment, at=flip.position, size=size)
+    except FileNotFoundError:
+        return None
+    return data if len(data) == size > flip.byte - flip.position else None
+
+
+def _sound(data: bytes) -> RecordBatch | None:
+    return next(iter(read_segment(data).batches), None)
+
+
+def _turned(data: bytes, flip: FlipBack) -> bytes:
+    at = flip.byte - flip.position
+    return data[:at] + bytes([data[at] ^ 1 << flip.bit]) + data[at + 1 :]
+
+
+def _write(disk: Disk, flip: FlipBack, data: bytes) -> None:
+    """Write the one byte over its turned self."""
+    at = flip.byte - flip.position
+    disk.write(flip.segment, _turned(data, flip)[at : at + 1], at=flip.byte)

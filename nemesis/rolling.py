@@ -1,0 +1,109 @@
+"""The fault `rolling-restart`: every broker in turn is stopped gracefully and started again.
+
+As an operator does it: the next one is stopped only when the one before is registered again and
+the ISR of every partition is full, as far as the cluster's own view tells. Never is more than one
+away, so that nothing may be lost and hardly anything may wait. Healed by a start of whoever is
+down, which is nobody unless the roll was cut short.
+"""
+
+from collections.abc import Callable
+
+from cluster.protocol import CanTellBack, ClusterError
+from nemesis.brokers import GONE, HitBrokers, broker_runs
+from nemesis.effects import BackEffect, Restarted, RollingRestartEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.replicas import unwhole
+from nemesis.stop import STOP_LIMIT_S
+from nemesis.undo import Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+WHOLE_LIMIT_S = 60.0
+"""For a broker to be back and in every ISR; after it the roll is given up."""
+
+
+class RollingRestart:
+    """Brokers restarted one after the other: each runs as another process than before.
+
+    Args:
+        aim: Which fault this is; its targets are restarted in order.
+        site: Its cluster's brokers are restarted.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        self.targets = aim.targets
+        self._site, self._stop = site, aim.stop
+        self._brokers = HitBrokers(site, aim.targets)
+        self._restarts: list[Restarted] = []
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[Restart, ...]:
+        """Return the brokers to start again if the roll is cut short."""
+        return tuple(Restart(node=node) for node in self.targets)
+
+    def inject(self) -> None:
+        """Roll.
+
+        Raises:
+            ClusterError: A broker does not come back, or the main phase ends before the last one.
+        """
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            self._restart(node)
+
+    def confirm(self, patience: Patience) -> RollingRestartEffect | None:
+        """See that each broker is another process than before, and that the old one is gone."""
+        if not self._brokers.wait_states(GONE, patience):
+            return None
+        if any(self._site.cluster.process(node) == at for node, at in self._brokers.before.items()):
+            return None
+        return RollingRestartEffect(
+            took_s=stopwatch_s() - self._started_s, restarts=tuple(self._restarts)
+        )
+
+    def heal(self) -> None:
+        """Start the brokers that are down."""
+        self._brokers.note_heal()
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> BackEffect | None:
+        """See that the brokers are registered again."""
+        return self._brokers.wait_back(patience)
+
+    def _restart(self, node: str) -> None:
+        begun_s, before = stopwatch_s(), self._brokers.before[node]
+        graceful = self._site.cluster.stop_node(node, STOP_LIMIT_S)
+        self._brokers.note_gone()
+        after = self._site.cluster.start_node(node)
+        self._wait(lambda: self._is_back(node), f"{node} to be back")
+        back_s = stopwatch_s() - begun_s
+        self._wait(lambda: not unwhole(self._site), "the ISR of every partition to be full")
+        self._restarts.append(
+            Restarted(
+                node=node,
+                pid_before=before.pid,
+                start_ticks_before=before.start_ticks,
+                pid=after.pid,
+                start_ticks=after.start_ticks,
+                graceful=graceful,
+                back_s=back_s,
+                whole_s=stopwatch_s() - begun_s,
+            )
+        )
+
+    def _is_back(self, node: str) -> bool:
+        cluster = self._site.cluster
+        if not broker_runs(self._site, node):
+            raise ClusterError(f"the broker of {node} ended again while it was rolled")
+        if isinstance(cluster, CanTellBack):
+            return cluster.is_back(node)
+        view = cluster.view()
+        return view is not None and node in view.registered
+
+    def _wait(self, probe: Callable[[], bool], what: str) -> None:
+        try:
+            wait_until(probe, timeout_s=WHOLE_LIMIT_S, what=what, interval_s=0.2, stop=self._stop)
+        except WaitTimeoutError as late:
+            done = ", ".join(each.node for each in self._restarts) or "nobody"
+            raise ClusterError(f"{late}; restarted before: {done}") from late

@@ -1,0 +1,167 @@
+"""The fault `wipe`: a broker is stopped, its replicas are removed, and it starts on an empty disk.
+
+As after a disk was replaced: all folders of partitions go, and with them the checkpoints of the log
+folder (recovery points, high watermarks, log starts, the cleaner's) and the mark of a clean stop,
+by which KRaft's controllers know that the broker may lack what it had (KIP-966). What stays is
+`meta.properties`, so that it is the same broker, and the metadata log, without which it would have
+no vote to give: a controller that forgot its votes is another fault, which is none of Kafka's
+promises. Healed by a start: the broker fetches everything from the leaders again. What no other
+replica has is lost for good, and the contract says so (`wipe` among the excuses).
+"""
+
+from pathlib import PurePosixPath
+
+from cluster.protocol import ClusterError, Disk
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.effects import RefetchedEffect, ReplicaWiped, WipeEffect
+from nemesis.log_folders import (
+    DATA,
+    METADATA_LOG,
+    RECOVERY_POINTS,
+    log_bounds,
+    replica_folders,
+    segments,
+)
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.replicas import unwhole, wait_whole
+from nemesis.stop import STOP_LIMIT_S
+from nemesis.undo import Restart
+from results.record.clock import stopwatch_s
+
+GONE_LIMIT_S = 10.0
+CHECKPOINTS = (
+    RECOVERY_POINTS,
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+    ".kafka_cleanshutdown",
+)
+
+
+class Wipe:
+    """Brokers that start again without the logs that they had.
+
+    Args:
+        aim: Which fault this is.
+        site: Its cluster's brokers are stopped, their replicas removed.
+
+    Raises:
+        ClusterError: The disks are not at hand.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if site.disk_of is None:
+            raise ClusterError("the disks of this cluster are not at hand")
+        self.targets = aim.targets
+        self._site = site
+        self._brokers = HitBrokers(site, aim.targets)
+        self._disks = {node: site.disk_of(node) for node in aim.targets}
+        self._graceful: list[str] = []
+        self._replicas: list[ReplicaWiped] = []
+        self._removed: dict[str, tuple[str, ...]] = {}
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[Restart, ...]:
+        """Return the brokers to start again; what was removed is fetched again, if anywhere."""
+        return tuple(Restart(node=node) for node in self.targets)
+
+    def inject(self) -> None:
+        """Stop the brokers; when all are gone, remove their replicas."""
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            if self._site.cluster.stop_node(node, STOP_LIMIT_S):
+                self._graceful.append(node)
+        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+            raise ClusterError(
+                f"{', '.join(self.targets)} did not end within {GONE_LIMIT_S:g} s: nothing was"
+                " removed"
+            )
+        for node, disk in self._disks.items():
+            self._replicas += wiped(disk)
+            self._removed[node] = _without_checkpoints(disk)
+
+    def confirm(self, patience: Patience) -> WipeEffect | None:
+        """See that the processes are gone, and list the disks once more: no replica is left."""
+        if not self._brokers.wait_states(GONE, patience) or not self._replicas:
+            return None
+        if any(left_of(disk) for disk in self._disks.values()):
+            return None
+        return WipeEffect(
+            took_s=stopwatch_s() - self._started_s,
+            graceful=tuple(self._graceful),
+            processes=self._brokers.changes(),
+            replicas=tuple(self._replicas),
+            removed=self._removed,
+        )
+
+    def heal(self) -> None:
+        """Start the brokers again, but those that run."""
+        self._brokers.note_heal()
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> RefetchedEffect | None:
+        """See that the brokers are registered, and wait for their replicas to be in every ISR.
+
+        A replica that never catches up is the brokers' fault (`isr-not-restored`), not ours: the
+        heal is over as soon as the brokers are back and the patience is at its end.
+        """
+        deadline_s = stopwatch_s() + patience.limit_s
+        back = self._brokers.wait_back(patience)
+        if back is None:
+            return None
+        left_s = max(0.0, deadline_s - stopwatch_s())
+        wait_whole(self._site, Patience(limit_s=left_s, stop=patience.stop), self.targets)
+        missing = set(unwhole(self._site, self.targets))
+        ends = {
+            f"{topic}-{partition}": log_bounds(disk, segments(disk, folder))[1]
+            for disk in self._disks.values()
+            for (topic, partition), folder in replica_folders(disk)
+        }
+        return RefetchedEffect(
+            took_s=back.took_s,
+            processes=back.processes,
+            refetched=tuple(place for place in ends if place not in missing),
+            missing=tuple(sorted(missing)),
+            log_ends=ends,
+        )
+
+
+def wiped(disk: Disk) -> list[ReplicaWiped]:
+    """Remove every replica from a disk whose broker is gone; return what each was."""
+    found = [_measured(disk, place, folder) for place, folder in replica_folders(disk)]
+    for folder in {path.parent for path in left_of(disk)}:
+        disk.remove(folder)
+    return found
+
+
+def left_of(disk: Disk) -> list[PurePosixPath]:
+    """Return the files in folders of partitions that are on a disk; the metadata log is none."""
+    return [
+        path
+        for path in disk.files(f"{DATA}/*/*")
+        if not path.parent.name.startswith(f"{METADATA_LOG}-")
+    ]
+
+
+def _measured(disk: Disk, place: tuple[str, int], folder: PurePosixPath) -> ReplicaWiped:
+    files = disk.files(f"{folder}/*")
+    start, end = log_bounds(disk, segments(disk, folder))
+    return ReplicaWiped(
+        topic=place[0],
+        partition=place[1],
+        log_start=start,
+        log_end=end,
+        files=len(files),
+        bytes_wiped=sum(disk.size(path) for path in files),
+    )
+
+
+def _without_checkpoints(disk: Disk) -> tuple[str, ...]:
+    """Remove the checkpoints of a log folder; return those that were there."""
+    there = {path.name for path in disk.files(f"{DATA}/*")}
+    removed = tuple(name for name in CHECKPOINTS if name in there)
+    for name in removed:
+        disk.remove(f"{DATA}/{name}")
+    return removed
