@@ -2,22 +2,24 @@
 
 from pathlib import Path
 
+from cluster.hosts.heal import Healed
 from nemesis.ledger import heal_dead_run
 from results.store import Store, is_alive
 
 
-def heal_store(root: Path) -> list[str]:
-    """Undo what the dead runs of a store left on this machine; leave the living alone.
+def heal_store(root: Path) -> Healed:
+    """Undo what the dead runs of a store left on their hosts; leave the living alone.
 
     Returns:
-        What was done, a sentence each; empty if there was nothing.
+        What was done, and what could not be done now, a sentence each that names the run.
     """
-    if not root.exists():
-        return []
     done: list[str] = []
+    failed: list[str] = []
     for run in Store(root).runs():
         if is_alive(run):
             done.append(f"{run.run_id} is still under way: left alone")
             continue
-        done += [f"{run.run_id}: {sentence}" for sentence in heal_dead_run(run)]
-    return done
+        healed = heal_dead_run(run)
+        done += [f"{run.run_id}: {sentence}" for sentence in healed.done]
+        failed += [f"{run.run_id}: {sentence}" for sentence in healed.failed]
+    return Healed(done=tuple(done), failed=tuple(failed))

@@ -190,11 +190,14 @@ def end_kept(paths: RunPaths) -> list[str]:
         What was done, in sentences; none if there was nothing to end.
 
     Raises:
-        StoreError: The run itself is still under way.
+        StoreError: The run itself is still under way, or not all could be ended.
     """
     if is_alive(paths):
         raise StoreError(f"{paths.run_id} is still under way: stop it with Ctrl-C")
-    return heal_dead_run(paths)
+    healed = heal_dead_run(paths)
+    if healed.failed:
+        raise StoreError("; ".join(healed.failed))
+    return list(healed.done)
 
 
 def main() -> None:

@@ -155,7 +155,8 @@ class Session:
         )
 
     def _clean_up(self, paths: RunPaths) -> None:
-        for sentence in heal_dead_run(paths):
+        healed = heal_dead_run(paths)
+        for sentence in (*healed.done, *healed.failed):
             self._say(sentence)
 
     def _say(self, sentence: str) -> None:

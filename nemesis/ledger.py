@@ -8,17 +8,19 @@ anything else happens, so that whatever a dead controller left in force is found
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from cluster.hosts.leftovers import kill_leftovers
+from cluster.hosts.heal import Healed, heal_hosts
+from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import send_signal, state_of
+from cluster.protocol import ProcessId
 from nemesis.brokers import STOPPED
-from nemesis.undo import Join, Restart, Resume, Undo
+from nemesis.undo import Resume, Undo
 from results.record.paths import RunPaths
 
 
@@ -94,32 +96,47 @@ def open_entries(path: Path) -> tuple[Entry, ...]:
     return tuple(entries.values())
 
 
-def heal_dead_run(paths: RunPaths) -> list[str]:
+def heal_dead_run(paths: RunPaths) -> Healed:
     """Undo what a run left behind whose controller is dead. Idempotent.
 
-    Paused processes are continued; then everything that the run started is killed, and with the
-    last process of a namespace its network and its cuts go; then the ledger's entries are struck.
+    Paused processes are continued; then everything that the run started is killed, and all that it
+    made on its hosts is removed (`heal_hosts`), and with it cuts, shapes, clocks and disks. If all
+    of that was done, the ledger's entries are struck.
 
     Args:
         paths: The run's; the caller has seen that its controller is dead.
-
-    Returns:
-        What was done, in sentences; none if there was nothing to do.
     """
     entries = open_entries(paths.ledger)
-    done = [sentence for entry in entries for each in entry.undo if (sentence := _undone(each))]
-    done += kill_leftovers(paths.processes)
-    ledger = Ledger(paths.ledger)
-    for entry in entries:
-        ledger.strike(entry.fault_id)
-    return done
+    left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
+    undone = [said for entry in entries for each in entry.undo if (said := _undone(each, left))]
+    healed = heal_hosts(paths)
+    failed = healed.failed or _not_struck(paths.ledger, entries)
+    return Healed(done=(*undone, *healed.done), failed=tuple(failed))
 
 
-def _undone(undo: Undo) -> str | None:
+def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
+    """Strike entries; return why that could not be done, if so."""
+    try:
+        for entry in entries:
+            Ledger(path).strike(entry.fault_id)
+    except OSError as refused:
+        return [f"all faults are healed, but {path} cannot be written: {refused.strerror}"]
+    return []
+
+
+def _undone(undo: Undo, left: Collection[ProcessId]) -> str | None:
+    """Undo what does not go with the processes and the machines of a dead run.
+
+    Args:
+        undo: The entry.
+        left: The processes of the run that still run on this machine: nobody else's is touched.
+    """
     match undo:
         case Resume(node=node, process=process):
-            if state_of(process) not in STOPPED or not send_signal(process, signal.SIGCONT):
+            if process not in left or state_of(process) not in STOPPED:
+                return None
+            if not send_signal(process, signal.SIGCONT):
                 return None
             return f"continued the paused broker of {node} (pid {process.pid})"
-        case Restart() | Join():
-            return None  # The dead run needs no broker; its links go with its namespaces.
+        case _:
+            return None  # The dead run needs no broker; the rest goes with its machines.

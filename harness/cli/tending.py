@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from cluster.protocol import UserError
 from harness.cli.options import STORE
 from harness.doctor import examine_machine, print_findings
 from harness.heal import heal_store
@@ -21,7 +22,10 @@ def doctor(*, store: Path) -> int:
 @click.command()
 @STORE
 def heal(*, store: Path) -> int:
-    """Undo whatever dead runs left behind on this machine."""
-    for sentence in heal_store(store) or ["nothing to heal"]:
+    """Undo whatever dead runs left behind, on this machine and on their hosts."""
+    healed = heal_store(store)
+    for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
         click.echo(sentence)
+    if healed.failed:
+        raise UserError("; ".join(healed.failed))
     return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
 from harness.doctor import examine_machine, print_findings
 from harness.heal import heal_store
@@ -85,10 +86,10 @@ def test_a_stage_that_died_is_told_and_noted(
 
 def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
-    assert heal_store(store.root) == []
+    assert heal_store(store.root) == Healed()
     with store.create("log", 1) as paths:
-        assert heal_store(store.root) == [f"{paths.run_id} is still under way: left alone"]
-    assert heal_store(store.root) == []
+        assert heal_store(store.root).done == (f"{paths.run_id} is still under way: left alone",)
+    assert heal_store(store.root) == Healed()
 
 
 def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:
@@ -100,9 +101,9 @@ def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:
     try:
         healed = heal_store(tmp_path / "runs")
         assert orphan.wait(timeout=30) < 0
-        assert healed
-        assert all(sentence.startswith(f"{paths.run_id}: ") for sentence in healed)
-        assert heal_store(tmp_path / "runs") == []
+        assert healed.done
+        assert all(sentence.startswith(f"{paths.run_id}: ") for sentence in healed.done)
+        assert heal_store(tmp_path / "runs") == Healed()
     finally:
         orphan.kill()
 

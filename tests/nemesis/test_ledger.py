@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster.hosts.heal import Healed
+from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.signals import process_id, state_of
 from nemesis.ledger import Entry, Ledger, heal_dead_run, open_entries
 from nemesis.undo import Join, Restart, Resume, Undo
@@ -81,11 +83,15 @@ def test_a_process_that_a_dead_run_left_paused_is_continued(
     sleeper.send_signal(19)
     wait_until(lambda: state_of(broker) == "T", timeout_s=5, what="the process to stop")
 
-    assert heal_dead_run(paths) == [f"continued the paused broker of n2 (pid {broker.pid})"]
+    ProcessLedger(paths.processes).started("java", "n2", broker)
 
-    wait_until(lambda: state_of(broker) == "S", timeout_s=5, what="the process to go on")
+    assert heal_dead_run(paths).done == (
+        f"continued the paused broker of n2 (pid {broker.pid})",
+        f"killed java of n2 (process {broker.pid})",
+    )
+
     assert open_entries(paths.ledger) == ()
-    assert heal_dead_run(paths) == []
+    assert heal_dead_run(paths) == Healed()
 
 
 def test_a_later_process_with_the_same_number_is_left_alone(
@@ -98,5 +104,17 @@ def test_a_later_process_with_the_same_number_is_left_alone(
     )
     sleeper.send_signal(19)
     wait_until(lambda: state_of(other) == "T", timeout_s=5, what="the process to stop")
-    assert heal_dead_run(paths) == []
+    assert heal_dead_run(paths) == Healed()
+    assert state_of(other) == "T"
+
+
+def test_a_paused_process_that_the_run_did_not_start_stays_paused(
+    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    paths = RunPaths(tmp_path)
+    other = process_id(sleeper.pid)
+    Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
+    sleeper.send_signal(19)
+    wait_until(lambda: state_of(other) == "T", timeout_s=5, what="the process to stop")
+    assert heal_dead_run(paths) == Healed()
     assert state_of(other) == "T"

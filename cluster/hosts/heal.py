@@ -1,0 +1,82 @@
+"""Removes what a dead run left on its hosts, whatever their kind.
+
+What runs on this machine is ended first, as of every kind: the stage, the agents, and with them
+what holds a run's namespaces. Then each kind removes what outlives its processes. What cannot be
+reached now is told, and keeps nothing else from being healed.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from cluster.hosts.leavings import remove_leavings
+from cluster.hosts.leftovers import kill_leftovers
+from cluster.protocol import ClusterError
+from results.record.clock import WaitTimeoutError
+from results.record.paths import RunPaths
+
+Way = Callable[[], Sequence[str]]
+"""Removes something; returns a sentence for each thing done. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healed:
+    """What came of healing a dead run.
+
+    Attributes:
+        done: What was done, in sentences; none if there was nothing to do.
+        failed: What could not be done now, in sentences: try again later.
+    """
+
+    done: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+def heal_hosts(paths: RunPaths) -> Healed:
+    """Remove what a dead run left on its hosts. Idempotent.
+
+    Args:
+        paths: The run's; its controller must not be alive any more.
+    """
+    done: list[str] = []
+    failed: list[str] = []
+    for way in _ways(paths):
+        try:
+            done += way()
+        except (ClusterError, OSError, WaitTimeoutError) as refused:
+            failed.append(str(refused))
+    return Healed(done=tuple(done), failed=tuple(failed))
+
+
+def hosts_of(paths: RunPaths) -> str | None:
+    """Return the hosts in the plan of a run, as they stand there; None if it cannot be read.
+
+    Nothing else of the plan is looked at: a run of another version must be healed, too.
+    """
+    try:
+        hosts = tomllib.loads(paths.plan.read_text(encoding="utf-8")).get("hosts")
+    except (OSError, ValueError):
+        return None
+    return hosts if isinstance(hosts, str) else None
+
+
+def _ways(paths: RunPaths) -> Iterator[Way]:
+    yield partial(kill_leftovers, paths.processes)
+    yield partial(remove_leavings, paths.processes)
+    hosts = hosts_of(paths)
+    if hosts is not None:
+        kind, _, _file = hosts.partition(":")
+        yield from _BY_KIND.get(kind, _nothing_more)(paths)
+
+
+def _nothing_more(_paths: RunPaths) -> Iterable[Way]:
+    """Namespaces, with all that is in them, go with their last process."""
+    return ()
+
+
+_BY_KIND: Mapping[str, Callable[[RunPaths], Iterable[Way]]] = {
+    "namespace": _nothing_more,
+    "process": _nothing_more,
+}
+"""What outlives the processes of this machine, by kind of hosts."""

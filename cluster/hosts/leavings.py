@@ -1,0 +1,61 @@
+"""Files outside of a run's folder that its processes leave when they are killed.
+
+libfaketime gives each process a shared memory and a semaphore named after its number, and removes
+them at an orderly end only (`ft_shm_create` in its source). A killed Java leaves the file of its
+performance counters; brokers are started so that they make none, which is looked for all the same.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from cluster.hosts.ledger import Entry, boot_id, read_ledger
+from cluster.hosts.signals import process_id
+
+PLACES = (
+    ("/dev/shm", "faketime_shm_{pid}"),  # noqa: S108 - looked for, not made
+    ("/dev/shm", "sem.faketime_sem_{pid}"),  # noqa: S108 - as above
+    ("/tmp", "hsperfdata_*/{pid}"),  # noqa: S108 - as above
+)
+"""Folders, and what such files are called there by the number of the process."""
+SLACK_S = 2.0
+"""Starts of processes are known in seconds since the boot, whose own time is a whole second."""
+
+
+def leavings(processes_file: Path) -> list[Path]:
+    """Return the files that ended processes of a run have left outside of its folder.
+
+    Args:
+        processes_file: `RunPaths.processes` of the run.
+    """
+    boot = boot_id()
+    if not boot:  # No Linux, and none of these files.
+        return []
+    entries = [entry for entry in read_ledger(processes_file) if entry.boot == boot]
+    return sorted({path for entry in entries for path in _left_by(entry)})
+
+
+def remove_leavings(processes_file: Path) -> list[str]:
+    """Remove what `leavings` returns; return a sentence for each file. Idempotent."""
+    found = leavings(processes_file)
+    for path in found:
+        path.unlink(missing_ok=True)
+    return [f"removed {path}" for path in found]
+
+
+def _left_by(entry: Entry) -> Iterator[Path]:
+    process = entry.process
+    if process is None or process.machine or process_id(process.pid).start_ticks:
+        return  # It was never started here, or the number is somebody's now.
+    since_s = _boot_s() + process.start_ticks / os.sysconf("SC_CLK_TCK") - SLACK_S
+    for folder, name in PLACES:
+        for path in Path(folder).glob(name.format(pid=process.pid)):
+            # An older one is of an earlier process with the same number.
+            if path.stat().st_mtime >= since_s:
+                yield path
+
+
+def _boot_s() -> float:
+    """Return when the kernel started, in seconds since 1970 (man 5 proc, `/proc/stat`)."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("btime "))

@@ -1,0 +1,96 @@
+"""Healing hosts: by kind, as far as can be known, and never what is not the run's."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts import heal
+from cluster.hosts.heal import Healed, heal_hosts, hosts_of
+from cluster.hosts.leavings import leavings, remove_leavings
+from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.hosts.leftovers import leftovers
+from cluster.hosts.signals import is_running, process_id
+from cluster.protocol import ClusterError, ProcessId
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+
+
+def ended_process(paths: RunPaths) -> ProcessId:
+    """Return a process of the run that has been and gone."""
+    with subprocess.Popen(["sleep", "600"]) as child:
+        process = process_id(child.pid)
+        ProcessLedger(paths.processes).started("java", "n1", process)
+        child.kill()
+    return process
+
+
+def clock_file(process: ProcessId) -> Path:
+    return Path(f"/dev/shm/faketime_shm_{process.pid}")  # noqa: S108 - where libfaketime puts it
+
+
+def test_what_an_ended_process_left_outside_of_the_store_is_removed(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    file = clock_file(ended_process(paths))
+    file.write_bytes(b"")
+    assert leavings(paths.processes) == [file]
+    assert heal_hosts(paths) == Healed(done=(f"removed {file}",))
+    assert not file.exists()
+    assert heal_hosts(paths) == Healed()
+
+
+def test_files_of_other_processes_are_left_alone(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    earlier = clock_file(ended_process(paths))
+    earlier.write_bytes(b"of an earlier process with the number")
+    os.utime(earlier, (0, 0))
+    with subprocess.Popen(["sleep", "600"]) as other:
+        living = process_id(other.pid)
+        before = ProcessId(pid=living.pid, start_ticks=living.start_ticks - 1)
+        ProcessLedger(paths.processes).started("java", "n2", before)
+        later = clock_file(living)
+        later.write_bytes(b"of a later process with the number")
+        try:
+            assert remove_leavings(paths.processes) == []
+            assert earlier.exists()
+            assert later.exists()
+        finally:
+            earlier.unlink()
+            later.unlink()
+            other.kill()
+
+
+def test_a_run_whose_plan_cannot_be_read_is_healed_as_far_as_its_ledger_tells(
+    tmp_path: Path,
+) -> None:
+    paths = RunPaths(tmp_path)
+    for damaged in (b"hosts = ", b"\xff", b"hosts = 3"):
+        paths.plan.write_bytes(damaged)
+        assert hosts_of(paths) is None
+        with subprocess.Popen(["sleep", "600"], env=os.environ | mark(paths.processes)) as left:
+            process = process_id(left.pid)
+            # Just after its exec a process has no environment for a moment.
+            wait_until(lambda: leftovers(paths.processes), timeout_s=20, what="it to be seen")
+            assert heal_hosts(paths).done == (f"killed sleep (process {left.pid})",)
+            assert not is_running(process)
+    paths.plan.write_text('version_to_come = [1]\nhosts = "ssh:/h.toml"\n')
+    assert hosts_of(paths) == "ssh:/h.toml"
+
+
+def test_a_host_that_cannot_be_reached_keeps_nothing_else_from_being_healed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> list[str]:
+        raise ClusterError("n1 does not answer")
+
+    monkeypatch.setitem(
+        heal._BY_KIND,
+        "far",
+        lambda _: (away, lambda: ["removed a table from n2"]),
+    )
+    paths = RunPaths(tmp_path)
+    paths.plan.write_text('hosts = "far"\n')
+    healed = heal_hosts(paths)
+    assert healed.done == ("removed a table from n2",)
+    assert healed.failed == ("n1 does not answer",)
