@@ -1,7 +1,7 @@
 """fault-without-effect: the nemesis did less than the plan asked for; the harness's own anomaly.
 
 Definition: fewer confirmed faults than the plan's minimum (half of those scheduled, by default), or
-a listed kind with none.
+a listed family with none. A fault's row names its family in `spec`.
 
 Why it proves something: that nothing was tried. A fault is confirmed by measurement (packets that
 were dropped, a process that is gone), so one without confirmation may never have happened, and a
@@ -10,23 +10,37 @@ run that survived it survived nothing.
 What would not prove it: a fault that was confirmed and that the cluster shrugged off.
 """
 
+import json
+
+import pyarrow as pa
+
 from checkers.columns import present, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
-from results.record.plan import NEMESIS_KINDS
+from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 NAME = "fault-without-effect"
 PARTITION = "partition"
-POWER_LOSS = "power-loss"
 
 
-def family(kind: str) -> str:
-    """Return the kind in the plan's nemesis of a fault; all shapes of cuts are partitions."""
-    return kind if kind in {*NEMESIS_KINDS, POWER_LOSS} else PARTITION
+def _families(faults: pa.Table) -> list[str]:
+    """Return what a plan's nemesis calls each fault; rows of old do not say so."""
+    return [
+        _told_family(spec) or (kind if kind in NEMESIS_KINDS else PARTITION)
+        for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
+    ]
+
+
+def _told_family(spec: str) -> str:
+    try:
+        told = json.loads(spec)
+    except ValueError:
+        return ""
+    return str(told.get("family") or "") if isinstance(told, dict) else ""
 
 
 def _expected(facts: RunFacts) -> list[str]:
@@ -34,17 +48,17 @@ def _expected(facts: RunFacts) -> list[str]:
     if plan.faults is not None:
         return sorted({fault.kind for fault in plan.faults})
     uncut = plan.hosts == "process" or plan.nodes == 1  # Hosts without links to cut.
-    return sorted(set(plan.nemesis) - ({PARTITION} if uncut else set()))
+    return sorted(set(plan.nemesis) - {ALL} - ({PARTITION} if uncut else set()))
 
 
 def _shortfalls(group: Group) -> list[tuple[str, int, int]]:
     plan, faults = group.facts.plan, group.table("faults")
-    kinds = texts(select(faults, present(faults, "confirmed_ns")), "kind")
-    done = set(kinds) | {family(kind) for kind in kinds}
+    confirmed = select(faults, present(faults, "confirmed_ns"))
+    done = {*texts(confirmed, "kind"), *_families(confirmed)}
     scheduled = len(plan.faults) if plan.faults is not None else faults.num_rows
     least = plan.minimums.confirmed_faults
     least = (scheduled + 1) // 2 if least is None else least
-    few = [("faults", len(kinds), least)] if len(kinds) < least else []
+    few = [("faults", confirmed.num_rows, least)] if confirmed.num_rows < least else []
     return few + [(kind, 0, 1) for kind in _expected(group.facts) if kind not in done]
 
 
@@ -55,8 +69,9 @@ def _check(group: Group) -> Findings:
 
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
     kind, confirmed, least = item
-    kinds = texts(group.table("faults"), "kind")
-    started = sum(kind in {"faults", each, family(each)} for each in kinds)
+    faults = group.table("faults")
+    called = zip(texts(faults, "kind"), _families(faults), strict=True)
+    started = sum(kind in {"faults", *each} for each in called)
     what = f"{confirmed} faults were" if kind == "faults" else f"no fault of kind {kind} was"
     of = f"of {started} that were started" if started else "and none was started"
     return anomaly_at(

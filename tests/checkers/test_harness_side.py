@@ -1,3 +1,5 @@
+import json
+
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
 from tests.checkers.faithful_clients import Row
@@ -109,6 +111,23 @@ def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
     )
     (uncut,) = lacks(about, fault(1, "kill"), fault(2, "isolate", confirmed=False))
     assert uncut.startswith("no fault of kind partition was confirmed, of 1 that were started")
+
+
+def test_a_fault_counts_for_the_family_that_its_row_names() -> None:
+    about = facts(plan={"nemesis": "network,disk"})
+    told = [
+        {**fault(number, kind), "spec": json.dumps({"kind": kind, "family": family})}
+        for number, (kind, family) in enumerate([("delay", "network"), ("disk-full", "disk")], 1)
+    ]
+    assert lacks(about, *told) == []
+    (sentence,) = lacks(about, told[0], {**told[1], "confirmed_ns": None})
+    assert (
+        sentence
+        == "no fault of kind disk was confirmed, of 1 that were started; at least 1 must be"
+    )
+    for spec in ("", "{", "[]", '{"family": 3}', None):
+        (unnamed,) = lacks(facts(plan={"nemesis": "disk"}), {**told[1], "spec": spec})
+        assert unnamed.startswith("no fault of kind disk was confirmed, and none was started")
 
 
 def test_fewer_than_half_of_the_faults_are_too_few() -> None:
