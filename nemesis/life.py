@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
-from cluster.protocol import ClusterError, ClusterView
+from cluster.protocol import CanFindCoordinators, ClusterError, ClusterView
 from nemesis.claims import Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
 from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
 from nemesis.registry import KINDS
+from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
 from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
@@ -45,6 +46,7 @@ class Book:
         rows: The `faults` table.
         claims: Who has which broker.
         seed: The run's.
+        roster: Who there is, for targets by role; None: a script names its nodes.
     """
 
     clock: RunClock
@@ -52,6 +54,7 @@ class Book:
     rows: FaultRows
     claims: Claims
     seed: int
+    roster: Roster | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +213,10 @@ class Life:
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
         self._claim(targets)
-        aim = Aim(fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop)
+        place = None if isinstance(self._target, Named) else self._target.topic_partition
+        aim = Aim(
+            fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
+        )
         fault = make(aim, self._site)
         spec = replace(self._spec_for(fault.targets, view), links=fault.links)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
@@ -231,9 +237,9 @@ class Life:
         def resolution() -> tuple[tuple[str, ...], ClusterView | None] | None:
             nonlocal why_not
             view = self._site.cluster.view()
+            roster, find = self._roster(), self._coordinator
             try:
-                nodes = self._site.cluster.nodes
-                return resolve_target(target, view, nodes, rng), view
+                return resolve_target(target, view, rng, roster=roster, find=find), view
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None
@@ -244,6 +250,16 @@ class Life:
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
+
+    def _roster(self) -> Roster:
+        nodes = tuple(self._site.cluster.nodes)
+        return self._book.roster or Roster(nodes=nodes, voters=nodes, partitions=())
+
+    def _coordinator(self, of: Coordinated) -> str | None:
+        cluster = self._site.cluster
+        if not isinstance(cluster, CanFindCoordinators):
+            raise NoTargetError("this cluster does not tell who coordinates what")
+        return cluster.coordinator(of.kind, of.key)
 
     def _spec_for(self, targets: tuple[str, ...], view: ClusterView | None) -> Spec:
         return replace(self.row.spec, roles=roles_of(targets, view))

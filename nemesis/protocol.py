@@ -44,12 +44,14 @@ class Aim:
         targets: The nodes that the role expression means now.
         rng: The fault's own, seeded by the run's seed and the fault's number.
         stop: Set when the main phase ends: a fault that takes long to inject ends early.
+        place: The topic and partition that the role expression names; None: none.
     """
 
     fault_id: int
     targets: tuple[str, ...]
     rng: Random
     stop: threading.Event | None = None
+    place: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

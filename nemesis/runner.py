@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cluster.protocol import CanPartition, Cluster, Hosts, ProcessId
+from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -13,6 +13,7 @@ from nemesis.network import Network
 from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
 from nemesis.replicas import unwhole, wait_whole
+from nemesis.roster import roster_of
 from nemesis.rows import FaultRows
 from nemesis.schedule import Schedule
 from nemesis.sweep import HealReport, sweep
@@ -82,6 +83,7 @@ class Nemesis:
             state_of=state_of or hosts.state_of,
             hosts=hosts,
             disk_of=hosts.disk,
+            controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
         )
         self._rows = FaultRows(paths.live)
         book = Book(
@@ -90,11 +92,12 @@ class Nemesis:
             rows=self._rows,
             claims=Claims(),
             seed=plan.seed,
+            roster=roster_of(plan, cluster.nodes),
         )
         self._lives = [
             Life(
                 fault,
-                parse_target(fault.target, cluster.nodes, plan.topic_partitions),
+                parse_target(fault.target, roster_of(plan, cluster.nodes)),
                 site=self._site,
                 book=book,
             )

@@ -17,6 +17,7 @@ from random import Random
 from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.registry import KINDS, kind_named, kinds_of, needs_of
+from nemesis.roster import roster_of
 from nemesis.targets import parse_target
 from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlanError, PlannedFault
 
@@ -153,15 +154,11 @@ _WORDS = {
 }
 
 
-def node_names(plan: Plan) -> list[str]:
-    """Return the names of a plan's nodes: `n1`, `n2`, ..."""
-    return [f"n{number}" for number in range(1, plan.nodes + 1)]
-
-
 def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
+    roster = roster_of(plan)
     for fault in faults:
         kind_named(fault.kind)
-        parse_target(fault.target, node_names(plan), plan.topic_partitions)
+        parse_target(fault.target, roster)
         if fault.at_s + fault.hold_s > plan.time_limit_s:
             raise PlanError(
                 f"fault {fault.kind!r} at {fault.at_s:g} s would be held until"

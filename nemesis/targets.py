@@ -1,9 +1,11 @@
 """Whom a fault hits: names and roles, resolved at the moment of the fault.
 
 An expression is a node (`n2`), a number of nodes (`one`, `minority`, `majority`, `all`), a role in
-a partition (`leader(log-0,1)`, `follower`, `followers`, `isr`, `last-isr`), or a role among the
-controllers (`controller`, `not-controller`). A role without its partition is that of a partition
-that is drawn when the fault starts. Pure: the view and the random source are handed in.
+a partition (`leader(log-0,1)`, `follower`, `followers`, `isr`, `last-isr`), a role among those who
+keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`), or whoever
+coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without its
+partition, or its id, is that of one that is drawn when the fault starts: of the run's own. Pure:
+the view, the coordinator and the random source are handed in.
 """
 
 import re
@@ -11,12 +13,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from cluster.protocol import ClusterError, ClusterView, PartitionState
+from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, PartitionState
+from nemesis.roster import Coordinated, Roster
 from results.record.plan import PlanError
 
 TopicPartition = tuple[str, int]
+Find = Callable[[Coordinated], str | None]
+"""Asks who coordinates something now; None: nobody is known."""
 
-_EXPRESSION = re.compile(r"(?P<word>[a-z][a-z0-9-]*)(\((?P<topic>[^(),]+),(?P<partition>\d+)\))?")
+_EXPRESSION = re.compile(
+    r"(?P<word>[a-z][a-z0-9-]*)(\((?P<of>[^(),]+)(,(?P<partition>\d{1,9}))?\))?"
+)
 
 
 class NoTargetError(ClusterError):
@@ -30,10 +37,12 @@ class Target:
     Attributes:
         word: The node's name, or the role.
         topic_partition: Of a role in a partition; None: draw one.
+        coordinated: Of a coordinator: what it coordinates, one of these.
     """
 
     word: str
     topic_partition: TopicPartition | None = None
+    coordinated: tuple[Coordinated, ...] = ()
 
 
 def _leader(state: PartitionState) -> Collection[str]:
@@ -68,20 +77,18 @@ _OF_SIZE: dict[str, Callable[[int], int]] = {
     "all": lambda count: count,
 }
 
-_OF_QUORUM = ("controller", "not-controller")
+_OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter")
+COORDINATOR = "coordinator"
 
-ROLES = (*_OF_SIZE, *_IN_PARTITION, *_OF_QUORUM)
+ROLES = (*_OF_SIZE, *_IN_PARTITION, *_OF_QUORUM, COORDINATOR)
 
 
-def parse_target(
-    expression: str, nodes: Sequence[str], partitions: Collection[TopicPartition]
-) -> Target:
+def parse_target(expression: str, roster: Roster) -> Target:
     """Parse an expression and see that it can mean somebody in this cluster.
 
     Args:
         expression: As in a plan: `leader(log-0,1)`.
-        nodes: The cluster's nodes.
-        partitions: The plan's topic-partitions.
+        roster: Who there is.
 
     Raises:
         PlanError: What is wrong with it, and what would do.
@@ -89,39 +96,47 @@ def parse_target(
     match = _EXPRESSION.fullmatch(expression.replace(" ", ""))
     if match is None:
         raise PlanError(f"target {expression!r} is not of the form n1, one or leader(log-0,1)")
-    word = match["word"]
-    if match["topic"] is None:
-        _check_word(word, nodes)
+    word, of, partition = match["word"], match["of"], match["partition"]
+    if word == COORDINATOR and partition is None:
+        return Target(word=word, coordinated=_coordinated(expression, of, roster))
+    if of is None:
+        _check_word(word, roster)
         return Target(word=word)
-    place = (match["topic"], int(match["partition"]))
-    if word not in _IN_PARTITION:
-        raise PlanError(f"target {expression!r}: {word!r} takes no partition")
-    if place not in partitions:
+    if word not in _IN_PARTITION or partition is None:
+        raise PlanError(f"target {expression!r}: {_what_it_takes(word)}")
+    place = (of, int(partition))
+    if place not in roster.partitions:
         raise PlanError(
             f"target {expression!r}: the plan has no partition {_place(place)}; it has"
-            f" {_place(min(partitions))} to {_place(max(partitions))}"
+            f" {_place(min(roster.partitions))} to {_place(max(roster.partitions))}"
         )
     return Target(word=word, topic_partition=place)
 
 
 def resolve_target(
-    target: Target, view: ClusterView | None, nodes: Sequence[str], rng: Random
+    target: Target, view: ClusterView | None, rng: Random, *, roster: Roster, find: Find
 ) -> tuple[str, ...]:
     """Return the nodes that an expression means now, in order.
 
     Args:
         target: A parsed expression.
         view: What the cluster says of itself; None if nobody answers.
-        nodes: The cluster's nodes.
         rng: Draws among those who hold the role.
+        roster: Who there is.
+        find: Asks for coordinators.
 
     Raises:
         NoTargetError: Nobody holds the role now.
     """
-    if target.word in nodes:
+    nodes = roster.nodes
+    if target.word in roster.everybody:
         return (target.word,)
     if target.word in _OF_SIZE:
         return _drawn(sorted(nodes), _OF_SIZE[target.word](len(nodes)), rng)
+    if target.word == "quorum-voter":
+        return _drawn(sorted(roster.voters), 1, rng)
+    if target.word == COORDINATOR:
+        return _coordinator(rng.choice(target.coordinated), find)
     if view is None:
         raise NoTargetError(f"no node answers, so nobody is known as {target.word}")
     if target.word in _OF_QUORUM:
@@ -129,14 +144,47 @@ def resolve_target(
     return _in_partition(target, view, nodes, rng)
 
 
-def _check_word(word: str, nodes: Sequence[str]) -> None:
-    if word not in ROLES and word not in nodes:
+def _check_word(word: str, roster: Roster) -> None:
+    nodes = roster.nodes
+    if word not in ROLES and word not in roster.everybody:
         raise PlanError(
-            f"target {word!r} is neither a node ({', '.join(nodes)})"
+            f"target {word!r} is neither a node ({', '.join(roster.everybody)})"
             f" nor a role ({', '.join(ROLES)})"
         )
     if word in _OF_SIZE and not _OF_SIZE[word](len(nodes)):
         raise PlanError(f"target {word!r}: no node is a {word} of {len(nodes)}; use one")
+    if word.startswith("quorum-") and not roster.voters:
+        raise PlanError(
+            f"target {word!r}: ZooKeeper keeps the metadata of this plan, not a quorum of Kafka's"
+            " own; use controller"
+        )
+
+
+def _what_it_takes(word: str) -> str:
+    if word in _IN_PARTITION:
+        return f"{word!r} takes a topic and a partition, as {word}(log-0,1)"
+    return f"{word!r} takes no partition"
+
+
+def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coordinated, ...]:
+    """Return what a coordinator is meant of: what is named, or any of the run's own."""
+    if key is not None:
+        own = [each for each in roster.coordinated if each.key == key]
+        return (own[0] if own else Coordinated(kind=CoordinatorKind.GROUP, key=key),)
+    if not roster.coordinated:
+        raise PlanError(
+            f"target {expression!r}: the workload has neither groups nor transactions; name a"
+            " group, as coordinator(GROUP), or use --workload groups or txn"
+        )
+    return roster.coordinated
+
+
+def _coordinator(of: Coordinated, find: Find) -> tuple[str, ...]:
+    node = find(of)
+    if node is None:
+        what = "group" if of.kind is CoordinatorKind.GROUP else "transactional id"
+        raise NoTargetError(f"nobody is known as the coordinator of the {what} {of.key} now")
+    return (node,)
 
 
 def _of_quorum(
@@ -144,7 +192,7 @@ def _of_quorum(
 ) -> tuple[str, ...]:
     if controller is None:
         raise NoTargetError("no controller is known now")
-    if word == "controller":
+    if word != "not-controller":
         return (controller,)
     others = [node for node in sorted(nodes) if node != controller]
     if not others:

@@ -6,13 +6,12 @@ Members join, leave and crash, commit what they have read, and are given other p
 
 from random import Random
 
+from results.record.identities import group_of
 from results.record.plan import Plan
 from workloads.log import LogGenerator
 from workloads.pacing import Recurring
 from workloads.protocol import Commit, Crash, Observed, Op, Poll, Subscribe
 
-MEMBERS = 4
-"""Of a group, so that a few partitions are left for each."""
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
 """Of the members that end; the others vanish without a word."""
@@ -21,13 +20,6 @@ COMMIT_SHARE = 0.3
 SYNC_SHARE = 0.5
 """Of the commits."""
 POLL_LIMIT = 2000
-
-
-def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
-    """Return the group of a thread's processes, None if it has none."""
-    if (thread // workers) % 2 == 0 and plan.workload == "groups":
-        return f"{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
-    return None
 
 
 class GroupsGenerator:

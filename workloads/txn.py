@@ -8,6 +8,7 @@ they write nothing, so that what they know goes nowhere.
 from collections.abc import Mapping
 from random import Random
 
+from results.record.identities import watches
 from results.record.plan import Plan
 from results.record.terms import Isolation
 from workloads.allotment import Allotment
@@ -27,13 +28,6 @@ COMMIT_POSITIONS_SHARE = 0.5
 MEAN_CRASH_S = 8.0
 MEAN_REASSIGN_S = 3.0
 POLL_LIMIT = 2000
-WATCHERS = 4
-"""Each fourth thread of a worker watches."""
-
-
-def watches(thread: int, *, workers: int) -> bool:
-    """Tell whether a thread only reads, and read_uncommitted."""
-    return (thread // workers) % WATCHERS == WATCHERS - 1
 
 
 def isolation_of(thread: int, *, workers: int) -> Isolation:

@@ -20,6 +20,7 @@ from statistics import quantiles
 from pydantic import BaseModel, ConfigDict
 
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
+from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.terms import Phase
 from results.record.topics import CreatedTopic
@@ -28,7 +29,7 @@ from workloads.clients.member import MemberConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
 from workloads.clients.transactions import TransactionalProducer
 from workloads.crew import Clients, Crew
-from workloads.groups import GroupsGenerator, group_of
+from workloads.groups import GroupsGenerator
 from workloads.log import LogGenerator
 from workloads.pacing import Arrivals
 from workloads.protocol import Reader

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from cluster.protocol import Ability
 from nemesis.registry import KINDS, kinds_of, needs_of
+from nemesis.roster import roster_of
 from nemesis.schedule import (
     FEW_FAMILIES,
     MIN_HOLD_S,
     Schedule,
     ScheduledFault,
     deal_schedule,
-    node_names,
     played_families,
     unsupported,
 )
@@ -103,7 +103,7 @@ def test_every_family_comes_in_each_round_as_long_as_all_fit(plan: Plan) -> None
 @given(PLANS)
 def test_dealt_targets_are_single_nodes_that_the_plan_knows(plan: Plan) -> None:
     for fault in deal_schedule(plan, abilities=frozenset(Ability)).faults:
-        target = parse_target(fault.target, node_names(plan), plan.topic_partitions)
+        target = parse_target(fault.target, roster_of(plan))
         assert target.word in {"leader", "follower", "controller", "isr", "one"}
 
 
@@ -148,7 +148,7 @@ def test_whatever_is_asked_for_is_over_in_time_and_counted_from_one(
     assert starts == sorted(starts)
     assert all(_lasting_s(fault)[1] <= plan.time_limit_s for fault in schedule.faults)
     for fault in schedule.faults:
-        parse_target(fault.target, node_names(plan), plan.topic_partitions)
+        parse_target(fault.target, roster_of(plan))
 
 
 @given(MANY, ABILITIES)

@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.protocol import ClusterView, PartitionState
+from cluster.protocol import ClusterView, CoordinatorKind, PartitionState
+from nemesis.roster import Coordinated, Roster, roster_of
 from nemesis.targets import ROLES, NoTargetError, Target, parse_target, resolve_target
-from results.record.plan import PlanError
+from results.record.plan import Plan, PlanError
 
 NODES = ["n1", "n2", "n3", "n4", "n5"]
 PLACES = [(topic, number) for topic in ("log-0", "log-1") for number in range(4)]
+GROUPS = tuple(Coordinated(kind=CoordinatorKind.GROUP, key=f"log-{number}") for number in range(2))
+ROSTER = Roster(
+    nodes=tuple(NODES), voters=tuple(NODES), partitions=tuple(PLACES), coordinated=GROUPS
+)
 SEEDS = st.integers(0, 2**32)
 
 
@@ -52,7 +57,12 @@ def views(draw: st.DrawFn) -> ClusterView:
 
 
 def _resolved(expression: str, view: ClusterView | None, seed: int = 0) -> tuple[str, ...]:
-    return resolve_target(parse_target(expression, NODES, PLACES), view, NODES, Random(seed))
+    target = parse_target(expression, ROSTER)
+    return resolve_target(target, view, Random(seed), roster=ROSTER, find=_keeper_of)
+
+
+def _keeper_of(coordinated: Coordinated) -> str | None:
+    return {"log-0": "n3", "log-1": "n5"}.get(coordinated.key)
 
 
 @given(views(), SEEDS)
@@ -122,10 +132,10 @@ def test_controller_and_not_controller_share_out_the_nodes(view: ClusterView, se
 
 @given(SEEDS, st.integers(1, 9))
 def test_sizes(seed: int, count: int) -> None:
-    nodes = [f"n{number}" for number in range(1, count + 1)]
+    roster = roster_of(Plan(nodes=count, replication=1, min_insync=1))
     rng = Random(seed)
     sizes = {
-        word: len(resolve_target(Target(word=word), None, nodes, rng))
+        word: len(resolve_target(Target(word=word), None, rng, roster=roster, find=_keeper_of))
         for word in ("one", "minority", "majority", "all")
     }
     assert sizes["one"] == 1
@@ -156,7 +166,7 @@ def test_a_node_needs_no_view_and_a_role_does() -> None:
 
 def test_blanks_in_an_expression_do_not_matter() -> None:
     expected = Target(word="leader", topic_partition=("log-0", 1))
-    assert parse_target("leader(log-0, 1)", NODES, PLACES) == expected
+    assert parse_target("leader(log-0, 1)", ROSTER) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,16 +179,63 @@ def test_blanks_in_an_expression_do_not_matter() -> None:
         ("n1(log-0,1)", "takes no partition"),
         ("leader(log-0,9)", r"no partition log-0-9; it has log-0-0 to log-1-3"),
         ("leader(other,0)", "no partition other-0"),
-        ("leader(log-0)", "not of the form"),
+        ("leader(log-0)", "'leader' takes a topic and a partition"),
+        ("coordinator(log-0,1)", "takes no partition"),
         ("leader(log-0,1", "not of the form"),
         ("", "not of the form"),
     ],
 )
 def test_a_wrong_expression_is_refused_with_the_reason(expression: str, why: str) -> None:
     with pytest.raises(PlanError, match=why):
-        parse_target(expression, NODES, PLACES)
+        parse_target(expression, ROSTER)
 
 
 def test_nobody_is_a_minority_of_two() -> None:
     with pytest.raises(PlanError, match="no node is a minority of 2; use one"):
-        parse_target("minority", ["n1", "n2"], PLACES)
+        parse_target("minority", roster_of(Plan(nodes=2, replication=2)))
+
+
+@given(views(), SEEDS)
+def test_a_coordinator_is_whoever_the_cluster_names_at_that_moment(
+    view: ClusterView, seed: int
+) -> None:
+    assert _resolved("coordinator(log-1)", view, seed) == ("n5",)
+    assert _resolved("coordinator", view, seed) in {("n3",), ("n5",)}
+    with pytest.raises(NoTargetError, match="coordinator of the group of-others now"):
+        _resolved("coordinator(of-others)", view, seed)
+
+
+def test_what_is_coordinated_is_told_by_the_run_s_own_names() -> None:
+    def coordinated(expression: str, plan: Plan) -> set[tuple[str, str]]:
+        target = parse_target(expression, roster_of(plan))
+        return {(each.kind.value, each.key) for each in target.coordinated}
+
+    txn = Plan(workload="txn", concurrency=4, workers=1, name="pay")
+    # The fourth thread only watches.
+    assert coordinated("coordinator", txn) == {("transaction", f"pay-{n}") for n in range(3)}
+    assert coordinated("coordinator(pay-2)", txn) == {("transaction", "pay-2")}
+    assert coordinated("coordinator(logquake-pay)", txn) == {("group", "logquake-pay")}
+    groups = Plan(workload="groups", name="read", concurrency=16)
+    assert coordinated("coordinator", groups) == {("group", "read-0"), ("group", "read-1")}
+    with pytest.raises(PlanError, match="neither groups nor transactions"):
+        parse_target("coordinator", roster_of(Plan()))
+
+
+def test_a_quorum_has_a_leader_and_voters_and_zookeeper_has_none() -> None:
+    apart = roster_of(Plan(system="kafka:4.3.1:controllers", controllers=3))
+    view = ClusterView(
+        asked="n1", registered=frozenset(apart.nodes), controller="n102", partitions={}
+    )
+
+    def resolved(expression: str, seed: int = 0) -> tuple[str, ...]:
+        target = parse_target(expression, apart)
+        return resolve_target(target, view, Random(seed), roster=apart, find=_keeper_of)
+
+    assert resolved("quorum-leader") == ("n102",)
+    assert resolved("n103") == ("n103",)
+    voters = {resolved("quorum-voter", seed)[0] for seed in range(30)}
+    assert voters == {"n101", "n102", "n103"}
+    old = roster_of(Plan(system="kafka:2.8.2"))
+    for expression in ("quorum-leader", "quorum-voter"):
+        with pytest.raises(PlanError, match="ZooKeeper keeps the metadata"):
+            parse_target(expression, old)

@@ -5,9 +5,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from results.record.identities import group_of
 from results.record.plan import Plan
 from results.record.terms import Phase
-from workloads.groups import GroupsGenerator, group_of
+from workloads.groups import GroupsGenerator
 from workloads.protocol import Assign, Commit, Crash, Key, Observed, Op, Poll, Send, Subscribe
 
 STEP_NS = 10_000_000

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from results.record.identities import watches
 from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Isolation, Phase
 from results.record.values import partition_number_of
 from workloads.protocol import Assign, Crash, End, Key, Observed, Op, Poll, Send, Txn
-from workloads.txn import MOST_MOPS, TxnGenerator, isolation_of, watches
+from workloads.txn import MOST_MOPS, TxnGenerator, isolation_of
 
 STEP_NS = 10_000_000
 plans = st.builds(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from results.record.identities import transactional_id
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
 
@@ -100,7 +101,7 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
     settings: Settings = {
         **producer_settings(plan, bootstrap=bootstrap, worker=thread),
         "client.id": f"thread-{thread}",
-        "transactional.id": f"{plan.name}-{thread}",
+        "transactional.id": transactional_id(thread, plan),
         "transaction.timeout.ms": timeout_ms,
         "delivery.timeout.ms": delivery_ms,
         # A request to a paused broker is tried elsewhere before the transaction's time is over.

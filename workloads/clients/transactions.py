@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from results.record.clock import stopwatch_s
+from results.record.identities import transactional_id
 from results.record.plan import Plan
 from results.record.terms import Decision, Outcome, TransactionOutcome
 from results.record.values import encode_payload
@@ -43,7 +44,7 @@ class TransactionalProducer:
     """
 
     def __init__(self, plan: Plan, *, bootstrap: str, thread: int) -> None:
-        self.transactional_id = f"{plan.name}-{thread}"
+        self.transactional_id = transactional_id(thread, plan)
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
         self._payload_bytes = plan.payload_bytes

@@ -1,0 +1,79 @@
+"""Who can be hit in a run, and what of it coordinators keep: pure, from the plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster.protocol import CoordinatorKind
+from results.record.identities import groups, transactional_ids
+from results.record.plan import Plan
+from results.record.terms import Mode
+
+FIRST_CONTROLLER = 101
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinated:
+    """A consumer group or a transactional id, which one node coordinates.
+
+    Attributes:
+        kind: Which of the two.
+        key: Its name.
+    """
+
+    kind: CoordinatorKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """Who there is.
+
+    Attributes:
+        nodes: The brokers.
+        voters: Who keeps the metadata: the brokers, or controllers of their own; nobody of them
+            where ZooKeeper does.
+        partitions: Of the run's own topics.
+        coordinated: The groups and transactional ids of the run's own clients.
+    """
+
+    nodes: tuple[str, ...]
+    voters: tuple[str, ...]
+    partitions: tuple[tuple[str, int], ...]
+    coordinated: tuple[Coordinated, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """All that can be named: brokers, and controllers of their own."""
+        return (*self.nodes, *(voter for voter in self.voters if voter not in self.nodes))
+
+
+def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
+    """Return who there is in a run.
+
+    Args:
+        plan: The run's.
+        nodes: Its brokers; None: `n1`, `n2`, ...
+    """
+    brokers = tuple(nodes or (f"n{number}" for number in range(1, plan.nodes + 1)))
+    transactional = [_of(CoordinatorKind.TRANSACTION, key) for key in transactional_ids(plan)]
+    in_groups = [_of(CoordinatorKind.GROUP, key) for key in groups(plan)]
+    return Roster(
+        nodes=brokers,
+        voters=_voters(plan, brokers),
+        partitions=tuple(plan.topic_partitions),
+        coordinated=(*transactional, *in_groups),
+    )
+
+
+def _voters(plan: Plan, brokers: tuple[str, ...]) -> tuple[str, ...]:
+    match plan.mode:
+        case Mode.COMBINED:
+            return brokers
+        case Mode.CONTROLLERS:
+            return tuple(f"n{FIRST_CONTROLLER + number}" for number in range(plan.controllers))
+        case Mode.ZOOKEEPER:
+            return ()
+
+
+def _of(kind: CoordinatorKind, key: str) -> Coordinated:
+    return Coordinated(kind=kind, key=key)

@@ -1,0 +1,42 @@
+"""How a run's clients call themselves to brokers: groups and transactional ids, from the plan.
+
+Clients use these names, and faults find by them who coordinates what.
+"""
+
+from results.record.plan import Plan
+
+MEMBERS = 4
+"""Of a group, so that a few partitions are left for each."""
+WATCHERS = 4
+"""Each fourth thread of a worker watches."""
+
+
+def watches(thread: int, *, workers: int) -> bool:
+    """Tell whether a thread of the workload txn only reads, and read_uncommitted."""
+    return (thread // workers) % WATCHERS == WATCHERS - 1
+
+
+def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
+    """Return the group of a thread's processes, None if it has none."""
+    if (thread // workers) % 2 == 0 and plan.workload == "groups":
+        return f"{plan.name}-{thread // workers // 2 * workers // MEMBERS}"
+    return None
+
+
+def transactional_id(thread: int, plan: Plan) -> str:
+    """Return the `transactional.id` of a thread's producers."""
+    return f"{plan.name}-{thread}"
+
+
+def groups(plan: Plan) -> tuple[str, ...]:
+    """Return the groups of a run, in order; none if the workload has none."""
+    workers = min(plan.workers, plan.concurrency)
+    found = (group_of(thread, plan, workers=workers) for thread in range(plan.concurrency))
+    return tuple(dict.fromkeys(group for group in found if group is not None))
+
+
+def transactional_ids(plan: Plan) -> tuple[str, ...]:
+    """Return the transactional ids of a run, in order; none if it writes in no transactions."""
+    workers = min(plan.workers, plan.concurrency)
+    writers = [each for each in range(plan.concurrency) if not watches(each, workers=workers)]
+    return tuple(transactional_id(each, plan) for each in writers if plan.transactional)
