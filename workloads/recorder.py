@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE
-from results.record.terms import AssignmentKind, F, Outcome, Phase
+from results.record.terms import AssignmentKind, Decision, F, Outcome, Phase
 from results.record.topics import CreatedTopic
 from workloads.pacing import ArrivalCount
 from workloads.protocol import (
@@ -207,7 +207,13 @@ class Recorder:
                 stream.append((op_id, at, *place, value, self._acks, transactional_id, op_id))
 
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
-        """Record what came of a transaction: each of its sends has its outcome."""
+        """Record what came of a transaction: each of its sends has its outcome.
+
+        What was to be aborted, and never asked to be committed, nobody may ever be shown: so its
+        sends have failed, also where the op ended as info because a client of it was thrown away.
+        """
+        aborted = result.decision is Decision.ABORT
+        outcome = Outcome.FAIL if aborted else result.outcome
         numbers = [
             at
             for number, mop in zip(op.numbers, op.mops, strict=True)
@@ -216,7 +222,7 @@ class Recorder:
         ]
         for at, sent in zip(numbers, result.deliveries, strict=True):
             self._streams["send_completions"].append(
-                (op_id, at, sent.offset, result.outcome.value, sent.acked, sent.error)
+                (op_id, at, sent.offset, outcome.value, sent.acked, sent.error)
             )
         for number, batch in result.batches:
             self.polled(op_id, batch, mop=number)

@@ -6,11 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from checkers import traffic
+from checkers import aborted_read, traffic
 from checkers.facts import RunFacts
+from checkers.group import group_of
 from checkers.guarantees import guarantees
 from checkers.ingest import completed
 from checkers.stored import missing_streams
+from checkers.transactions import unknown_sends, witnessed
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
@@ -48,6 +50,36 @@ def test_a_transaction_counts_what_it_sent_and_a_poll_what_it_read() -> None:
     })["ops"]  # fmt: skip
     counts = {row["op_id"]: row["messages"] for row in ops.to_pylist()}
     assert counts == {7: 2, 8: 3, 9: 0, 10: 1}
+
+
+def test_a_transaction_that_was_thrown_away_must_not_be_shown() -> None:
+    """Its op is unknown, since its process ended; but nobody ever asked for a commit."""
+    ops = [(7, "txn", "info"), (8, "poll", "ok")]
+    tables = completed({
+        "op_invocations": live("op_invocations", [
+            {"op_id": op_id, "process": op_id, "f": f, "phase": "main", "invoke_ns": op_id}
+            for op_id, f, _ in ops
+        ]),
+        "op_completions": live("op_completions", [
+            {"op_id": op_id, "complete_ns": 10 + op_id, "outcome": outcome}
+            for op_id, _, outcome in ops
+        ]),
+        "send_invocations": live("send_invocations", [
+            {"op_id": 7, "mop": 0, **PLACE, "value": 70, "acks": "all", "txn_id": 7}
+        ]),
+        "send_completions": live("send_completions", [
+            {"op_id": 7, "mop": 0, "offset": 3, "outcome": "fail", "acked": True}
+        ]),
+        "polled": live("polled", [
+            {"op_id": 8, "mop": 0, "pos": 0, **PLACE, "offset": 3, "value": 70,
+             "isolation": "read_committed"}
+        ]),
+    })  # fmt: skip
+    assert tables["ops"]["outcome"].to_pylist() == ["info", "ok"]
+    assert witnessed(unknown_sends(tables["sends"]), [tables["polls"]]) == frozenset()
+    group = group_of(facts(), tables, topic="log-0", topic_id="id", partition=0)
+    (told,) = aborted_read.CHECKER.check(group).anomalies
+    assert (told.evidence["writer"], told.evidence["readers"]) == (7, [8])
 
 
 def test_messages_of_transactions_are_traffic() -> None:

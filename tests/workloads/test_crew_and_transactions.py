@@ -1,7 +1,7 @@
 """The crew with transactions and members in memory: what is recorded, and where readers go on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +222,19 @@ def test_a_transaction_is_recorded_part_by_part(run_paths: RunPaths) -> None:
     assert reserved == [(1, 3), (7, 8)]
     assert stage.rows("op_invocations")[1]["f"] == "txn"
     assert stage.outcomes() == ["ok", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "outcome"), [(Decision.ABORT, "fail"), (Decision.COMMIT, "info")]
+)
+def test_what_nobody_asked_to_commit_has_failed_however_its_op_ended(
+    run_paths: RunPaths, decision: Decision, outcome: str
+) -> None:
+    sent = Delivery(offset=40, acked=True, error=None)
+    thrown_away = replace(result(Outcome.INFO, [sent]), decision=decision)
+    stage = Stage(run_paths, ASSIGNED, Txn(mops=[send(HERE, 1)]), results=[thrown_away])
+    assert [row["outcome"] for row in stage.rows("send_completions")] == [outcome]
+    assert stage.outcomes() == ["ok", "info"]
 
 
 def test_a_reader_goes_on_behind_what_a_committed_transaction_read(run_paths: RunPaths) -> None:
