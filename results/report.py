@@ -17,6 +17,7 @@ from markupsafe import Markup
 from results.atomic import StoreError, write_atomically
 from results.engine import size_words, template_engine
 from results.environment import read_environment
+from results.page.fault_kinds import kind_lines
 from results.page.faults import fault_lines
 from results.page.figures import figures
 from results.page.headline import Headline, headline, ranked_anomalies
@@ -119,6 +120,7 @@ def render_report(
         "milestones": milestones,
         "troubled": [each for each in milestones if "failed" in each.detail],
         "faults": faults,
+        "fault_kinds": kind_lines(faults),
         "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - our own SVG
         "figures": figures(tables),
         "plan": _plan(paths),

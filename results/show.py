@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from results.atomic import StoreError
+from results.page.fault_kinds import kind_lines
 from results.page.faults import fault_lines
 from results.page.figures import figures
 from results.page.headline import counting, headline, ranked_anomalies
@@ -152,6 +153,19 @@ def _print_faults(tables: RunTables, console: Console) -> None:
     _print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
     if len(faults) > _MAX_FAULTS:
         _say(console, f"and {len(faults) - _MAX_FAULTS} more faults")
+    columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
+    kinds = [
+        (
+            line.kind or "all",
+            line.planned,
+            line.confirmed,
+            line.without_effect,
+            line.healed,
+            line.not_healed,
+        )
+        for line in kind_lines(faults)
+    ]
+    _print_table(console, columns, kinds)
 
 
 def _print_figures(tables: RunTables, console: Console) -> None:

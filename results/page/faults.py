@@ -19,16 +19,19 @@ class FaultLine:
 
     Attributes:
         fault_id, kind: Which.
+        family: What a plan's `nemesis` calls the kind and others of its sort; empty: not recorded.
         target: The role expression of the plan.
         nodes: Who that was.
         roles: What those nodes were at that moment.
         requested_s: When it was asked for.
         confirmed_s, healed_s: None: that was never measured.
         effect, heal_effect: What was measured, in a sentence.
+        heal_failed: It was to be undone, and was not seen to be over.
     """
 
     fault_id: int
     kind: str
+    family: str
     target: str
     nodes: str
     roles: str
@@ -37,6 +40,7 @@ class FaultLine:
     healed_s: float | None
     effect: str
     heal_effect: str
+    heal_failed: bool
 
 
 def fault_lines(tables: RunTables) -> list[FaultLine]:
@@ -51,6 +55,7 @@ def _line(row: _Json) -> FaultLine:
     return FaultLine(
         fault_id=row["fault_id"] or 0,
         kind=str(row["kind"]),
+        family=str(spec.get("family") or ""),
         target=str(spec.get("target", "")),
         nodes=", ".join(row["targets"] or ()) or "nobody",
         roles=_roles(_object(spec.get("roles"))),
@@ -59,6 +64,7 @@ def _line(row: _Json) -> FaultLine:
         healed_s=_seconds(row["healed_ns"]),
         effect=_effect(row["effect"], confirmed=row["confirmed_ns"] is not None),
         heal_effect=_heal(row["heal_effect"]),
+        heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
     )
 
 

@@ -1,0 +1,98 @@
+"""The table of faults by kind, on the page and in a terminal."""
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from results.page.fault_kinds import KindLine, kind_lines
+from results.page.faults import fault_lines
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.report import render_report
+from results.show import show_run
+from results.tables import RunTables
+
+MakeRun = Callable[..., RunPaths]
+S = 1_000_000_000
+
+
+def _fault(number: int, kind: str, family: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - columns
+    spec = {"kind": kind, "family": family, **changes.pop("spec", {})}
+    return {
+        "run_id": "r", "fault_id": number, "kind": kind, "spec": json.dumps(spec),
+        "targets": ["n1"], "requested_ns": number * S, "confirmed_ns": number * S + 1,
+        "healed_ns": number * S + 2, "effect": "{}", "heal_effect": "{}", **changes,
+    }  # fmt: skip
+
+
+ROWS = [
+    _fault(1, "kill", "kill"),
+    _fault(2, "delay", "network"),
+    _fault(3, "kill", "kill", confirmed_ns=None, spec={"without_effect": "no broker"}),
+    _fault(4, "kill", "kill", healed_ns=None, spec={"not_healed": "never came back"}),
+    _fault(5, "delay", "network", healed_ns=None),
+    _fault(
+        6, "loss", "network", confirmed_ns=None, healed_ns=None, spec={"not_healed": "still there"}
+    ),
+    _fault(7, "loss", "network", confirmed_ns=None, healed_ns=None),
+]
+
+
+def _run(make_run: MakeRun, rows: list[dict[str, Any]]) -> RunPaths:
+    paths = make_run()
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["faults"]), paths.table("faults"))
+    return paths
+
+
+def _counts(line: KindLine) -> tuple[int, ...]:
+    return line.planned, line.confirmed, line.without_effect, line.healed, line.not_healed
+
+
+def test_kinds_are_counted_by_what_was_measured(make_run: MakeRun) -> None:
+    lines = kind_lines(fault_lines(RunTables(_run(make_run, ROWS))))
+    assert [(line.family, line.kind, *_counts(line)) for line in lines] == [
+        ("kill", "kill", 3, 2, 1, 1, 1),
+        ("network", "delay", 2, 2, 0, 1, 1),
+        ("network", "loss", 2, 0, 2, 0, 1),
+        ("", "", 7, 4, 3, 2, 3),
+    ]
+    assert kind_lines([]) == []
+
+
+def test_the_page_shows_the_table_with_its_sum(make_run: MakeRun) -> None:
+    page = render_report(_run(make_run, ROWS))
+    table = page.partition('<table class="kinds">')[2].partition("</table>")[0]
+    rows = [
+        [cell.rpartition(">")[2] for cell in row.replace("</th>", "</td>").split("</td>")[:-1]]
+        for row in table.split("<tr")[1:]
+    ]
+    assert rows == [
+        ["kind", "of", "planned", "confirmed", "without effect", "healed", "not healed"],
+        ["kill", "", "3", "2", "1", "1", "1"],
+        ["delay", "network", "2", "2", "0", "1", "1"],
+        ["loss", "network", "2", "0", "2", "0", "1"],
+        ["all", "", "7", "4", "3", "2", "3"],
+    ]
+    assert table.count('class="n odd"') == 3
+    assert table.count('class="n bad"') == 4
+
+
+def test_a_record_that_names_no_family_has_no_column_of_them(make_run: MakeRun) -> None:
+    table = render_report(make_run()).partition('<table class="kinds">')[2]
+    assert "<th>of</th>" not in table.partition("</table>")[0]
+
+
+def test_show_prints_the_table_within_80_columns(make_run: MakeRun) -> None:
+    console = Console(width=80, file=io.StringIO())
+    show_run(_run(make_run, ROWS), console)
+    assert isinstance(console.file, io.StringIO)
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    at = lines.index("faults by kind planned confirmed without effect healed not healed")
+    assert lines[at + 1 : at + 5] == [
+        "kill 3 2 1 1 1", "delay 2 2 0 1 1", "loss 2 0 2 0 1", "all 7 4 3 2 3",
+    ]  # fmt: skip
