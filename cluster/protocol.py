@@ -101,21 +101,26 @@ class Disk(Protocol):
 
 
 @runtime_checkable
-class HasSoftware(Protocol):
-    """Hosts that do not share this machine's Java, or its files.
+class HasFiles(Protocol):
+    """Hosts whose nodes keep their files elsewhere: on other machines, on disks of their own.
 
     A path of a `Command` that lies in the node's folder or among the software is the local one;
     `spawn` turns it into the machine's own.
     """
-
-    def java(self, node: str) -> Path:
-        """Return the program `java` of a machine; raises `UserError` if it has none."""
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Bring the node's folder, as it was prepared here, and files of software to a machine."""
 
     def fetch(self, node: str) -> None:
         """Bring the node's folder back here, as far as the machine answers. Idempotent."""
+
+
+@runtime_checkable
+class HasSoftware(HasFiles, Protocol):
+    """Hosts that do not share this machine's Java either."""
+
+    def java(self, node: str) -> Path:
+        """Return the program `java` of a machine; raises `UserError` if it has none."""
 
 
 class Ability(StrEnum):

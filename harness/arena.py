@@ -21,7 +21,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
-from cluster.protocol import HasSoftware, Hosts, UserError
+from cluster.protocol import HasFiles, Hosts, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from results.record.clock import (
@@ -88,7 +88,13 @@ class Arena:
             whom += f" and {plan.controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
         distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
-        self.hosts = make_hosts(plan.hosts, machines(plan), self.paths.processes, image=plan.image)
+        self.hosts = make_hosts(
+            plan.hosts,
+            machines(plan),
+            self.paths.processes,
+            image=plan.image,
+            disk_mb=plan.disk_mb,
+        )
         self.undo.callback(self.hosts.down)
         self.hosts.up()
         return KafkaCluster(
@@ -176,7 +182,7 @@ class Arena:
         self.reach("collected")
 
     def _fetch(self, cluster: KafkaCluster) -> None:
-        if isinstance(self.hosts, HasSoftware):
+        if isinstance(self.hosts, HasFiles):
             for node in (*cluster.nodes, *cluster.controllers):
                 self.hosts.fetch(node)
 

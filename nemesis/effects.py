@@ -336,7 +336,6 @@ class ReadOnlyEffect:
         graceful: Nodes that ended by themselves within the limit; others were killed after it.
         processes: The brokers that were stopped.
         refused: By node: the process that was started on the disk, and ended by itself.
-        said: By node: the last that it said of it.
     """
 
     took_s: float
@@ -344,7 +343,6 @@ class ReadOnlyEffect:
     graceful: tuple[str, ...]
     processes: tuple[ProcessChange, ...]
     refused: dict[str, int]
-    said: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

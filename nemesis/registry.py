@@ -4,15 +4,28 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
+from nemesis.bandwidth import bandwidth
 from nemesis.bit_flip import BitFlip
+from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import TAKING, Aspect
+from nemesis.client_cut import client_cut
+from nemesis.delay import delay
+from nemesis.disk_full import DiskFull
+from nemesis.duplicate import duplicate
+from nemesis.flapping import Flapping
+from nemesis.grudges import LEAST_RING
 from nemesis.halves import halves
 from nemesis.isolate import isolate
+from nemesis.jitter import jitter
 from nemesis.kill import Kill
+from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
 from nemesis.protocol import FaultMaker
+from nemesis.read_only import ReadOnly
+from nemesis.reorder import reorder
+from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.stop import Stop
 from nemesis.wipe import Wipe
@@ -54,11 +67,30 @@ class Kind:
         return self.aspect in TAKING
 
 
-def _cut(make: FaultMaker) -> Kind:
-    cut = frozenset({Ability.CUT})
+def _cut(make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2) -> Kind:
     return Kind(
-        family=PARTITION, make=make, settle_s=1, needs=cut, aspect=Aspect.LINKS, least_nodes=2
+        family=family,
+        make=make,
+        settle_s=1,
+        needs=frozenset({Ability.CUT}),
+        aspect=Aspect.LINKS,
+        least_nodes=least_nodes,
     )
+
+
+def _shape(make: FaultMaker) -> Kind:
+    return Kind(
+        family="network",
+        make=make,
+        settle_s=5,
+        needs=frozenset({Ability.SHAPE}),
+        aspect=Aspect.QUALITY,
+        least_nodes=2,
+    )
+
+
+def _disk(make: FaultMaker) -> Kind:
+    return Kind(family="disk", make=make, settle_s=9, needs=frozenset({Ability.DISK}))
 
 
 KINDS: dict[str, Kind] = {
@@ -66,6 +98,24 @@ KINDS: dict[str, Kind] = {
     "halves": _cut(halves),
     "one-way-in": _cut(one_way_in),
     "one-way-out": _cut(one_way_out),
+    # Apart from `partition`, whose deck of four shapes every default run deals from.
+    "ring": _cut(ring, family="splits", least_nodes=LEAST_RING),
+    "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
+    "flapping": _cut(Flapping, family="splits"),
+    "client-cut": Kind(
+        family="clients",
+        make=client_cut,
+        settle_s=1,
+        needs=frozenset({Ability.CUT, Ability.CUT_CLIENTS}),
+        aims=("leader",),
+        aspect=Aspect.LINKS,
+    ),
+    "delay": _shape(delay),
+    "jitter": _shape(jitter),
+    "loss": _shape(loss),
+    "duplicate": _shape(duplicate),
+    "reorder": _shape(reorder),
+    "bandwidth": _shape(bandwidth),
     "kill": Kind(family="kill", make=Kill, settle_s=6),
     "stop": Kind(family="stop", make=Stop, settle_s=7),
     "pause": Kind(family="pause", make=Pause, settle_s=1),
@@ -75,6 +125,8 @@ KINDS: dict[str, Kind] = {
     "bit-flip": Kind(
         family="bit-flip", make=BitFlip, settle_s=8, aims=("follower",), when_whole=True
     ),
+    "disk-full": _disk(DiskFull),
+    "read-only": _disk(ReadOnly),
 }
 
 

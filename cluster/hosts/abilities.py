@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from cluster.hosts.examine import Finding, disk_trial, shape_trial
 from cluster.protocol import Ability
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
@@ -18,23 +19,28 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
 
 
 def _of_processes() -> Mapping[Ability, str]:
-    return {Ability.CUT: NO_LINKS, Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS, Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
+            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: _why_not(disk_trial()),
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT, Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
 def _of_ssh() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT, Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
+
+
+def _why_not(trial: Finding) -> str:
+    return "" if trial.works else f"{trial.what} does not work here ({trial.detail})"
 
 
 _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {

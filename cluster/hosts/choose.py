@@ -8,6 +8,7 @@ from typing import assert_never
 
 from cluster.hosts.examine import namespace_trials
 from cluster.hosts.namespace import NamespaceHosts
+from cluster.hosts.node_disks import NamespaceDisks
 from cluster.hosts.process import ProcessHosts
 from cluster.protocol import Hosts, UserError
 
@@ -75,7 +76,12 @@ def choose_hosts(hosts: str, *, image: str | None = None) -> Choice:
 
 
 def make_hosts(
-    hosts: str, nodes: Sequence[str], processes_file: Path, *, image: str | None = None
+    hosts: str,
+    nodes: Sequence[str],
+    processes_file: Path,
+    *,
+    image: str | None = None,
+    disk_mb: int | None = None,
 ) -> Hosts:
     """Return hosts of a kind that was chosen before; `up` makes them.
 
@@ -85,9 +91,12 @@ def make_hosts(
         nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
         image: Of the containers.
+        disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
     """
     name, _, _file = hosts.partition(":")
     match HostKind(name):
+        case HostKind.NAMESPACE if disk_mb is not None:
+            return NamespaceDisks(nodes, processes_file, disk_mb=disk_mb)
         case HostKind.NAMESPACE:
             return NamespaceHosts(nodes, processes_file)
         case HostKind.PROCESS:

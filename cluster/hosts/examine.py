@@ -1,17 +1,21 @@
 """What this machine can do for hosts and for faults on them, each found out by trying."""
 
 import errno
+import functools
 import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
+from cluster.hosts.shaper import TRIAL
 from cluster.protocol import UserError
 
 TRIAL_TIMEOUT_S = 10.0
@@ -104,12 +108,33 @@ def _fault_trials() -> list[Finding]:
             ["unshare", "--time", "--monotonic=10", "true"],
             remedy=USE_ANOTHER,
         ),
+        disk_trial(),
     ]
+
+
+@functools.cache
+def disk_trial() -> Finding:
+    """Return whether a node can have a file system of its own, that can be made read-only."""
+    return _try(
+        "a disk of its own (tmpfs)",
+        ["sh", "-ec", "mount -t tmpfs -o size=1m tmpfs /tmp; mount -o remount,ro /tmp"],
+        remedy=USE_ANOTHER,
+    )
+
+
+@functools.cache
+def shape_trial() -> Finding:
+    """Return whether packets can be led through a program of ours, by a TUN device."""
+    return _try(
+        "shaping of links (TUN device)",
+        [sys.executable, "-I", "-S", SHAPER, TRIAL],
+        remedy=USE_ANOTHER,
+    )
 
 
 def _devices() -> list[Finding]:
     return [
-        _try("TAP devices", ["ip", "tuntap", "add", "t0", "mode", "tap"], remedy=USE_ANOTHER),
+        shape_trial(),
         _device("FUSE", Path("/dev/fuse")),
     ]
 

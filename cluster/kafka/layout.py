@@ -25,7 +25,7 @@ from cluster.kafka.versions import (
 )
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
-from cluster.protocol import Command, Disk, HasSoftware, Hosts, UserError
+from cluster.protocol import Command, Disk, HasFiles, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Mode
@@ -91,7 +91,7 @@ class Layout:
         if self.zookeeper is None and not inherited:
             # A controller first: its disk may need more than a broker's, which ignores the rest.
             self._format([*self.controllers, *self.brokers])
-        if isinstance(self._hosts, HasSoftware):
+        if isinstance(self._hosts, HasFiles):
             for node in self._folders:
                 self._hosts.provide(node, self._distribution.classpath)
 

@@ -1,0 +1,87 @@
+"""The fault `disk-full`: a ballast takes all the room on a node's disk, to the last byte.
+
+A real ENOSPC, on a file system that the node has for itself (`disk_mb` in the plan). A broker whose
+only log folder takes no more ends by itself, as soon as it has to write anything; one that has
+nothing to write may live on. Nothing that was acknowledged is lost by it: what did not fit was not
+acknowledged. Healed by removing the ballast and starting the broker.
+"""
+
+from cluster.protocol import CanKill, CanLimitDisk, ClusterError
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.disks import back_on_disks, limited_disks
+from nemesis.effects import DiskFullEffect, DiskRightEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import EmptyDisk, Restart
+from results.record.clock import stopwatch_s
+
+FULL = "ENOSPC"
+
+
+class DiskFull:
+    """Brokers whose disk has no room: a page of ours cannot be written, and most of them end.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts limit disks.
+
+    Raises:
+        ClusterError: They do not.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if not isinstance(site.cluster, CanKill):
+            raise ClusterError("the brokers of this cluster cannot be killed")
+        self.targets = aim.targets
+        self._site = site
+        self._killer: CanKill = site.cluster
+        self._disks: CanLimitDisk = limited_disks(site)
+        self._brokers = HitBrokers(site, aim.targets)
+        self._before: dict[str, str] = {}
+        self._taken: dict[str, int] = {}
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[EmptyDisk | Restart, ...]:
+        """Return the disks to empty, and the brokers to start again."""
+        disks = tuple(EmptyDisk(node=node) for node in self.targets)
+        return (*disks, *(Restart(node=node) for node in self.targets))
+
+    def inject(self) -> None:
+        """See that the disks take a page, then fill them."""
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            self._before[node] = self._disks.try_disk(node)
+            self._taken[node] = self._disks.fill_disk(node)
+
+    def confirm(self, patience: Patience) -> DiskFullEffect | None:
+        """See that the disks take no page more, and wait a little for the brokers to end."""
+        self._brokers.wait_states(GONE, patience)
+        errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
+        if any(now != FULL for _, now in errors.values()):
+            return None
+        changes = self._brokers.changes()
+        ended = tuple(each.node for each in changes if each.state_after in GONE)
+        for node in ended:
+            # They ended because of us, and nobody shall take it for a failure of the run.
+            self._killer.kill_node(node)
+        return DiskFullEffect(
+            took_s=stopwatch_s() - self._started_s,
+            taken=self._taken,
+            errors=errors,
+            processes=changes,
+            ended=ended,
+        )
+
+    def heal(self) -> None:
+        """Give the room back; start the brokers anew: one that lived on has an offline log."""
+        self._brokers.note_heal()
+        for node in self.targets:
+            self._disks.empty_disk(node)
+            if self._site.cluster.process(node) == self._brokers.before[node]:
+                self._killer.kill_node(node)
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
+        """See that the disks take a page, and that the brokers are registered again."""
+        return back_on_disks(self._disks, self._brokers, self.targets, patience)

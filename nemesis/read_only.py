@@ -1,0 +1,112 @@
+"""The fault `read-only`: a broker is stopped, and its disk takes no writes when it starts again.
+
+As after a file system found itself damaged and was mounted read-only. It cannot be made so under a
+broker that has files open (EBUSY, mount(2)), so the broker is stopped in order first; then it is
+started on the disk once, cannot write its lock, and ends by itself: EROFS. Healed by making the
+disk writable and starting the broker. Nothing is lost by it.
+"""
+
+from cluster.protocol import CanKill, CanLimitDisk, ClusterError
+from nemesis.brokers import GONE, HitBrokers
+from nemesis.disks import back_on_disks, limited_disks
+from nemesis.effects import DiskRightEffect, ReadOnlyEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.stop import STOP_LIMIT_S
+from nemesis.undo import Restart, UnlockDisk
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+READ_ONLY = "EROFS"
+GONE_LIMIT_S = 10.0
+REFUSAL_LIMIT_S = 40.0
+"""For a Java to start on a busy machine, and to find that it cannot write."""
+
+
+class ReadOnly:
+    """Brokers that were stopped and cannot start, because nothing can be written to their disk.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts limit disks.
+
+    Raises:
+        ClusterError: They do not.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if not isinstance(site.cluster, CanKill):
+            raise ClusterError("the brokers of this cluster cannot be killed")
+        self.targets = aim.targets
+        self._site, self._stop = site, aim.stop
+        self._killer: CanKill = site.cluster
+        self._disks: CanLimitDisk = limited_disks(site)
+        self._brokers = HitBrokers(site, aim.targets)
+        self._before: dict[str, str] = {}
+        self._graceful: list[str] = []
+        self._refused: dict[str, int] = {}
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[UnlockDisk | Restart, ...]:
+        """Return the disks to make writable, and the brokers to start again."""
+        disks = tuple(UnlockDisk(node=node) for node in self.targets)
+        return (*disks, *(Restart(node=node) for node in self.targets))
+
+    def inject(self) -> None:
+        """Stop the brokers, make their disks read-only, and try to start them.
+
+        Raises:
+            ClusterError: A broker does not end, before or after.
+        """
+        self._started_s = stopwatch_s()
+        for node in self.targets:
+            self._before[node] = self._disks.try_disk(node)
+            if self._site.cluster.stop_node(node, STOP_LIMIT_S):
+                self._graceful.append(node)
+        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+            raise ClusterError(f"{', '.join(self.targets)} did not end: no disk was made read-only")
+        for node in self.targets:
+            self._disks.lock_disk(node)
+            self._try_start(node)
+
+    def confirm(self, patience: Patience) -> ReadOnlyEffect | None:
+        """See that the disks take no page."""
+        if not self._brokers.wait_states(GONE, patience):
+            return None
+        errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
+        if any(now != READ_ONLY for _, now in errors.values()):
+            return None
+        return ReadOnlyEffect(
+            took_s=stopwatch_s() - self._started_s,
+            errors=errors,
+            graceful=tuple(self._graceful),
+            processes=self._brokers.changes(),
+            refused=self._refused,
+        )
+
+    def heal(self) -> None:
+        """Make the disks writable, and start the brokers, but those that run."""
+        self._brokers.note_heal()
+        for node in self.targets:
+            self._disks.unlock_disk(node)
+        self._brokers.start_missing()
+
+    def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
+        """See that the disks take a page, and that the brokers are registered again."""
+        return back_on_disks(self._disks, self._brokers, self.targets, patience)
+
+    def _try_start(self, node: str) -> None:
+        process = self._site.cluster.start_node(node)
+        try:
+            wait_until(
+                lambda: self._site.state_of(process) in GONE,
+                timeout_s=REFUSAL_LIMIT_S,
+                what=f"{node} to find that it cannot write to its disk",
+                stop=self._stop,
+            )
+        except WaitTimeoutError as late:
+            raise ClusterError(str(late)) from late
+        finally:
+            # It ended because of us, or has to: nobody shall take it for a failure of the run.
+            self._killer.kill_node(node)
+        self._refused[node] = process.pid
