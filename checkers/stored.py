@@ -42,7 +42,9 @@ from results.record.tables import SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
 from results.record.topics import CreatedTopic, load_topics
 
-_BROKEN = (OSError, ValueError, TypeError, KeyError, pa.ArrowException)
+_BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
+           pa.ArrowException)  # fmt: skip
+"""What reading a file raises that anybody may have written."""
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
@@ -133,7 +135,7 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
     """
     plan, _ = _plan(paths)
     reached = {each.name for each in _milestones(paths)[0]}
-    writers = [f"worker-{at}" for at in range(plan.workers)]
+    writers = [f"worker-{at}" for at in range(plan.crews)]
     if plan.workload == "script":
         writers = [_SCRIPT]
     wanted = [

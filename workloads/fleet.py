@@ -123,7 +123,7 @@ class Fleet:
             FleetError: A worker ended, or did not become ready in time.
         """
         self._paths.live.mkdir(parents=True, exist_ok=True)
-        count = min(self._plan.workers, self._plan.concurrency)
+        count = self._plan.crews
         self._workers = [
             _Worker(self._config(number, count), self._folder) for number in range(count)
         ]

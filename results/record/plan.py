@@ -18,6 +18,7 @@ from results.record.terms import Judge, Mode, Rule
 
 NEMESIS_KINDS = (
     "partition",
+    "splits",
     "clients",
     "network",
     "kill",
@@ -251,6 +252,11 @@ class Plan(Part):
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
 
     @property
+    def crews(self) -> int:
+        """How many workers are started: none that no logical process would live in."""
+        return min(self.workers, self.concurrency)
+
+    @property
     def transactional(self) -> bool:
         """Whether the workload writes in transactions, each op one of its own."""
         return self.workload == "txn"
@@ -330,7 +336,7 @@ def load_plan(path: Path) -> dict[str, object]:
     except (OSError, UnicodeDecodeError) as unreadable:
         why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
         raise PlanError(f"the plan {path} cannot be read: {why}") from unreadable
-    except tomllib.TOMLDecodeError as malformed:
+    except (ValueError, RecursionError) as malformed:  # TOML's own error, and too long or deep.
         raise PlanError(f"the plan {path} is not TOML: {malformed}") from malformed
 
 

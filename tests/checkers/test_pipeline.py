@@ -96,6 +96,30 @@ def test_a_broken_file_makes_a_run_unknown(sound: Path, tmp_path: Path, name: st
     assert verdict.unknown_because
 
 
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("plan.toml", f"nodes = {DEEP}", "what was asked of the system is not known"),
+        ("plan.toml", f"nodes = {'9' * 5000}", "what was asked of the system is not known"),
+        ("milestones.jsonl", DEEP, "the milestones cannot be read"),
+        ("record/ingest.json", DEEP, "the notes of ingest cannot be read"),
+        ("record/ingest.json", '{"ingest": Infinity}', "the notes of ingest cannot be read"),
+    ],
+)
+def test_a_file_that_is_too_deep_or_too_long_is_told(
+    sound: Path, tmp_path: Path, *, name: str, content: str, told: str
+) -> None:
+    root = shutil.copytree(sound, tmp_path / "t" / "deep")
+    judge_runs([root], engine="local")
+    (root / name).write_text(content)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert any(each.startswith(told) for each in verdict.unknown_because)
+
+
 def test_topics_that_are_none_are_told(sound: Path, tmp_path: Path) -> None:
     root = shutil.copytree(sound, tmp_path / "t" / "nameless")
     listing = json.loads((root / "topics.json").read_text())

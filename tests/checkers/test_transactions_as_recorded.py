@@ -106,6 +106,19 @@ def test_only_transactions_promise_what_transactions_do() -> None:
     assert "transactions" not in " ".join(guarantees(facts()))
 
 
+@pytest.mark.parametrize(("concurrency", "missed"), [(1, 0), (2, 5), (16, 5)])
+def test_a_worker_without_a_process_is_not_missed(
+    tmp_path: Path, concurrency: int, missed: int
+) -> None:
+    paths = RunPaths(tmp_path / "name" / "run")
+    paths.live.mkdir(parents=True)
+    paths.plan.write_text(dump_plan(Plan(workers=2, concurrency=concurrency)))
+    append_milestone(paths.milestones, Milestone(name="main", at_ns=1))
+    for table in STREAMS:
+        StreamWriter(paths.live, table, "worker-0").close()
+    assert len(missing_streams(paths)) == missed
+
+
 @pytest.mark.parametrize(
     ("workload", "reached", "missed"),
     [
