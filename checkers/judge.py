@@ -13,6 +13,7 @@ from itertools import chain
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
+from checkers.not_restored import AUDITED
 from checkers.protocol import Checker, Excuse, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
@@ -348,7 +349,8 @@ def _shortfalls(facts: RunFacts) -> list[str]:
     """What the run did not get to, by its milestones."""
     sentences = []
     if facts.milestone("stopped") is None:
-        last = facts.milestones[-1].name if facts.milestones else "none"
+        played = [each.name for each in facts.milestones if each.name != AUDITED]
+        last = played[-1] if played else "none"
         sentences.append(
             "the run ended before its brokers were stopped, so that there is no final log"
             f" (its last milestone: {last})"

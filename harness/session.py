@@ -24,17 +24,19 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
 from cluster.protocol import ClusterError, UserError
+from harness.audit import audit
 from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
 from harness.keep import keep_cluster
 from harness.plans import as_played, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import compare_with_story, story_of
-from harness.stage import Ending, StageResult, noted
+from harness.stage import Ending, StageResult, note, noted
 from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
 from results.environment import collect_environment
 from results.record.clock import RunClock
+from results.record.milestones import Milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
@@ -76,8 +78,7 @@ class Session:
                 dump_story(story_of(plan), paths.story)
             collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
-            result = self._play(plan, paths, clock)
-            self._clean_up(paths)
+            result = self._play_audited(plan, paths, clock)
             if result.ending is Ending.USER:
                 raise UserError(result.sentence)
             if result.ending is Ending.CLUSTER:
@@ -110,6 +111,23 @@ class Session:
             self._say(sentence)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java
+
+    def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
+        """Play the run; see that its hosts are as before, and undo what is left of it if not."""
+        before = audit(plan, paths)
+        result = self._play(plan, paths, clock)
+        if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
+            changes = before.changes()
+            self._clean_up(paths)
+        else:  # It may have died, and then what it left is no surprise.
+            self._clean_up(paths)
+            changes = before.changes()
+        if before.refused and result.ending is Ending.USER:
+            return result  # The run failed of the same, and says so.
+        for what, how in changes.items():
+            self._say(f"{what} {how}")
+        note(paths, Milestone(name="audited", at_ns=clock.now_ns(), detail=changes))
+        return result
 
     def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         prefix = enter_prefix() if plan.hosts == "namespace" else []

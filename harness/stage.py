@@ -103,12 +103,16 @@ def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
 def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
     """Note in the milestones that a run ended early, and return how."""
     detail = {"kind": result.ending.value, "sentence": result.sentence}
-    failed = Milestone(name="failed", at_ns=clock.now_ns(), detail=detail)
-    try:
-        append_milestone(paths.milestones, failed)
-    except OSError as refused:  # A full disk: the result still reaches the session by its pipe.
-        print(f"the end of the run could not be noted: {refused}", file=sys.stderr)  # noqa: T201 - the last resort
+    note(paths, Milestone(name="failed", at_ns=clock.now_ns(), detail=detail))
     return result
+
+
+def note(paths: RunPaths, milestone: Milestone) -> None:
+    """Append a milestone to a run's, if its disk lets us."""
+    try:
+        append_milestone(paths.milestones, milestone)
+    except OSError as refused:  # A full disk: the result still reaches the session by its pipe.
+        print(f"{milestone.name!r} could not be noted: {refused}", file=sys.stderr)  # noqa: T201 - the last resort
 
 
 def _disk_full(paths: RunPaths) -> str:

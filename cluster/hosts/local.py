@@ -1,8 +1,10 @@
 """Hosts whose processes and files are this machine's own."""
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
+from cluster.hosts.audit import local_traces
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.signals import send_signal, state_of
 from cluster.protocol import Disk, ProcessId
@@ -30,3 +32,7 @@ class LocalHosts:
     def disk(self, node: str) -> Disk:
         """Return the files of a node's folder."""
         return LocalDisk(RunPaths(self.processes_file.parent).node(node).absolute())
+
+    def traces(self) -> Mapping[str, str]:
+        """Return what of the run is on this machine now."""
+        return local_traces(self.processes_file)

@@ -196,6 +196,11 @@ ANOMALIES = {
         "kinds of faults had no confirmed effect",
         "A run whose faults did nothing proves nothing.",
     ),
+    "host-not-restored": Words(
+        "trace of the run was left on its hosts",
+        "traces of the run were left on its hosts",
+        "The hosts are not as they were before the run, which is a bug of Logquake.",
+    ),
     "final-read-incomplete": Words(
         "partition was not read to its end",
         "partitions were not read to their ends",

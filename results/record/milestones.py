@@ -3,7 +3,8 @@
 A run that died stops in the middle of them, which is how the pipeline knows that there is no final
 snapshot. In order: `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every
 partition has a leader and a full ISR), `final-reads`, `noted` (leaders, high watermarks and log
-ends before the stop), `stopped`, `collected`; and `failed`, last, if it was not played to its end.
+ends before the stop), `stopped`, `collected`; `failed`, if it was not played to its end; and last
+`audited`: the hosts were compared with how they were before.
 """
 
 import json
@@ -19,7 +20,8 @@ class Milestone:
         name: One of those of the module's docstring.
         at_ns: Nanoseconds since the run's start.
         detail: What is worth knowing of it: `stopped` has for each node `clean` or `killed`;
-            `healed` and `recovered` have `failed` and a sentence if it did not come to that.
+            `healed` and `recovered` have `failed` and a sentence if it did not come to that;
+            `audited` has what is not as it was before the run, each with how it changed.
     """
 
     name: str

@@ -1,0 +1,49 @@
+"""host-not-restored: a host is not as it was before the run; the harness's own anomaly.
+
+Definition: what the run's mark, name or label is on, compared before the hosts were made and after
+they were taken down, differs: a process that still runs, a table, a container, a mount, a file
+outside of the store.
+
+Why it proves something: that the harness does not do what it promises. What it left behind may
+have disturbed this run's end, and may disturb the next one.
+
+What would not prove it: a change on the machine that is nobody's of the run.
+"""
+
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Scope
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "host-not-restored"
+AUDITED = "audited"
+"""The milestone that has the differences; runs of before there was an audit have none."""
+
+
+def _check(group: Group) -> Findings:
+    audited = group.facts.milestone(AUDITED)
+    if audited is None:
+        return Findings(rows=0)
+    return findings(1, sorted(audited.detail.items()), lambda item: _describe(group, item))
+
+
+def _describe(group: Group, item: tuple[str, str]) -> Anomaly:
+    what, how = item
+    return anomaly_at(group, NAME, sentence=f"{what} {how}", evidence={"what": what, "change": how})
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.milestone(AUDITED) is not None
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.HARNESS,
+    tables=(),
+    check=_check,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_applies,
+)

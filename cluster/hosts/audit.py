@@ -1,0 +1,89 @@
+"""What of a run is on its hosts: compared before and after, it shows what was left behind.
+
+Only what carries the run's mark, or a name that nothing but Logquake gives, is looked at: what else
+changes on a machine meanwhile is no business of a run.
+"""
+
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.hosts.cuts import TABLE
+from cluster.hosts.leavings import leavings
+from cluster.hosts.leftovers import leftovers
+from cluster.hosts.links import BRIDGE
+
+NFT_TIMEOUT_S = 10.0
+_OUR_LINKS = re.compile(rf"{BRIDGE}|lq\d+")
+
+
+def local_traces(processes_file: Path) -> dict[str, str]:
+    """Return what of a run is on this machine, as seen from the namespaces of the caller.
+
+    Args:
+        processes_file: `RunPaths.processes` of the run, in its folder.
+
+    Returns:
+        By what it is: `{"process 4711": "java of n1"}`. A namespace of the run without a process in
+        it is none: it has vanished, with its links and tables.
+    """
+    return {
+        **{f"process {left.process.pid}": left.what for left in leftovers(processes_file)},
+        **{f"the file {path}": "outside of the store" for path in leavings(processes_file)},
+        **{f"a mount at {path}": "in the run's folder" for path in _mounts(processes_file.parent)},
+        **_network(),
+    }
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Return what is not as it was, each with how it changed; what was there may not vanish."""
+    changed = {what for what in {*before, *after} if before.get(what) != after.get(what)}
+    return {what: _change(before.get(what), after.get(what)) for what in sorted(changed)}
+
+
+def _change(before: str | None, after: str | None) -> str:
+    if before is None:
+        return f"is there after the run, and was not before ({after})"
+    if after is None:
+        return f"was there before the run, and is not any more ({before})"
+    return f"was otherwise before the run ({before}, now {after})"
+
+
+def _mounts(folder: Path) -> list[str]:
+    """Return what is mounted in a folder or below it (man 5 proc, `/proc/PID/mountinfo`)."""
+    listing = Path("/proc/self/mountinfo")
+    if not listing.exists():
+        return []
+    # A blank in a path is written as its octal number.
+    points = [
+        line.split()[4].encode().decode("unicode_escape")
+        for line in listing.read_text().splitlines()
+    ]
+    root = folder.resolve()
+    return sorted(point for point in points if Path(point).is_relative_to(root))
+
+
+def _network() -> dict[str, str]:
+    """Return links and tables outside of the hub that are called as those inside are."""
+    links = [name for _, name in socket.if_nameindex() if _OUR_LINKS.fullmatch(name)]
+    return {f"the link {name}": "in the machine's own namespace" for name in links} | _tables()
+
+
+def _tables() -> dict[str, str]:
+    """Return nft tables of our name; none for who may not ask, who could not have made any."""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            ["nft", "list", "table", "ip", TABLE],  # noqa: S607 - found by PATH, as everywhere
+            capture_output=True,
+            text=True,
+            timeout=NFT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {f"the nft table {TABLE}": "in the machine's own namespace"} if done.stdout else {}

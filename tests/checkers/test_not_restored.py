@@ -1,0 +1,51 @@
+"""host-not-restored: what the audit found makes a run unknown, with either engine."""
+
+from pathlib import Path
+
+from checkers import not_restored
+from checkers.run import judge_runs
+from results.record.milestones import Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.terms import Validity
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.hand import facts, found, sentences, whole_run
+
+LEFT = {"process 4711": "is there after the run, and was not before (java of n1)"}
+
+
+def audited(detail: dict[str, str]) -> Milestone:
+    return Milestone(name="audited", at_ns=99, detail=detail)
+
+
+def test_hosts_that_are_as_before_are_no_anomaly() -> None:
+    about = facts(milestones=(*facts().milestones, audited({})))
+    assert sentences(not_restored.CHECKER, whole_run(about)) == []
+    assert found(not_restored.CHECKER, whole_run(about)).rows == 1
+
+
+def test_each_thing_that_was_left_is_one() -> None:
+    more = {"n2: nft table logquake": "was there before the run, and is not any more (1 chain)"}
+    about = facts(milestones=(*facts().milestones, audited({**LEFT, **more})))
+    assert sentences(not_restored.CHECKER, whole_run(about)) == [
+        "n2: nft table logquake was there before the run, and is not any more (1 chain)",
+        "process 4711 is there after the run, and was not before (java of n1)",
+    ]
+
+
+def test_a_run_of_before_there_was_an_audit_promises_nothing() -> None:
+    assert not not_restored.CHECKER.applies(facts())
+
+
+def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -> None:
+    for name, detail, validity in (
+        ("restored", {}, Validity.VALID),
+        ("left", LEFT, Validity.UNKNOWN),
+    ):
+        root = FaithfulRun(5, steps=120).write(tmp_path / "t" / name)
+        append_milestone(RunPaths(root).milestones, audited(detail))
+        (verdict,) = judge_runs([root], engine="local")
+        assert verdict.valid is validity
+        assert verdict.checked["host-not-restored"] == 1
+    assert verdict.unknown_because == (
+        "host-not-restored: process 4711 is there after the run, and was not before (java of n1)",
+    )

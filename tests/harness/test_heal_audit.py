@@ -1,0 +1,116 @@
+"""The audit: what a run leaves is seen, and what others do is not its business."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.audit import differences, local_traces
+from cluster.hosts.ledger import ProcessLedger, mark
+from cluster.hosts.namespace import enter_prefix
+from cluster.hosts.signals import process_id
+from cluster.protocol import ClusterError
+from harness import audit as audit_module
+from harness.audit import audit
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, plan_from
+
+
+def processes(run: RunPaths) -> Plan:
+    """Return the plan of a run whose nodes are processes."""
+    run.root.mkdir(parents=True, exist_ok=True)
+    return plan_from({"hosts": "process"})
+
+
+def test_a_process_that_outlives_its_run_is_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "SETTLE_LIMIT_S", 0.2)
+    run = RunPaths(tmp_path / "run")
+    before = audit(processes(run), run)
+    assert before.changes() == {}
+    with subprocess.Popen(["sleep", "600"], env=os.environ | mark(run.processes)) as left:
+        wait_until(lambda: local_traces(run.processes), timeout_s=20, what="it to be seen")
+        assert before.changes() == {
+            f"process {left.pid}": "is there after the run, and was not before (sleep)"
+        }
+        left.kill()
+    assert before.changes() == {}
+
+
+def test_a_file_that_a_killed_process_left_is_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "SETTLE_LIMIT_S", 0.2)
+    run = RunPaths(tmp_path / "run")
+    before = audit(processes(run), run)
+    with subprocess.Popen(["sleep", "600"]) as child:
+        ProcessLedger(run.processes).started("java", "n1", process_id(child.pid))
+        child.kill()
+    file = Path("/dev/shm") / f"sem.faketime_sem_{child.pid}"  # noqa: S108 - libfaketime's place
+    file.write_bytes(b"")
+    try:
+        (left,) = before.changes()
+    finally:
+        file.unlink()
+    assert left == f"the file {file}"
+
+
+def test_what_others_start_meanwhile_is_not_the_runs(tmp_path: Path) -> None:
+    run, other = RunPaths(tmp_path / "run"), RunPaths(tmp_path / "run-2")
+    before = audit(processes(run), run)
+    with subprocess.Popen(["sleep", "600"], env=os.environ | mark(other.processes)) as foreign:
+        wait_until(lambda: local_traces(other.processes), timeout_s=20, what="it to be seen")
+        assert before.changes() == {}
+        foreign.kill()
+
+
+def test_hosts_that_nobody_could_look_at_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunPaths(tmp_path / "run")
+    plan = processes(run)
+    before = audit(plan, run)
+
+    def away(*_: object) -> dict[str, str]:
+        raise ClusterError("n1 does not answer")
+
+    monkeypatch.setattr(audit_module, "_traces", away)
+    assert before.changes() == {
+        "the hosts": "could not be looked at after the run: n1 does not answer"
+    }
+    blind = audit(plan, run)
+    assert blind.refused == "n1 does not answer"
+    assert blind.changes() == {
+        "the hosts": "could not be looked at before the run: n1 does not answer"
+    }
+
+
+@pytest.mark.namespaces
+def test_a_mount_a_link_and_a_table_are_traces(tmp_path: Path) -> None:
+    """In a namespace of its own, where nobody else looks."""
+    look = (
+        "from cluster.hosts.audit import local_traces; from pathlib import Path;"
+        f"print(sorted(local_traces(Path('{tmp_path}/processes.jsonl'))))"
+    )
+    script = (
+        f"mkdir -p '{tmp_path}/a b'; mount -t tmpfs tmpfs '{tmp_path}/a b';"
+        " mount -t tmpfs tmpfs /mnt; ip link add lqhub type bridge; ip link add lqx type veth peer name lqy;"
+        f' nft add table ip logquake; exec {sys.executable} -c "{look}"'
+    )
+    done = subprocess.run(
+        [*enter_prefix(), "sh", "-ec", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(
+        [f"a mount at {tmp_path}/a b", "the link lqhub", "the nft table logquake"]
+    )
+
+
+def test_what_vanished_and_what_changed_are_differences_too() -> None:
+    assert differences({"a": "1", "b": "2", "c": "3"}, {"b": "2", "c": "4"}) == {
+        "a": "was there before the run, and is not any more (1)",
+        "c": "was otherwise before the run (3, now 4)",
+    }
