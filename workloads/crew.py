@@ -241,7 +241,9 @@ class Crew:
         if any(batch.error is not None for _, batch in result.batches):
             self._fail_to_read(thread)
         elif result.outcome is Outcome.FAIL and any(batch.spans for _, batch in result.batches):
-            thread.reader.assign({**thread.starts, **thread.positions})
+            error = thread.reader.assign({**thread.starts, **thread.positions})
+            # If it did not go back, only an assignment that is recorded can tell where it reads on.
+            thread.assigned = error is None
         elif result.outcome is Outcome.OK:
             for _, batch in result.batches:
                 thread.positions.update(batch.positions)

@@ -262,6 +262,17 @@ def test_a_reader_goes_back_to_where_an_aborted_transaction_began(run_paths: Run
     assert len(stage.members) == 1, "the process goes on"
 
 
+def test_a_reader_that_could_not_go_back_is_assigned_anew(
+    run_paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, "REFUSED", None])
+    monkeypatch.setattr(MemoryMember, "assign", lambda _self, _starts: next(answers))
+    done = result(Outcome.FAIL, [], (0, batch(HERE, [5, 6])))
+    stage = Stage(run_paths, ASSIGNED, Txn(mops=[Poll(limit=9)]), ASSIGNED, results=[done])
+    assert [seen.assigned for seen in stage.script.shown] == [False, True, False]
+    assert stage.script.positions[-1] == {HERE: 5}
+
+
 def test_a_transaction_that_read_nothing_moves_nobody(run_paths: RunPaths) -> None:
     done = result(Outcome.FAIL, [], (0, batch(HERE, [])))
     stage = Stage(run_paths, ASSIGNED, Txn(mops=[Poll(limit=9)]), results=[done])
