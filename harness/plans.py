@@ -48,9 +48,9 @@ delivery_timeout_s = 30      # Longer than the longest fault.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
 
 # Faults: dealt from the seed ...
-# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: clients,
-                             # network, stop, rolling, power-loss, wipe, bit-flip, disk, clock,
-                             # leadership, topics; "all": all that work here (logquake doctor).
+# nemesis = ["partition", "kill", "pause"]   # Default: these, as far as hosts can. Others: splits,
+                             # clients, network, stop, rolling, power-loss, wipe, bit-flip, disk,
+                             # clock, leadership, topics; "all": all that work (logquake doctor).
 nemesis_interval_s = 6
 warmup_s = 5
 time_limit_s = 60

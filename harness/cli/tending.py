@@ -9,20 +9,25 @@ from cluster.protocol import UserError
 from harness.cli.options import STORE
 from harness.doctor import examine_machine, print_findings
 from harness.heal import heal_store
+from harness.offers import offers, print_offers
 
 
 @click.command()
 @STORE
-def doctor(*, store: Path) -> int:
+@click.option("--hosts", default=None, help="Machines to be tried, too: ssh:HOSTS.toml.")
+def doctor(*, store: Path, hosts: str | None) -> int:
     """Say what works on this machine, and what to do about the rest."""
     print_findings(examine_machine(store), Console(soft_wrap=True))
+    console = Console(highlight=False)
+    console.print("\nfaults that each kind of hosts can do here:")
+    print_offers(offers(hosts), console)
     return 0
 
 
 @click.command()
 @STORE
 def heal(*, store: Path) -> int:
-    """Undo whatever dead runs left behind, on this machine and on their hosts."""
+    """Undo whatever dead runs left behind, here and on their hosts."""
     healed = heal_store(store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
         click.echo(sentence)

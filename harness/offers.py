@@ -1,0 +1,94 @@
+"""Which faults each kind of hosts offers on this machine, and why not the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cluster.hosts.abilities import abilities_of
+from cluster.hosts.choose import HostKind, choose_hosts
+from cluster.protocol import Ability, UserError
+from nemesis.registry import kinds_of, needs_of
+from results.record.plan import NEMESIS_KINDS
+
+WHICH_SSH = "name your machines, to have them tried: logquake doctor --hosts ssh:HOSTS.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a kind of hosts can do here.
+
+    Attributes:
+        hosts: The kind.
+        unusable: Why it cannot be used at all; empty if it can.
+        why_not: Why it cannot do something, by ability; empty where it can.
+    """
+
+    hosts: HostKind
+    unusable: str = ""
+    why_not: Mapping[Ability, str] = field(default_factory=dict)
+
+    def refusal(self, family: str) -> str:
+        """Return why a family of faults does not work; empty if it does."""
+        if self.unusable:
+            return self.unusable
+        reasons = [self.why_not.get(need, "") for need in sorted(needs_of(family))]
+        return "; ".join(dict.fromkeys(filter(None, reasons)))
+
+
+def offers(hosts: str | None = None) -> list[Offer]:
+    """Try every kind of hosts; takes some seconds.
+
+    Args:
+        hosts: Tried in place of its kind: `ssh:HOSTS.toml`. None: which machines are meant by ssh
+            is not known.
+
+    Raises:
+        UserError: There is no such kind.
+    """
+    named = (hosts or "").partition(":")[0]
+    if hosts is not None and named not in {*HostKind}:
+        choose_hosts(hosts)  # Refuses it, unless it is `auto`.
+        return offers()
+    forms = {kind.value: kind.value for kind in HostKind} | ({named: hosts} if hosts else {})
+    return [_offer(HostKind(kind), form) for kind, form in forms.items()]
+
+
+def _offer(kind: HostKind, form: str) -> Offer:
+    if form == HostKind.SSH:
+        return Offer(hosts=kind, unusable=WHICH_SSH)
+    try:
+        chosen = choose_hosts(form)
+        return Offer(hosts=kind, why_not=abilities_of(chosen.hosts))
+    except UserError as refusal:
+        return Offer(hosts=kind, unusable=str(refusal))
+
+
+def print_offers(offered: Sequence[Offer], console: Console) -> None:
+    """Print a table of families of faults by kinds of hosts, and below it why not, numbered."""
+    reasons: dict[str, int] = {}
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("--nemesis", *(offer.hosts.value for offer in offered)):
+        table.add_column(column, no_wrap=True)
+    table.add_column("kinds", style="dim", overflow="fold")
+    for family in filter(_kinds, NEMESIS_KINDS):
+        cells = [_cell(offer.refusal(family), reasons) for offer in offered]
+        kinds = _kinds(family)
+        table.add_row(family, *cells, ", ".join(kinds) if kinds != (family,) else "")
+    console.print(table)
+    notes = Table.grid(padding=(0, 1))
+    for reason, number in reasons.items():
+        notes.add_row(Text(f"({number})"), Text(reason))
+    console.print(notes, style="yellow")
+
+
+def _kinds(family: str) -> tuple[str, ...]:
+    return kinds_of(family, frozenset(Ability))
+
+
+def _cell(refusal: str, reasons: dict[str, int]) -> Text:
+    if not refusal:
+        return Text("works", "green")
+    return Text(f"no ({reasons.setdefault(refusal, len(reasons) + 1)})", "yellow")
