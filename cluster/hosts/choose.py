@@ -10,6 +10,7 @@ from cluster.hosts.examine import namespace_trials
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.node_disks import NamespaceDisks
 from cluster.hosts.process import ProcessHosts
+from cluster.hosts.ssh import SshHosts, try_hosts
 from cluster.protocol import Hosts, UserError
 
 
@@ -46,13 +47,14 @@ class Choice:
         return f"{self.kind}:{self.file}" if self.file else self.kind.value
 
 
-def choose_hosts(hosts: str, *, image: str | None = None) -> Choice:
+def choose_hosts(hosts: str, *, image: str | None = None, nodes: Sequence[str] = ()) -> Choice:
     """Return the kind of hosts to use, found out by trying.
 
     Args:
         hosts: `auto` for the best that works here without being told more, `namespace`, `docker`,
             `ssh:HOSTS.toml`, or `process`.
         image: Of the containers.
+        nodes: That will be asked for; ssh hosts must be enough for them.
 
     Raises:
         UserError: There is no such kind, or it was asked for by name and does not work here.
@@ -65,7 +67,8 @@ def choose_hosts(hosts: str, *, image: str | None = None) -> Choice:
     if name == HostKind.DOCKER:
         raise UserError(f"--hosts docker cannot be used yet, with image {image}")
     if name == HostKind.SSH:
-        raise UserError(f"--hosts ssh cannot be used yet, with {file}")
+        path = Path(file).expanduser().absolute()
+        return Choice(kind=HostKind.SSH, why=try_hosts(path, nodes), file=path)
     failed = next((finding for finding in namespace_trials() if not finding.works), None)
     if failed is None:
         return Choice(kind=HostKind.NAMESPACE, why="network namespaces work here")
@@ -93,7 +96,7 @@ def make_hosts(
         image: Of the containers.
         disk_mb: Each node keeps its data on a disk of its own, of so many MiB; None: on the run's.
     """
-    name, _, _file = hosts.partition(":")
+    name, _, file = hosts.partition(":")
     match HostKind(name):
         case HostKind.NAMESPACE if disk_mb is not None:
             return NamespaceDisks(nodes, processes_file, disk_mb=disk_mb)
@@ -101,7 +104,9 @@ def make_hosts(
             return NamespaceHosts(nodes, processes_file)
         case HostKind.PROCESS:
             return ProcessHosts(nodes, processes_file)
-        case HostKind.DOCKER | HostKind.SSH:
+        case HostKind.SSH:
+            return SshHosts(nodes, processes_file, file=Path(file))
+        case HostKind.DOCKER:
             raise UserError(f"--hosts {hosts} cannot be used yet (image {image})")
         case never:
             assert_never(never)

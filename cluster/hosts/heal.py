@@ -9,9 +9,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
+from cluster.hosts.ssh_heal import ssh_ways
 from cluster.protocol import ClusterError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths
@@ -66,7 +68,9 @@ def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     if hosts is not None:
-        kind, _, _file = hosts.partition(":")
+        kind, _, file = hosts.partition(":")
+        if kind == "ssh":
+            yield from ssh_ways(Path(file), paths)
         yield from _BY_KIND.get(kind, _nothing_more)(paths)
 
 

@@ -1,0 +1,159 @@
+"""Small errands on an ssh host: a look at it, files, and the way to its warden.
+
+Standard library only: the harness sends this text to the host's Python (see `cluster.hosts.warden`)
+or runs it by its path in the run's folder.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+Order = dict[str, Any]
+"""A JSON object: `do`, and what is needed for it."""
+
+LINE = "line"
+"""The warden's socket, in the run's folder."""
+NO_WARDEN = 3
+"""Exit code of `talk`: there is no warden any more."""
+READ_BYTES = 1 << 16
+COMMAND_TIMEOUT_S = 20.0
+
+
+def examine(order: Order) -> Order:
+    """Return what this host has of what a run needs; nothing is changed.
+
+    Args:
+        order: `folder`, `java`, `nft`, `rules` to be tried, `listen`.
+    """
+    base = Path(order["folder"])
+    existing = next(each for each in (base, *base.parents) if each.exists())
+    room = os.statvfs(existing)
+    return {
+        "python": list(sys.version_info[:3]),
+        "user": os.environ.get("USER", str(os.geteuid())),
+        "java": _said([order["java"], "-version"]),
+        "nft": _refusal(order),
+        "free": room.f_bavail * room.f_frsize,
+        "writable": os.access(existing, os.W_OK | os.X_OK),
+        "existing": str(existing),
+        "address": _not_ours(order["listen"]),
+        "harness": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
+    }
+
+
+def _said(argv: "list[str]") -> "str | None":
+    try:
+        done = subprocess.run(  # noqa: S603 - what the user's file names
+            argv, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout + done.stderr
+
+
+def _refusal(order: Order) -> str:
+    """Return why nft rules cannot be made here; empty if they can (nft only checks them)."""
+    try:
+        done = subprocess.run(  # noqa: S603 - what the harness asks for
+            [*order["nft"], "-c", "-f", "-"],
+            input=order["rules"],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as refused:
+        return str(refused)
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return said[0] if done.returncode else ""
+
+
+def _not_ours(address: str) -> str:
+    """Return why this host cannot listen at an address; empty if it can."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.bind((address, 0))
+        except OSError as refused:
+            return str(refused.strerror)
+    return ""
+
+
+def files(order: Order) -> Order:
+    """Return the files below `folder` whose path matches `pattern`, as `Path.glob` has it."""
+    folder = Path(order["folder"])
+    found = [str(path.relative_to(folder)) for path in folder.glob(order["pattern"])
+             if path.is_file()]  # fmt: skip
+    return {"files": sorted(found)}
+
+
+def remove(order: Order) -> Order:
+    """Remove the file or folder `path` below `folder`. Idempotent."""
+    target = Path(order["folder"]) / order["path"]
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+    return {}
+
+
+def unpack(folder: Path) -> None:
+    """Write what a tar on standard input holds into a folder; complain by a JSON object."""
+    answer: Order = {}
+    try:
+        with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
+            for member in archive:
+                archive.extract(member, folder)
+    except (OSError, tarfile.TarError) as failed:
+        answer = {"error": str(failed), "errno": getattr(failed, "errno", None)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+def pack(folder: Path, left_out: "list[str]") -> None:
+    """Write a tar of a folder's files to standard output, without those of some endings."""
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix not in left_out and path.is_file() and not path.is_symlink():
+                archive.add(path, str(path.relative_to(folder)))
+
+
+def talk(folder: Path) -> int:
+    """Pass bytes on between standard input and output and the warden's socket; the exit code."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.chdir(folder)
+        line.connect(LINE)
+    except OSError:
+        return NO_WARDEN
+    selector = selectors.DefaultSelector()
+    for source, target in ((0, line.fileno()), (line.fileno(), 1)):
+        selector.register(source, selectors.EVENT_READ, (source, target))
+    while True:
+        for key, _ in selector.select():
+            source, target = key.data
+            try:
+                data = os.read(source, READ_BYTES)
+                if not data:
+                    return 0
+                while data:
+                    data = data[os.write(target, data) :]
+            except OSError:
+                return 0
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["talk", place]:
+            sys.exit(talk(Path(place)))
+        case ["unpack", place]:
+            unpack(Path(place))
+        case ["pack", place, *endings]:
+            pack(Path(place), endings)
+        case _:
+            sys.exit(f"unknown errand: {sys.argv[1:]}")

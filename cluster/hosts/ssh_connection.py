@@ -1,0 +1,233 @@
+"""One connection to an ssh host, made again when it is lost."""
+
+import contextlib
+import json
+import logging
+import shlex
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import paramiko
+
+from cluster.hosts.agent import Message
+from cluster.hosts.ssh_file import SshHost
+from cluster.protocol import ClusterError, UserError
+
+CONNECT_TIMEOUT_S = 10.0
+LOGIN_TIMEOUT_S = 20.0
+"""Generous: a busy machine's sshd takes seconds for its keys."""
+CALL_TIMEOUT_S = 60.0
+MODULES = ("undoing", "errands", "warden")
+"""What the host's Python is sent, in the order in which they import one another."""
+_BOOTSTRAP = """\
+import json, sys, types
+order = json.load(sys.stdin)
+for name, text in order.pop("sources"):
+    sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), sys.modules[name].__dict__)
+sys.modules["cluster.hosts.warden"].main(order)
+"""
+# Its complaints are in the exceptions too; without a handler it writes them to the terminal.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+class _UnknownHostKeyError(paramiko.SSHException):
+    pass
+
+
+class _Refuse(paramiko.RejectPolicy):
+    """Refuses a host whose key is not in the file; never adds it."""
+
+    def missing_host_key(
+        self,
+        client: paramiko.SSHClient,  # noqa: ARG002 - paramiko's
+        hostname: str,  # noqa: ARG002 - paramiko's
+        key: paramiko.PKey,
+    ) -> NoReturn:
+        """Refuse."""
+        raise _UnknownHostKeyError(f"{key.get_name()} {key.fingerprint}")
+
+
+class SshConnection:
+    """A logged-in connection to one host. Safe to use from several threads.
+
+    Args:
+        host: Which.
+    """
+
+    def __init__(self, host: SshHost) -> None:
+        self.host = host
+        self._lock = threading.RLock()
+        self._sftp_lock = threading.Lock()
+        self._client: paramiko.SSHClient | None = None
+        self._sftp: paramiko.SFTPClient | None = None
+
+    def transport(self) -> paramiko.Transport:
+        """Return the connection's transport, connecting if there is none that lives.
+
+        Raises:
+            UserError: The host cannot be reached, is not the one that is known, or refuses us.
+        """
+        with self._lock:
+            transport = self._client.get_transport() if self._client else None
+            if transport is None or not transport.is_active():
+                self._connect()
+                transport = self._client.get_transport() if self._client else None
+            if transport is None:
+                raise ClusterError(f"the connection to {self.host.name} was lost at once")
+            return transport
+
+    def close(self) -> None:
+        """Close it; whatever needs one next makes a new one."""
+        with self._lock:
+            client, self._client, self._sftp = self._client, None, None
+        if client is not None:
+            client.close()
+
+    def channel(self, command: str) -> paramiko.Channel:
+        """Start a command; return its channel."""
+        try:
+            channel = self.transport().open_session(timeout=LOGIN_TIMEOUT_S)
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as lost:
+            raise ClusterError(f"{self.host.name} starts no command: {lost}") from lost
+        return channel
+
+    def call(
+        self, do: str, order: Mapping[str, object], *, environment: Mapping[str, str] | None = None
+    ) -> Message:
+        """Have the host's Python do something (`cluster.hosts.warden.main`); return its answer.
+
+        Raises:
+            UserError: There is no Python, or it is too old.
+            ClusterError: It refused.
+        """
+        marks = [f"{name}={value}" for name, value in (environment or {}).items()]
+        command = shlex.join(["env", *marks, "python3", "-I", "-S", "-c", _BOOTSTRAP])
+        channel = self.channel(command)
+        try:
+            channel.settimeout(CALL_TIMEOUT_S)
+            said, complaint = _said(channel, {**order, "do": do, "sources": _sources()})
+        except (paramiko.SSHException, EOFError, OSError) as lost:
+            raise ClusterError(f"the connection to {self.host.name} was lost: {lost}") from lost
+        finally:
+            channel.close()
+        return self._answer(said, complaint)
+
+    @contextlib.contextmanager
+    def sftp(self) -> Iterator[paramiko.SFTPClient]:
+        """Give the one SFTP session to one thread at a time."""
+        with self._sftp_lock:
+            try:
+                yield self._open_sftp()
+            except (paramiko.SSHException, EOFError, ClusterError) as lost:
+                raise ConnectionResetError(f"{self.host.name}: {lost}") from lost
+
+    def _open_sftp(self) -> paramiko.SFTPClient:
+        transport = self.transport()
+        if self._sftp is None or self._sftp.sock.closed:
+            self._sftp = paramiko.SFTPClient.from_transport(transport)
+        if self._sftp is None:
+            raise ClusterError("it offers no SFTP")
+        return self._sftp
+
+    def _answer(self, said: bytes, complaint: bytes) -> Message:
+        name = self.host.name
+        try:
+            answer: Message = json.loads(said)
+        except ValueError as wrong:
+            words = complaint.decode(errors="replace").strip().splitlines() or ["nothing"]
+            if "python3" in words[-1] and ("not found" in words[-1] or "No such" in words[-1]):
+                raise UserError(
+                    f"{name} has no python3, which Logquake's agent needs there: install it"
+                ) from wrong
+            raise ClusterError(f"{name} does not do what it is asked: {words[-1]}") from wrong
+        if "error" in answer:
+            raise ClusterError(f"{name}: {answer['error']}")
+        return answer
+
+    def _connect(self) -> None:
+        self.close()
+        host = self.host
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(_Refuse())
+        try:
+            _load_known(client, host)
+            client.connect(
+                host.ssh_address,
+                port=host.port,
+                username=host.user,
+                key_filename=host.key,
+                look_for_keys=host.key is None,
+                allow_agent=host.key is None,
+                timeout=CONNECT_TIMEOUT_S,
+                banner_timeout=LOGIN_TIMEOUT_S,
+                auth_timeout=LOGIN_TIMEOUT_S,
+            )
+        except (paramiko.SSHException, EOFError, OSError, ValueError) as refused:
+            client.close()
+            raise _refusal(host, refused) from refused
+        self._client = client
+
+
+def _load_known(client: paramiko.SSHClient, host: SshHost) -> None:
+    try:
+        client.load_host_keys(host.known_hosts)
+    except OSError as unreadable:
+        raise UserError(
+            f"the file of known hosts {host.known_hosts} of {host.name} cannot be read:"
+            f" {unreadable.strerror}; make it with ssh-keyscan, and compare the keys"
+        ) from unreadable
+
+
+def _refusal(host: SshHost, error: Exception) -> UserError:
+    """Return why a host cannot be used, as one sentence with the remedy."""
+    place = f"{host.name} ({host.ssh_address} port {host.port})"
+    match error:
+        case _UnknownHostKeyError():
+            why = (
+                f"the host key of {place} is unknown: {error}; if it is the right one, add it to"
+                f" {host.known_hosts}"
+            )
+        case paramiko.BadHostKeyException():
+            why = (
+                f"the host key of {place} is not the one in {host.known_hosts}: it has changed, or"
+                " another machine answers; nothing was sent to it"
+            )
+        case paramiko.PasswordRequiredException():
+            why = f"the key {host.key} has a passphrase: use one without, or an ssh agent"
+        case paramiko.AuthenticationException():
+            key = f"the key {host.key}" if host.key else "the keys of the ssh agent and of ~/.ssh"
+            why = f"{place} does not let {host.user} in with {key}"
+        case FileNotFoundError() | PermissionError() if host.key:
+            why = f"the key {host.key} cannot be read: {error.strerror}"
+        case OSError() | EOFError():
+            said = getattr(error, "strerror", None) or str(error) or "the connection was closed"
+            why = f"{place} cannot be reached: {said}"
+        case _:
+            why = f"{place} cannot be used: {error}"
+    return UserError(why)
+
+
+def _sources() -> list[tuple[str, str]]:
+    folder = Path(__file__).parent
+    return [
+        (f"cluster.hosts.{name}", (folder / f"{name}.py").read_text(encoding="utf-8"))
+        for name in MODULES
+    ]
+
+
+def _said(channel: paramiko.Channel, order: Mapping[str, object]) -> tuple[bytes, bytes]:
+    """Send an order; return what was written to standard output, and to standard error."""
+    with contextlib.suppress(OSError):  # No Python reads it: its complaint tells why.
+        channel.sendall(json.dumps(order).encode())
+        channel.shutdown_write()
+    said = b""
+    while data := channel.recv(1 << 16):
+        said += data
+    complaint = b""
+    while data := channel.recv_stderr(1 << 16):
+        complaint += data
+    return said, complaint

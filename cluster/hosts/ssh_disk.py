@@ -1,0 +1,63 @@
+"""A node's files on an ssh host."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from cluster.hosts.ssh_connection import SshConnection
+from cluster.protocol import ClusterError
+
+
+@dataclass(frozen=True, slots=True)
+class SftpDisk:
+    """Implements `cluster.protocol.Disk` over SFTP.
+
+    Attributes:
+        connection: To the host.
+        folder: The node's, on the host.
+    """
+
+    connection: SshConnection
+    folder: PurePosixPath
+
+    def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
+        """Return the files, no folders, whose path matches, in order."""
+        found = self._call("files", pattern=pattern)["files"]
+        return sorted(PurePosixPath(path) for path in found)
+
+    def size(self, path: PurePosixPath | str) -> int:
+        """Return the size of a file in bytes."""
+        with self.connection.sftp() as sftp:
+            return sftp.stat(str(self.folder / path)).st_size or 0
+
+    def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
+        """Return bytes of a file, from an offset on; -1: to its end."""
+        with self.connection.sftp() as sftp, sftp.open(str(self.folder / path), "rb") as file:
+            file.seek(at)
+            return file.read(size if size >= 0 else None)
+
+    def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
+        """Write bytes into a file that may exist; what lies around them stays."""
+        target = str(self.folder / path)
+        with self.connection.sftp() as sftp:
+            try:
+                file = sftp.open(target, "r+b")
+            except FileNotFoundError:
+                file = sftp.open(target, "wb")
+            with file:
+                file.seek(at)
+                file.write(data)
+
+    def truncate(self, path: PurePosixPath | str, size: int) -> None:
+        """Cut a file to its first bytes."""
+        with self.connection.sftp() as sftp:
+            sftp.truncate(str(self.folder / path), size)
+
+    def remove(self, path: PurePosixPath | str) -> None:
+        """Remove a file, or a folder with all that is in it. Idempotent."""
+        self._call("remove", path=str(path))
+
+    def _call(self, do: str, **order: str) -> dict[str, list[str]]:
+        try:
+            return self.connection.call(do, {"folder": str(self.folder), **order})
+        except ClusterError as refused:
+            raise OSError(str(refused)) from refused

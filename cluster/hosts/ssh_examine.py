@@ -1,0 +1,103 @@
+"""What an ssh host must have, found out by trying; what it lacks, as one sentence."""
+
+import re
+from collections.abc import Sequence
+
+from cluster.hosts.cuts import cut_rules, drop_marked
+from cluster.hosts.ssh_connection import SshConnection
+from cluster.hosts.ssh_file import SshHost
+from cluster.protocol import UserError
+
+OLDEST_PYTHON = (3, 10)
+OLDEST_JAVA = 17
+ENOUGH_BYTES = 512 << 20
+"""Kafka with its libraries, and what a default run writes, each about 100 MB; and some room."""
+NFT = ("nft",)
+SUDO = ("sudo", "-n")
+
+
+def nft_of(host: SshHost) -> list[str]:
+    """Return how nft is called on a host."""
+    return [*(SUDO if host.sudo else ()), *NFT]
+
+
+def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
+    """See that a host can take part; nothing on it is changed.
+
+    Args:
+        connection: To the host.
+        others: All hosts of the file.
+
+    Raises:
+        UserError: What it lacks, and the remedy.
+    """
+    host = connection.host
+    seen = connection.call(
+        "examine",
+        {
+            "folder": host.folder,
+            "java": host.java,
+            "nft": nft_of(host),
+            "rules": drop_marked("logquake_trial")
+            + cut_rules(
+                "trial", {each.name: each.address for each in others}, table="logquake_trial"
+            ),
+            "listen": host.address,
+        },
+    )
+    if tuple(seen["python"][:2]) < OLDEST_PYTHON:
+        has, needed = (".".join(map(str, each)) for each in (seen["python"], OLDEST_PYTHON))
+        raise UserError(f"{host.name} has Python {has}; Logquake's agent needs {needed} or later")
+    _refuse_java(host, seen["java"])
+    _refuse_folder(host, seen)
+    if seen["address"]:
+        raise UserError(
+            f"{host.name} does not have the address {host.address} ({seen['address']}): write the"
+            " one at which the other hosts reach it into the file of hosts"
+        )
+    _refuse_nft(host, seen["nft"])
+    here = [each.name for each in others if each.address == seen["harness"]]
+    if here:
+        raise UserError(
+            f"{host.name} sees Logquake come from {seen['harness']}, the address of {here[0]}: a"
+            " cut of its links would cut Logquake off as well; run it on another machine"
+        )
+
+
+def _refuse_java(host: SshHost, said: str | None) -> None:
+    remedy = f'install Java {OLDEST_JAVA} or later there, or name it: java = "/path/to/java"'
+    if said is None:
+        raise UserError(f"{host.name} has no Java ({host.java} does not start): {remedy}")
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    if match is None:
+        raise UserError(f"{host.java} on {host.name} does not tell its version: {remedy}")
+    if int(match[1]) < OLDEST_JAVA:
+        raise UserError(f"{host.name} has Java {match[1]}, which is too old: {remedy}")
+
+
+def _refuse_folder(host: SshHost, seen: dict[str, object]) -> None:
+    if not seen["writable"]:
+        raise UserError(
+            f"{host.user} cannot write to {seen['existing']} on {host.name}, where {host.folder}"
+            " would be made; name another folder in the file of hosts"
+        )
+    free = int(str(seen["free"]))
+    if free < ENOUGH_BYTES:
+        raise UserError(
+            f"the disk of {host.folder} on {host.name} is full ({free >> 20} MiB left, and"
+            f" {ENOUGH_BYTES >> 20} MiB are needed); free some room, or name another folder"
+        )
+
+
+def _refuse_nft(host: SshHost, refused: str) -> None:
+    if not refused:
+        return
+    if "sudo" in refused and "nft:" not in refused:
+        raise UserError(
+            f"{host.user} may not run nft as root on {host.name} ({refused}); allow"
+            f" '{host.user} ALL=(root) NOPASSWD: /usr/sbin/nft' in its sudoers"
+        )
+    raise UserError(
+        f"the network of {host.name} cannot be cut: nft does not work there ({refused});"
+        " type there: apt-get install nftables"
+    )

@@ -1,0 +1,147 @@
+"""`HOSTS.toml`: which machines ssh hosts are, and how they are reached."""
+
+import tomllib
+from dataclasses import dataclass
+from getpass import getuser
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cluster.protocol import UserError
+
+KNOWN_HOSTS = "~/.ssh/known_hosts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshHost:
+    """One machine.
+
+    Attributes:
+        name: What it is called in sentences.
+        address: Where its broker listens, and where the other brokers see it come from.
+        ssh_address, port: Where its sshd listens.
+        user: Who logs in.
+        key: The file of the private key; None: the ssh agent's, and those in `~/.ssh`.
+        known_hosts: The file that has its host key.
+        folder: There, the folder of runs' folders; `~` is the user's home folder.
+        java: There, the program.
+        sudo: Whether nft goes through `sudo -n`.
+        ttl_s: How long after the last sign of life of the harness everything is undone.
+    """
+
+    name: str
+    address: str
+    ssh_address: str
+    port: int
+    user: str
+    key: str | None
+    known_hosts: str
+    folder: str
+    java: str
+    sudo: bool
+    ttl_s: float
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Settings(_Strict):
+    """What may stand for one host, or once for all."""
+
+    port: int | None = Field(default=None, ge=1, le=65535)
+    user: str | None = Field(default=None, min_length=1)
+    key: str | None = Field(default=None, min_length=1)
+    known_hosts: str | None = Field(default=None, min_length=1)
+    folder: str | None = Field(default=None, pattern=r"^(~/|/)[^\n:,]+$")
+    java: str | None = Field(default=None, min_length=1)
+    sudo: bool | None = None
+
+
+class _Host(_Settings):
+    address: str
+    ssh: str | None = Field(default=None, min_length=1)
+    name: str | None = Field(default=None, min_length=1)
+
+
+class _File(_Settings):
+    ttl_s: float = Field(default=60, ge=3, le=3600)
+    hosts: list[_Host] = Field(min_length=1)
+
+
+def load_hosts(path: Path) -> tuple[SshHost, ...]:
+    """Read which machines there are, in the order of nodes.
+
+    Raises:
+        UserError: One sentence with the key, the value and the remedy.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as unreadable:
+        why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
+        raise UserError(f"the file of hosts {path} cannot be read: {why}") from unreadable
+    except tomllib.TOMLDecodeError as malformed:
+        raise UserError(f"the file of hosts {path} is not TOML: {malformed}") from malformed
+    try:
+        file = _File.model_validate(values)
+    except ValidationError as invalid:
+        raise UserError(_sentence(path, invalid)) from invalid
+    hosts = tuple(_host(file, each, path, number=at) for at, each in enumerate(file.hosts, 1))
+    _refuse_twins(path, hosts)
+    return hosts
+
+
+def _host(file: _File, own: _Host, path: Path, *, number: int) -> SshHost:
+    try:
+        address = str(IPv4Address(own.address))
+    except ValueError as wrong:
+        raise UserError(
+            f"{path}: the address of host {number} cannot be {own.address!r}: write the IPv4"
+            " address at which the other hosts reach it"
+        ) from wrong
+    user = own.user or file.user or getuser()
+    key = own.key or file.key
+    sudo = own.sudo if own.sudo is not None else file.sudo
+    return SshHost(
+        name=own.name or f"n{number}",
+        address=address,
+        ssh_address=own.ssh or address,
+        port=own.port or file.port or 22,
+        user=user,
+        key=_file(path, key) if key else None,
+        known_hosts=_file(path, own.known_hosts or file.known_hosts or KNOWN_HOSTS),
+        folder=own.folder or file.folder or "~/.logquake",
+        java=own.java or file.java or "java",
+        sudo=sudo if sudo is not None else user != "root",
+        ttl_s=file.ttl_s,
+    )
+
+
+def _file(beside: Path, name: str) -> str:
+    """Return the path of a file; a relative one begins where `HOSTS.toml` lies."""
+    return str(beside.absolute().parent / Path(name).expanduser())
+
+
+def _refuse_twins(path: Path, hosts: tuple[SshHost, ...]) -> None:
+    for what, values in (
+        ("address", [host.address for host in hosts]),
+        ("name", [host.name for host in hosts]),
+    ):
+        twin = next((value for value in values if values.count(value) > 1), None)
+        if twin is not None:
+            raise UserError(
+                f"{path}: two hosts have the {what} {twin}; a node needs one of its own"
+            )
+
+
+def _sentence(path: Path, invalid: ValidationError) -> str:
+    first = invalid.errors(include_url=False)[0]
+    # The number of a host is counted as in nodes' names.
+    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{path} has a key {key!r} that Logquake does not know (see docs/hosts.md)"
+    if first["type"] == "missing":
+        return f"{path}: {key} is missing (see docs/hosts.md)"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{path}: {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"

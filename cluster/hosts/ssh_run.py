@@ -1,0 +1,68 @@
+"""What a run is called on its ssh hosts, written down before the first of them is touched."""
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cluster.hosts.ssh_examine import SUDO, nft_of
+from cluster.hosts.ssh_file import SshHost
+
+FILE = "ssh.json"
+"""Beside `RunPaths.processes`, as long as something of the run may be on its hosts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshRun:
+    """A run, as its hosts know it.
+
+    Attributes:
+        run: Its id there: 16 hexadecimal digits.
+        hosts: Where its nodes are, by node.
+    """
+
+    run: str
+    hosts: dict[str, SshHost]
+
+    @property
+    def table(self) -> str:
+        """The run's nft table on each host."""
+        return f"logquake_{self.run[:8]}"
+
+    def folder(self, host: SshHost) -> str:
+        """Return the run's folder on a host."""
+        return f"{host.folder.rstrip('/')}/{self.run}"
+
+    def order(self, host: SshHost) -> dict[str, object]:
+        """Return what the programs on a host need to know of the run."""
+        return {
+            "folder": self.folder(host),
+            "id": self.run,
+            "table": self.table,
+            "nft": nft_of(host),
+            "umount": [*(SUDO if host.sudo else ()), "umount"],
+        }
+
+    def note(self, file: Path) -> None:
+        """Write it down."""
+        hosts = {node: asdict(host) for node, host in self.hosts.items()}
+        file.write_text(json.dumps({"run": self.run, "hosts": hosts}, indent=1), encoding="utf-8")
+
+
+def new_id() -> str:
+    """Return an id that no other run has; it decides nothing, so it needs no seed."""
+    return secrets.token_hex(8)
+
+
+def noted_run(file: Path) -> SshRun | None:
+    """Return what was noted; None if there is nothing, or it was cut off before any host was met.
+
+    Args:
+        file: As `FILE` says.
+    """
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        hosts = {node: SshHost(**host) for node, host in values["hosts"].items()}
+        return SshRun(run=values["run"], hosts=hosts)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,183 @@
+"""Undoes all that a run did on an ssh host, and tells what of it is there.
+
+Standard library only: the harness sends this text to the host's Python (see
+`cluster.hosts.warden`).
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+Order = dict[str, Any]
+"""A JSON object: `do`, and what is needed for it."""
+
+MARK = "LOGQUAKE_RUN"
+"""Environment variable of all that a run starts on a host: the run's id."""
+WARDEN = "LOGQUAKE_WARDEN"
+"""Set for a warden only: who undoes the run's doings kills it last."""
+OURS = ".made-by-logquake"
+"""A file in the folder of runs' folders, if a run made it: it is removed with the last of them."""
+COMMAND_TIMEOUT_S = 20.0
+GONE_TIMEOUT_S = 10.0
+POLL_S = 0.02
+
+
+def now_s() -> float:
+    """Return seconds since the boot, those of sleep included: a lease runs out while asleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def undo(order: Order) -> Order:
+    """Undo all that a run did on this host, its warden last. Idempotent.
+
+    Args:
+        order: `folder`, `id`, `table`, `nft`, `umount` as for `keep`.
+
+    Returns:
+        Sentences: what was `done`, and what `failed`.
+    """
+    done: list[str] = []
+    failed: list[str] = []
+    for step in (_kill_marked, _delete_table, _unmount, _remove_folder, _kill_wardens):
+        try:
+            done += step(order)
+        except (OSError, subprocess.SubprocessError) as refused:
+            failed.append(str(refused))
+    return {"done": done, "failed": failed}
+
+
+def _marked(order: Order) -> "list[tuple[int, bool]]":
+    """Return the processes that carry the run's mark, this one excepted, and if it is a warden."""
+    wanted, warden = f"{MARK}={order['id']}".encode(), f"{WARDEN}=".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:  # It has ended, or is another user's.
+            continue
+        if wanted in environment and int(folder.name) != os.getpid():
+            is_warden = any(each.startswith(warden) for each in environment)
+            found.append((int(folder.name), is_warden))
+    return found
+
+
+def _kill_marked(order: Order, *, wardens: bool = False) -> "list[str]":
+    said: list[str] = []
+    deadline_s = now_s() + GONE_TIMEOUT_S
+    while found := [pid for pid, is_warden in _marked(order) if is_warden == wardens]:
+        if now_s() > deadline_s:
+            raise TimeoutError(f"processes {found} do not end though they were killed")
+        # Again and again: one may have been starting another one meanwhile.
+        said += [sentence for pid in found if (sentence := _kill(pid, order))]
+        time.sleep(POLL_S)  # noqa: TID251 - standard library only
+    return [] if wardens else list(dict.fromkeys(said))
+
+
+def _kill_wardens(order: Order) -> "list[str]":
+    return _kill_marked(order, wardens=True)
+
+
+def _kill(pid: int, order: Order) -> str:
+    """SIGKILL a process that still carries the mark: never a later one with its number."""
+    try:
+        held = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return ""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if f"{MARK}={order['id']}".encode() not in environment:
+            return ""
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+        signal.pidfd_send_signal(held, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    finally:
+        os.close(held)
+    return f"killed {name} (process {pid})"
+
+
+def _delete_table(order: Order) -> "list[str]":
+    if not _table(order):
+        return []
+    run([*order["nft"], "delete", "table", "ip", order["table"]])
+    return [f"deleted the nft table {order['table']}"]
+
+
+def _table(order: Order) -> str:
+    """Return the rules of the run's nft table; empty if there is none."""
+    try:
+        return run([*order["nft"], "list", "table", "ip", order["table"]])
+    except OSError as refused:
+        if "No such file or directory" in str(refused) and refused.errno is None:
+            return ""
+        raise
+
+
+def run(argv: "list[str]", text: str = "") -> str:
+    """Run a command and return what it wrote; raise `OSError` with its complaint."""
+    done = subprocess.run(  # noqa: S603 - what the harness asks for
+        argv,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise OSError(f"{' '.join(argv)}: {said[0]}")
+    return done.stdout
+
+
+def _mounts(order: Order) -> "list[str]":
+    """Return what is mounted in the run's folder, the newest first (man 5 proc, mountinfo)."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    points = [line.split()[4] for line in lines]
+    return [point for point in reversed(points) if point.startswith(f"{order['folder']}/")]
+
+
+def _unmount(order: Order) -> "list[str]":
+    points = _mounts(order)
+    for point in points:
+        run([*order["umount"], point])
+    return [f"unmounted {point}" for point in points]
+
+
+def _remove_folder(order: Order) -> "list[str]":
+    folder = Path(order["folder"])
+    there = folder.exists()
+    if there and _mounts(order):
+        raise OSError(f"{folder} is left: something is mounted in it")
+    deadline_s = now_s() + GONE_TIMEOUT_S
+    while folder.exists():  # A killed process may be writing its last file.
+        shutil.rmtree(folder, ignore_errors=now_s() < deadline_s)
+    with contextlib.suppress(OSError):
+        if os.listdir(folder.parent) == [OURS]:  # noqa: PTH208 - names only
+            (folder.parent / OURS).unlink()
+            folder.parent.rmdir()
+    return [f"removed {folder}"] if there else []
+
+
+def traces(order: Order) -> Order:
+    """Return what of a run is on this host, by what it is."""
+    found = {f"process {pid}": _name(pid) for pid, _ in _marked(order)}
+    if rules := _table(order):
+        found[f"nft table {order['table']}"] = rules
+    found |= {f"mount {point}": "" for point in _mounts(order)}
+    folder = Path(order["folder"])
+    if folder.exists():
+        found[f"folder {folder}"] = f"{sum(1 for _ in folder.rglob('*'))} files"
+    return {"traces": found}
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "ended"

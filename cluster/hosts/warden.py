@@ -1,0 +1,224 @@
+"""Keeps one ssh host: its undo, with a time to live, beside the agent that does the work.
+
+The warden is started before anything else of a run is on the host, detached from the ssh session.
+It makes the run's folder, starts the agent, and stands between the agent and the harness: who talks
+to the agent renews the run's lease, with an empty line if there is nothing to say. When the lease
+runs out (the harness is dead, its machine gone, the network in between), the warden kills all that
+carries the run's mark, deletes the run's nft table, removes its folder, and ends.
+
+A lost connection changes nothing on the host: the agent and its processes run on, and every fault
+stays in force, until the harness is back or the lease has run out. A request that was under way is
+sent again then, with its number, and is not done twice.
+
+    harness == ssh == talk -- socket -- warden -- agent -- brokers
+
+Standard library only: the harness sends this text, and those of the two modules that it imports, to
+the host's Python, with an order as JSON beside them; so nothing has to lie there before.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster.hosts.errands import LINE, examine, files, remove
+from cluster.hosts.undoing import OURS, WARDEN, Order, now_s, traces, undo
+
+READ_BYTES = 1 << 16
+SEND_TIMEOUT_S = 5.0
+AGENT_END_S = 5.0
+SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
+
+
+def main(order: Order) -> None:
+    """Do what an order says; the answer is a JSON object on standard output."""
+    # The place of nft is not in every ordinary user's PATH.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_PROGRAMS])
+    if "folder" in order:
+        order["folder"] = str(Path(order["folder"]).expanduser())
+    deeds = {"keep": keep, "undo": undo, "traces": traces, "examine": examine}
+    deeds |= {"files": files, "remove": remove}
+    try:
+        answer = deeds[order["do"]](order)
+    except OSError as failed:
+        answer = {"error": str(failed)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def keep(order: Order) -> Order:
+    """Start a warden that outlives this process, and the agent; return where they are.
+
+    Args:
+        order: `folder` (to be made), `id`, `table`, `nft` (how it is called), `umount`, `ttl_s`,
+            `listen` (address of the agent), `programs` (text by file name).
+    """
+    read, write = os.pipe()
+    if os.fork():
+        os.close(write)
+        with os.fdopen(read, "rb") as told:
+            said = told.read()
+        return dict(json.loads(said)) if said else {"error": "the warden ended at once"}
+    os.close(read)
+    os.setsid()
+    if os.fork():
+        os._exit(0)  # A process that leads no session never gets a terminal.
+    _be_warden(order, write)
+    os._exit(0)
+
+
+def _be_warden(order: Order, told: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    warden = Warden(order)
+    try:
+        warden.prepare()
+        answer = {"folder": order["folder"], "pid": os.getpid()}
+    except OSError as failed:
+        answer = {"error": str(failed)}
+        if failed.errno != errno.EEXIST:
+            undo(order)
+    os.write(told, json.dumps(answer).encode())
+    os.close(told)
+    if "error" not in answer:
+        warden.serve()
+
+
+class Warden:
+    """Passes lines on between the harness and the agent, and undoes all when nobody calls.
+
+    Args:
+        order: As for `keep`.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._folder = Path(order["folder"])
+        self._renewed_s = now_s()
+        self._alive = True
+        self._selector = selectors.DefaultSelector()
+        self._client: socket.socket | None = None
+        self._from_client = b""
+        self._from_agent = b""
+        self._request_id: object = None
+        self._answer = b""
+
+    def prepare(self) -> None:
+        """Make the folder, listen in it, start the agent."""
+        signal.signal(signal.SIGTERM, lambda *_: self._stop())
+        signal.signal(signal.SIGHUP, lambda *_: None)
+        base = self._folder.parent
+        if not base.exists():
+            base.mkdir(parents=True)
+            (base / OURS).touch()
+        self._folder.mkdir(mode=0o700)
+        for name, text in self._order["programs"].items():
+            (self._folder / name).write_text(text, encoding="utf-8")
+        os.chdir(self._folder)  # The path of a socket may have 107 bytes only (man 7 unix).
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(LINE)
+        self._listener.listen()
+        os.chdir("/")
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._start_agent()
+
+    def _start_agent(self) -> None:
+        self._agent, theirs = socket.socketpair()
+        self._agent.settimeout(SEND_TIMEOUT_S)
+        program = str(self._folder / "agent.py")
+        with theirs, (self._folder / "agents.log").open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own agent
+                [sys.executable, "-I", "-S", program, str(os.getpid()), self._order["listen"]],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=errors,
+                env={name: value for name, value in os.environ.items() if name != WARDEN},
+                start_new_session=True,
+            )
+        self._selector.register(self._agent, selectors.EVENT_READ, self._hear_agent)
+
+    def serve(self) -> None:
+        """Pass lines on until the lease has run out; then undo everything."""
+        while self._alive and (left_s := self._renewed_s + self._order["ttl_s"] - now_s()) > 0:
+            for key, _ in self._selector.select(min(left_s, 1.0)):
+                key.data()
+        self._agent.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(AGENT_END_S)
+        undo(self._order)
+
+    def _stop(self) -> None:
+        self._alive = False
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        self._drop_client()  # The newest is the harness's; an older one lost its connection.
+        client.settimeout(SEND_TIMEOUT_S)
+        self._client, self._from_client = client, b""
+        self._selector.register(client, selectors.EVENT_READ, self._hear_client)
+        if self._process.poll() is not None:
+            self._drop_client()
+
+    def _drop_client(self) -> None:
+        if self._client is not None:
+            self._selector.unregister(self._client)
+            self._client.close()
+            self._client = None
+
+    def _hear_client(self) -> None:
+        data = _received(self._client)
+        if not data:
+            self._drop_client()
+            return
+        self._renewed_s = now_s()
+        *lines, self._from_client = (self._from_client + data).split(b"\n")
+        for line in lines:
+            self._pass_on(line)
+
+    def _pass_on(self, line: bytes) -> None:
+        if not line:
+            self._tell_client(b"\n")
+            return
+        request_id = json.loads(line)["id"]
+        if request_id == self._request_id:
+            self._tell_client(self._answer)  # Or nothing: it is still being done.
+            return
+        self._request_id, self._answer = request_id, b""
+        try:
+            self._agent.sendall(line + b"\n")
+        except OSError:
+            self._drop_client()
+
+    def _hear_agent(self) -> None:
+        data = _received(self._agent)
+        if not data:
+            self._selector.unregister(self._agent)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(AGENT_END_S)
+            self._drop_client()
+            return
+        *lines, self._from_agent = (self._from_agent + data).split(b"\n")
+        for line in lines:
+            self._answer = line + b"\n"
+            self._tell_client(self._answer)
+
+    def _tell_client(self, data: bytes) -> None:
+        try:
+            if self._client is not None:
+                self._client.sendall(data)
+        except OSError:
+            self._drop_client()
+
+
+def _received(end: "socket.socket | None") -> bytes:
+    try:
+        return end.recv(READ_BYTES) if end is not None else b""
+    except OSError:
+        return b""
