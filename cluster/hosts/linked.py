@@ -24,13 +24,11 @@ class LinkedHosts:
     Attributes:
         machines: By node; a kind fills it in `up`, and empties it in `down`.
         table: The nft table of this run on each machine.
-        nft: How nft is called there: through sudo, maybe.
     """
 
     def __init__(self) -> None:
         self.machines: dict[str, Machine] = {}
         self.table = TABLE
-        self.nft: Sequence[str] = ("nft",)
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
 
@@ -49,13 +47,17 @@ class LinkedHosts:
             raise ClusterError("the hosts are down")
         return self.machines[node]
 
+    def nft(self, node: str) -> Sequence[str]:  # noqa: ARG002 - hosts of other kinds may differ
+        """Return how nft is called on a machine: through sudo, maybe."""
+        return ("nft",)
+
     def drop_what_cuts_mark(self, node: str) -> None:
         """Make the run's nft table on a machine; cuts only mark."""
         self.run_nft(node, drop_marked(self.table))
 
     def run_nft(self, node: str, script: str) -> None:
         """Run a script of nft commands on a node: all of it takes effect, or nothing."""
-        self.machine(node).run([*self.nft, "-f", "-"], stdin=script)
+        self.machine(node).run([*self.nft(node), "-f", "-"], stdin=script)
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop what travels over the links, by a chain in each receiver's namespace."""
@@ -77,7 +79,7 @@ class LinkedHosts:
         links = self._cuts.get(cut_id, frozenset())
         counts: dict[Link, int] = {}
         for receiver in sorted(_sources_by_receiver(links)):
-            argv = [*self.nft, "-j", "list", "chain", "ip", self.table, chain(cut_id)]
+            argv = [*self.nft(receiver), "-j", "list", "chain", "ip", self.table, chain(cut_id)]
             for source, packets in dropped_packets(self.machine(receiver).run(argv)):
                 counts[source, receiver] = packets
         return counts
@@ -110,7 +112,7 @@ class LinkedHosts:
         for sender, receivers in receivers_by_sender(directed).items():
             addresses = {receiver: self.address(receiver) for receiver in receivers}
             told = order(name, quality, sender=sender, addresses=addresses)
-            self.machine(sender).shape(told, prefix=self.nft[:-1])
+            self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
     def unshape(self, shape_id: str) -> None:
         """Undo one shape, and no other: end its shapers. Idempotent."""
