@@ -128,6 +128,8 @@ class Ability(StrEnum):
 
     CUT = "cut"
     """Drop what travels over a link (`CanPartition`)."""
+    CUT_CLIENTS = "cut-clients"
+    """Drop what travels between `CLIENTS` and a node."""
     SHAPE = "shape"
     """Delay, lose, double and reorder what travels over a link (`CanShape`)."""
     DISK = "disk"
@@ -252,6 +254,9 @@ class CanLimitDisk(Protocol):
 @runtime_checkable
 class CanShiftClock(Protocol):
     """Hosts whose brokers may see another wall-clock time than the machine."""
+
+    def clock_environment(self, node: str) -> Mapping[str, str]:
+        """Return what a broker must be started with so that its clock can be shifted later."""
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
         """Have a node's broker see the time shifted, and pass at another rate from now on."""

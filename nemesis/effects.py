@@ -7,6 +7,8 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
+from nemesis.link_effects import ClearEffect, FlapEffect, FlappedEffect, QualityEffect
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkEffect:
@@ -384,6 +386,8 @@ class LeftEffect:
 
 Effect = (
     CutEffect
+    | FlapEffect
+    | QualityEffect
     | KillEffect
     | StopEffect
     | PauseEffect
@@ -396,6 +400,8 @@ Effect = (
 )
 HealEffect = (
     JoinEffect
+    | FlappedEffect
+    | ClearEffect
     | BackEffect
     | RefetchedEffect
     | BitsRightEffect

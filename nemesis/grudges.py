@@ -5,12 +5,16 @@ packets travel, as `cluster.protocol.Link` does.
 """
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from random import Random
+from typing import TypeVar
 
 import networkx as nx
 
 from cluster.protocol import Link
+
+T = TypeVar("T")
+LEAST_RING = 3
 
 
 def isolation(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
@@ -42,6 +46,34 @@ def muteness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[st
     return deafness(nodes, targets).reverse()
 
 
+def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
+    """Let each node see a majority, itself included, and no two nodes the same one.
+
+    Each sees as many neighbours on a ring as a majority takes, on both sides alike, and of an even
+    number of nodes the one opposite as well, where that is what is missing. Of three nodes, whose
+    ring is whole, the first and the last do not see each other.
+
+    Args:
+        order: The nodes around the ring.
+    """
+    size = len(order)
+    if size <= LEAST_RING:
+        return split_around(order[1:-1], order[:1], order[-1:])
+    others = size // 2
+    steps = set(range(1, (others + 1) // 2 + 1)) if size % 2 else set(range(1, others // 2 + 1))
+    if size % 2 == 0 and others % 2:
+        steps.add(size // 2)
+    ring = nx.circulant_graph(size, sorted(steps))
+    return _cut(order, ((order[a], order[b]) for a, b in _both(nx.complement(ring).edges)))
+
+
+def split_around(
+    bridge: Collection[str], left: Collection[str], right: Collection[str]
+) -> "nx.DiGraph[str]":
+    """Cut two sides from each other, both ways; all see the bridge, and it sees all."""
+    return _cut([*left, *bridge, *right], _both(itertools.product(left, right)))
+
+
 def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
     """Cut exactly these links."""
     return _cut({node for link in links for node in link}, links)
@@ -69,6 +101,12 @@ def links_of(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
 def kept_reverses(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
     """Return the links that must go on working though their opposite direction is cut, in order."""
     return tuple(sorted((b, a) for a, b in grudge.edges if not grudge.has_edge(b, a)))
+
+
+def _both(pairs: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
+    for a, b in pairs:
+        yield a, b
+        yield b, a
 
 
 def _cut(nodes: Collection[str], links: Iterable[Link]) -> "nx.DiGraph[str]":

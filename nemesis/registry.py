@@ -82,7 +82,7 @@ def _shape(make: FaultMaker) -> Kind:
     return Kind(
         family="network",
         make=make,
-        settle_s=5,
+        settle_s=2,
         needs=frozenset({Ability.SHAPE}),
         aspect=Aspect.QUALITY,
         least_nodes=2,

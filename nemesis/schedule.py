@@ -148,6 +148,7 @@ def _named(abilities: Collection[Ability]) -> str:
 
 _WORDS = {
     Ability.CUT: "cut the network",
+    Ability.CUT_CLIENTS: "cut clients off",
     Ability.SHAPE: "make the network bad",
     Ability.DISK: "limit a node's disk",
     Ability.CLOCK: "shift a broker's clock",

@@ -41,6 +41,15 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unshape:
+    """Take away what makes links bad. A dead run's shapers end with its agents."""
+
+    kind: Literal["unshape"] = "unshape"
+    shape_id: str
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlipBack:
     """Put a flipped bit right, where the batch is still there. A dead run's files are evidence.
 
@@ -77,4 +86,32 @@ class UnlockDisk:
     node: str
 
 
-Undo = Annotated[Resume | Restart | Join | FlipBack | EmptyDisk | UnlockDisk, Discriminator("kind")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassign:
+    """Give a partition its replicas back. A dead run's cluster goes with its hosts."""
+
+    kind: Literal["reassign"] = "reassign"
+    topic: str
+    partition: int
+    replicas: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTopics:
+    """Delete the topics whose names begin so. A dead run's cluster goes with its hosts."""
+
+    kind: Literal["drop-topics"] = "drop-topics"
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrueClock:
+    """Have a broker see the true time. A dead run's brokers end, and take their clocks along."""
+
+    kind: Literal["true-clock"] = "true-clock"
+    node: str
+
+
+Undo = Annotated[
+    Resume | Restart | Join | Unshape | FlipBack | EmptyDisk | UnlockDisk, Discriminator("kind")
+]

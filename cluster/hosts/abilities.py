@@ -19,7 +19,8 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
 
 
 def _of_processes() -> Mapping[Ability, str]:
-    return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS, Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
+            Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
@@ -30,12 +31,14 @@ def _of_namespaces() -> Mapping[Ability, str]:
 
 
 def _of_containers() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT, Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
+            Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
 def _of_ssh() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT, Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
+            Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 

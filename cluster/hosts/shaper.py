@@ -45,6 +45,8 @@ PACKETS_AT_ONCE = 64
 QUEUED_PACKETS = 20_000
 """What comes while so many wait is dropped: 30 MB, at the usual MTU."""
 IPV4 = 4
+DEFAULT_MTU = 1500
+TRIAL = "--try"
 TUN_QUEUE = 10_000
 """How many packets the kernel keeps for us while we are busy."""
 NS_PER_MS = 1_000_000
@@ -253,9 +255,18 @@ def _ip(*words: str) -> str:
     return done.stdout
 
 
+def try_here() -> None:
+    """Make what a shaper needs, and end: for whoever wants to know if it would work."""
+    _tun("lqs-trial", mtu=DEFAULT_MTU)
+    _raw_socket("lo")
+
+
 if __name__ == "__main__":
     try:
-        main(json.loads(sys.argv[1]))
-    except (OSError, ValueError) as error:
+        if sys.argv[1] == TRIAL:
+            try_here()
+        else:
+            main(json.loads(sys.argv[1]))
+    except OSError as error:
         os.write(1, f"{error}\n".encode())
-        sys.exit(1)
+        sys.exit(f"{error}")

@@ -1,0 +1,19 @@
+"""The fault `delay`: every packet between the targets and the other nodes is late, by 50 to 300 ms.
+
+Each way, so that a round trip takes twice as long: brokers on two continents. Confirmed when the
+median round trip takes longer by at least the delay of one way.
+"""
+
+from cluster.protocol import Quality
+from nemesis.evidence import later_by
+from nemesis.protocol import Aim, Site
+from nemesis.quality import BadLinks, Trial, drawn_seed
+
+LEAST_MS, MOST_MS = 50, 300
+
+
+def delay(aim: Aim, site: Site) -> BadLinks:
+    """Make the fault; how late is drawn."""
+    delay_ms = aim.rng.randint(LEAST_MS, MOST_MS)
+    quality = Quality(delay_ms=delay_ms, seed=drawn_seed(aim))
+    return BadLinks(aim, site, quality, Trial(worse=later_by(delay_ms)))

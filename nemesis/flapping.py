@@ -1,0 +1,156 @@
+"""The fault `flapping`: the targets are cut off, joined, cut off, ... in a rhythm that is drawn.
+
+Sessions end and begin anew before anybody has caught up; elections follow one another. Each phase
+is probed: a cut that does not cut and a pause that does not join are found. One fault, one cut:
+it is joined at the end, whatever phase the end falls into.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from cluster.protocol import ClusterError, Link
+from nemesis.grudges import isolation, links_of
+from nemesis.link_effects import FlapEffect, FlappedEffect, FlapPhase
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import Join
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+FIRST_S = 0.3
+"""The first phases are short, so that both are confirmed soon."""
+CUT_S = (0.5, 4.0)
+"""How long a cut lasts: a broker's session ends after 3 s, in some of them and not in others."""
+OPEN_S = (0.5, 2.0)
+TURN_LIMIT_S = 3.0
+"""Within this, probes must see that a phase has begun."""
+END_LIMIT_S = 10.0
+
+
+class Flapping:
+    """A cut around the targets that comes and goes until it is healed.
+
+    Args:
+        aim: Which fault this is; its random source draws the rhythm.
+        site: Its network is cut.
+    """
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if site.network is None:
+            raise ClusterError("these hosts cannot cut the network between nodes")
+        self.targets = aim.targets
+        self.links = links_of(isolation(site.cluster.nodes, aim.targets))
+        if not self.links:
+            raise ClusterError(f"no link to cut around {', '.join(aim.targets)}")
+        self._network = site.network
+        self._cut_id = f"fault-{aim.fault_id}"
+        self._rng = aim.rng
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._phases: list[FlapPhase] = []
+        self._failed: ClusterError | OSError | None = None
+        self._started_s = self._healed_s = stopwatch_s()
+        name = f"{self._cut_id}-flapping"
+        self._thread = threading.Thread(target=self._flap, name=name, daemon=True)
+
+    def undo(self) -> tuple[Join, ...]:
+        """Return the cut to remove, in whatever phase it is."""
+        return (Join(cut_id=self._cut_id, links=self.links),)
+
+    def inject(self) -> None:
+        """Probe the links as they are, then let them flap."""
+        if not any(self._network.probe(self.links).values()):
+            raise ClusterError("every link of this cut was dead before it")
+        self._started_s = stopwatch_s()
+        self._thread.start()
+
+    def confirm(self, patience: Patience) -> FlapEffect | None:
+        """See that a phase without links and one with all of them have been confirmed."""
+        try:
+            wait_until(
+                self._both_seen,
+                timeout_s=patience.limit_s,
+                what="a cut and its end",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        took_s = stopwatch_s() - self._started_s
+        return FlapEffect(
+            cut_id=self._cut_id, took_s=took_s, links=self.links, phases=tuple(self._phases)
+        )
+
+    def heal(self) -> None:
+        """Let the links flap no more, and join them."""
+        self._healed_s = stopwatch_s()
+        self._over.set()
+        with self._turn:
+            self._network.join(self._cut_id)
+        if self._thread.is_alive():
+            self._thread.join(END_LIMIT_S)
+
+    def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
+        """See that probes come through again, but where another fault still cuts."""
+        try:
+            after = wait_until(
+                self._probe_open,
+                timeout_s=patience.limit_s,
+                what="the links to work again",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return FlappedEffect(
+            cut_id=self._cut_id,
+            took_s=stopwatch_s() - self._healed_s,
+            phases=tuple(self._phases),
+            alive=tuple(link for link in self.links if after[link]),
+            cut_by_others=tuple(link for link in self.links if not after[link]),
+        )
+
+    def _both_seen(self) -> bool:
+        if self._failed is not None:
+            raise self._failed
+        return {phase.cut for phase in self._phases if phase.confirmed} == {True, False}
+
+    def _flap(self) -> None:
+        cut_s = open_s = FIRST_S
+        try:
+            while not self._over.is_set():
+                self._phase(cut=True, hold_s=cut_s)
+                self._phase(cut=False, hold_s=open_s)
+                cut_s, open_s = self._rng.uniform(*CUT_S), self._rng.uniform(*OPEN_S)
+        except (ClusterError, OSError) as failed:
+            self._failed = failed
+
+    def _phase(self, *, cut: bool, hold_s: float) -> None:
+        """Turn the links, see that they are turned, and leave them so for a while."""
+        at_s = stopwatch_s() - self._started_s
+        with self._turn:
+            if self._over.is_set():
+                return
+            dropped = sum(self._network.dropped(self._cut_id).values())
+            if cut:
+                self._network.cut(self._cut_id, self.links)
+            else:
+                self._network.join(self._cut_id)
+        confirmed = self._turned(self._probe_cut if cut else self._probe_open)
+        if self._over.is_set():
+            return  # What was probed may be the heal already.
+        self._phases.append(
+            FlapPhase(cut=cut, at_s=round(at_s, 3), confirmed=confirmed, dropped_before=dropped)
+        )
+        self._over.wait(hold_s)
+
+    def _turned(self, probe: Callable[[], object]) -> bool:
+        try:
+            wait_until(probe, timeout_s=TURN_LIMIT_S, what="the links to turn", stop=self._over)
+        except WaitTimeoutError:
+            return False
+        return True
+
+    def _probe_cut(self) -> bool:
+        return not any(self._network.probe(self.links).values())
+
+    def _probe_open(self) -> Mapping[Link, bool] | None:
+        after = self._network.probe(self.links)
+        cut_links = self._network.cut_links()
+        return after if all(after[link] or link in cut_links for link in self.links) else None

@@ -1,0 +1,193 @@
+"""Links made bad: what `delay`, `jitter`, `loss`, `duplicate`, `reorder`, `bandwidth` share.
+
+A fault shapes the links between its targets and all other nodes, both ways. It is confirmed when
+every link that no partition cuts is measured to be worse than before, by the rule of the fault;
+its end, when the same rule finds what it was worse than what is now.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from cluster.protocol import CanShape, ClusterError, Link, Measured, Quality
+from nemesis.evidence import Rule, median_ms, rate_of, spread_ms, together
+from nemesis.grudges import isolation, links_of
+from nemesis.link_effects import ClearEffect, LinkClear, LinkMeasured, LinkQuality, QualityEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import Unshape
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+
+SEED_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How a fault's effect is measured.
+
+    Attributes:
+        worse: Whether a link is worse, as this fault makes it.
+        count, size, interval_s: Of the datagrams sent over each link (`CanShape.measure`).
+    """
+
+    worse: Rule
+    count: int = 50
+    size: int = 64
+    interval_s: float = 0.005
+
+
+class BadLinks:
+    """The links around the targets with a quality of their own.
+
+    Args:
+        aim: Which fault this is.
+        site: Its hosts' links are shaped.
+        quality: What the links do to packets.
+        trial: How that is seen.
+    """
+
+    def __init__(self, aim: Aim, site: Site, quality: Quality, trial: Trial) -> None:
+        hosts = site.hosts
+        if hosts is None or not isinstance(hosts, CanShape):
+            raise ClusterError("these hosts cannot make the network between nodes bad")
+        self.targets = aim.targets
+        self.links = links_of(isolation(site.cluster.nodes, aim.targets))
+        if not self.links:
+            raise ClusterError(f"no link to shape around {', '.join(aim.targets)}")
+        self.quality = quality
+        self._hosts: CanShape = hosts
+        self._site = site
+        self._trial = trial
+        self._shape_id = f"fault-{aim.fault_id}"
+        self._before: Mapping[Link, Measured] = {}
+        self._during: dict[Link, list[Measured]] = {}
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[Unshape, ...]:
+        """Return the shape to remove."""
+        return (Unshape(shape_id=self._shape_id, links=self.links),)
+
+    def inject(self) -> None:
+        """Measure the links as they are, then shape them."""
+        self._before = self._measured(self.links)
+        if not any(each.arrived for each in self._before.values()):
+            raise ClusterError("every link of this fault was dead before it")
+        self._started_s = stopwatch_s()
+        self._hosts.shape(self._shape_id, self.links, self.quality)
+
+    def confirm(self, patience: Patience) -> QualityEffect | None:
+        """See that every link that is not cut is worse than before."""
+        try:
+            worse = wait_until(
+                self._worse_links,
+                timeout_s=patience.limit_s,
+                what="the links to be worse",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        took_s = stopwatch_s() - self._started_s
+        links = tuple(self._link_quality(link) for link in self.links if link in worse)
+        return QualityEffect(
+            shape_id=self._shape_id, took_s=took_s, quality=self.quality, links=links
+        )
+
+    def heal(self) -> None:
+        """Take the shape away, and no other."""
+        self._healed_s = stopwatch_s()
+        self._hosts.unshape(self._shape_id)
+
+    def confirm_healed(self, patience: Patience) -> ClearEffect | None:
+        """See that every link that is not cut is better than it was under the fault."""
+        try:
+            after = wait_until(
+                self._better_links,
+                timeout_s=patience.limit_s,
+                what="the links to be better",
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        took_s = stopwatch_s() - self._healed_s
+        links = tuple(self._link_clear(link, after) for link in self.links)
+        return ClearEffect(shape_id=self._shape_id, took_s=took_s, links=links)
+
+    def _worse_links(self) -> Collection[Link]:
+        """Measure once more; return the links that are worse if none is not, otherwise nothing."""
+        tried = [link for link in self._open_links() if self._before[link].arrived]
+        for link, measured in self._measured(tried).items():
+            self._during.setdefault(link, []).append(measured)
+        cut_since = self._cut_links()
+        counted = [link for link in tried if link not in cut_since]
+        return counted if all(self._is_worse(link) for link in counted) else ()
+
+    def _is_worse(self, link: Link) -> bool:
+        return self._trial.worse(self._before[link], together(self._during[link]))
+
+    def _better_links(self) -> Mapping[Link, Measured] | None:
+        after = self._measured(self._open_links())
+        cut_since = self._cut_links()
+        better = all(
+            self._is_better(link, measured)
+            for link, measured in after.items()
+            if link not in cut_since
+        )
+        return {link: after[link] for link in after if link not in cut_since} if better else None
+
+    def _is_better(self, link: Link, after: Measured) -> bool:
+        during = self._during.get(link)
+        if during is None:  # It was cut while the fault was confirmed, or the fault never was.
+            return after.arrived > 0
+        worse = together(during)
+        if not self._trial.worse(self._before[link], worse):
+            return after.arrived > 0
+        return self._trial.worse(after, worse)
+
+    def _measured(self, links: Collection[Link]) -> Mapping[Link, Measured]:
+        if not links:
+            return {}
+        trial = self._trial
+        return self._hosts.measure(
+            links, count=trial.count, size=trial.size, interval_s=trial.interval_s
+        )
+
+    def _open_links(self) -> list[Link]:
+        cut = self._cut_links()
+        return [link for link in self.links if link not in cut]
+
+    def _cut_links(self) -> Collection[Link]:
+        """Return the links whose datagrams or answers another fault drops."""
+        cut = self._site.network.cut_links() if self._site.network else frozenset()
+        return cut | {(b, a) for a, b in cut}
+
+    def _link_quality(self, link: Link) -> LinkQuality:
+        return LinkQuality(
+            sender=link[0],
+            receiver=link[1],
+            before=self._summary(self._before[link]),
+            during=self._summary(together(self._during[link])),
+        )
+
+    def _link_clear(self, link: Link, after: Mapping[Link, Measured]) -> LinkClear:
+        seen = after.get(link)
+        return LinkClear(
+            sender=link[0], receiver=link[1], after=None if seen is None else self._summary(seen)
+        )
+
+    def _summary(self, measured: Measured) -> LinkMeasured:
+        return LinkMeasured(
+            sent=measured.sent,
+            arrived=measured.arrived,
+            copies=measured.copies,
+            overtaken=measured.overtaken,
+            median_ms=_rounded(median_ms(measured)),
+            spread_ms=_rounded(spread_ms(measured)),
+            rate_kbit=_rounded(rate_of(measured, self._trial.size)),
+        )
+
+
+def drawn_seed(aim: Aim) -> int:
+    """Return the seed of a quality's own draws."""
+    return aim.rng.getrandbits(SEED_BITS)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)

@@ -1,0 +1,20 @@
+"""The fault `reorder`: of 100 packets between targets and other nodes 10 to 40 are overtaken.
+
+Each is held back until a later one of its link has passed, or for 100 ms should none come.
+Confirmed when the share of our datagrams that arrive behind a later one grew by more than chance
+(`evidence`).
+"""
+
+from cluster.protocol import Quality
+from nemesis.evidence import reorders_more
+from nemesis.protocol import Aim, Site
+from nemesis.quality import BadLinks, Trial, drawn_seed
+
+LEAST, MOST = 0.1, 0.4
+
+
+def reorder(aim: Aim, site: Site) -> BadLinks:
+    """Make the fault; the share of packets is drawn."""
+    share = round(aim.rng.uniform(LEAST, MOST), 3)
+    quality = Quality(reorder=share, seed=drawn_seed(aim))
+    return BadLinks(aim, site, quality, Trial(worse=reorders_more, count=200, interval_s=0.003))
