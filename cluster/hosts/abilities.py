@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from cluster.hosts import clock
 from cluster.hosts.examine import Finding, disk_trial, shape_trial
 from cluster.protocol import Ability
 
@@ -21,13 +22,13 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
 def _of_processes() -> Mapping[Ability, str]:
     return {Ability.CUT: NO_LINKS, Ability.CUT_CLIENTS: NO_LINKS,
             Ability.SHAPE: NO_LINKS, Ability.DISK: NOT_BUILT,
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_namespaces() -> Mapping[Ability, str]:
     return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
             Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: _why_not(disk_trial()),
-            Ability.CLOCK: NOT_BUILT}  # fmt: skip
+            Ability.CLOCK: clock.why_not()}  # fmt: skip
 
 
 def _of_containers() -> Mapping[Ability, str]:

@@ -35,6 +35,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
+FAKED = "FAKETIME_TIMESTAMP_FILE"
+"""In the environment of a process that libfaketime gives another time."""
 """Where the kernel has no pidfd (macOS), how often the agent looks if its parent still lives."""
 REMEMBERED_NONCES = 10_000
 QUESTION, ANSWER = b"\0?", b"\0!"
@@ -131,6 +133,7 @@ class Agent:
         self._parent_pid = parent_pid
         self._listen = listen
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._faked: set[int] = set()
         self._nonces: set[str] = set()
         self._series: dict[str, Series] = {}
         self._arrivals: dict[bytes, Arrivals] = {}
@@ -213,9 +216,17 @@ class Agent:
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._tidy(ended[0])
                 child = self._children.pop(ended[0], None)
                 if child is not None:
                     child.returncode = os.waitstatus_to_exitcode(ended[1])
+
+    def _tidy(self, pid: int) -> None:
+        """Remove what libfaketime leaves of a process that was killed."""
+        if pid in self._faked:
+            self._faked.discard(pid)
+            for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+                Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108 - the library's place
 
     def _read(self) -> None:
         try:
@@ -263,6 +274,8 @@ class Agent:
                 preexec_fn=self._die_with_agent,  # noqa: PLW1509 - the agent has one thread
             )
         self._children[child.pid] = child
+        if FAKED in request["env"]:
+            self._faked.add(child.pid)
         return {"pid": child.pid, "start_ticks": start_ticks(child.pid)}
 
     def _die_with_agent(self) -> None:
@@ -390,7 +403,7 @@ class Agent:
                 for pid in child_pids():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                os.waitpid(-1, 0)
+                self._tidy(os.waitpid(-1, 0)[0])
 
 
 def _first_line(process: "subprocess.Popen[bytes]") -> str:

@@ -4,10 +4,11 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from cluster.hosts import clock
 from cluster.hosts.audit import local_traces
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.signals import send_signal, state_of
-from cluster.protocol import Disk, ProcessId
+from cluster.protocol import Disk, ProcessId, UserError
 from results.record.paths import RunPaths
 
 
@@ -20,6 +21,7 @@ class LocalHosts:
 
     def __init__(self, processes_file: Path) -> None:
         self.processes_file = processes_file
+        self.clocks = clock.Clocks(self._write_clock)
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
         """Send a signal to the group that a process leads; False if it has ended already."""
@@ -31,8 +33,44 @@ class LocalHosts:
 
     def disk(self, node: str) -> Disk:
         """Return the files of a node's folder."""
-        return LocalDisk(RunPaths(self.processes_file.parent).node(node).absolute())
+        return LocalDisk(self._folder(node))
 
     def traces(self) -> Mapping[str, str]:
         """Return what of the run is on this machine now."""
         return local_traces(self.processes_file)
+
+    def clock_environment(self, node: str) -> Mapping[str, str]:
+        """Return what a broker must be started with so that its clock can be shifted.
+
+        Raises:
+            UserError: libfaketime is missing.
+        """
+        preloaded = clock.library()
+        if preloaded is None:
+            raise UserError(clock.MISSING)
+        self.clocks.true(node)
+        return clock.environment(preloaded, self._clock_file(node))
+
+    def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
+        """Have a node's broker see the time shifted, and pass at another rate from now on."""
+        self.clocks.set(node, offset_s=offset_s, rate=rate)
+
+    def reset_clock(self, node: str) -> None:
+        """Have it see the true time again. Idempotent."""
+        self.clocks.reset(node)
+
+    def clock_offset_s(self, node: str) -> float:
+        """Return by how much what a broker would see now differs from the true time."""
+        return self.clocks.offset_s(node)
+
+    def _folder(self, node: str) -> Path:
+        return RunPaths(self.processes_file.parent).node(node).absolute()
+
+    def _clock_file(self, node: str) -> Path:
+        return self._folder(node) / clock.CLOCK_FILE
+
+    def _write_clock(self, node: str, line: str) -> None:
+        file = self._clock_file(node)
+        draft = file.with_name(f"{file.name}.new")
+        draft.write_text(line, encoding="ascii")
+        draft.replace(file)  # The broker reads at any moment: the old line or the new one.

@@ -130,6 +130,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             # The hub may live on; the nodes' tables go with their namespaces.
             with contextlib.suppress(ClusterError):
                 self.run_nft(CLIENTS, f"delete table ip {self.table}")
+        self.clocks.close()
         machines, self.machines = self.machines, {}
         for machine in machines.values():
             machine.close()

@@ -56,6 +56,7 @@ class ProcessHosts(LocalHosts):
 
     def down(self) -> None:
         """End every process. Idempotent."""
+        self.clocks.close()
         machine, self._machine = self._machine, None
         if machine is not None:
             machine.close()

@@ -25,7 +25,7 @@ from cluster.kafka.versions import (
 )
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
-from cluster.protocol import Command, Disk, HasFiles, HasSoftware, Hosts, UserError
+from cluster.protocol import CanShiftClock, Command, Disk, HasFiles, HasSoftware, Hosts, UserError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Mode
@@ -121,7 +121,14 @@ class Layout:
             str(folder / "server.properties"),
         )
         log = folder / "logs" / "stdout.log"
-        return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)
+        env = {**JAVA_ENVIRONMENT, **self._clock_of(node)}
+        return Command(argv=argv, log=log, cwd=folder, env=env)
+
+    def _clock_of(self, node: str) -> Mapping[str, str]:
+        """Return what a server is started with in a run that may shift its clock, and no other."""
+        if not self._plan.shifts_clocks or not isinstance(self._hosts, CanShiftClock):
+            return {}
+        return self._hosts.clock_environment(node)
 
     def disk(self, node: str) -> Disk:
         """Return a node's files."""

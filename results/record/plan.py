@@ -262,6 +262,13 @@ class Plan(Part):
         return self.workload == "txn"
 
     @property
+    def shifts_clocks(self) -> bool:
+        """Whether a fault may shift the clock of a broker, which has to be started so."""
+        if self.faults is not None:
+            return any(fault.kind.startswith("clock-") for fault in self.faults)
+        return not {"clock", ALL}.isdisjoint(self.nemesis)
+
+    @property
     def idempotent(self) -> bool:
         """Whether producers are idempotent, the default resolved."""
         if self.idempotence is None:
