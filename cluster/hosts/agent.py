@@ -35,9 +35,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
+"""Where the kernel has no pidfd (macOS), how often the agent looks if its parent still lives."""
 FAKED = "FAKETIME_TIMESTAMP_FILE"
 """In the environment of a process that libfaketime gives another time."""
-"""Where the kernel has no pidfd (macOS), how often the agent looks if its parent still lives."""
 REMEMBERED_NONCES = 10_000
 QUESTION, ANSWER = b"\0?", b"\0!"
 """How a datagram of a series begins; its series, its number and filling bytes follow."""
@@ -151,6 +151,11 @@ class Agent:
             "seen": self._seen,
             "signal": self._signal,
             "state": self._state,
+            "series": self._start_series,
+            "returned": self._returned,
+            "arrived": self._arrived,
+            "shape": self._shape,
+            "unshape": self._unshape,
         }
 
     def serve(self) -> None:
