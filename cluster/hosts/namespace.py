@@ -21,6 +21,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.links import (
@@ -136,6 +137,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             machine.close()
         for machine in machines.values():
             machine.wait_closed()
+        remove_leavings(self.processes_file)
         self._cuts.clear()
         self._shapes.clear()
         if os.environ.get(OUTSIDE) not in {None, network_namespace()}:

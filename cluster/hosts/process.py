@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.hosts.agent import LOOPBACK
+from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.machine import Machine
@@ -61,6 +62,7 @@ class ProcessHosts(LocalHosts):
         if machine is not None:
             machine.close()
             machine.wait_closed()
+        remove_leavings(self.processes_file)
 
     def _check(self, node: str) -> None:
         if node not in self._nodes:

@@ -98,7 +98,8 @@ def test_a_mount_a_link_and_a_table_are_traces(tmp_path: Path) -> None:
     )
     script = (
         f"mkdir -p '{tmp_path}/a b'; mount -t tmpfs tmpfs '{tmp_path}/a b';"
-        " mount -t tmpfs tmpfs /mnt; ip link add lqhub type bridge; ip link add lqx type veth peer name lqy;"
+        " mount -t tmpfs tmpfs /mnt; ip link add lqhub type bridge;"
+        " ip link add lqx type veth peer name lqy;"
         f' nft add table ip logquake; exec {sys.executable} -c "{look}"'
     )
     done = subprocess.run(

@@ -1,0 +1,223 @@
+"""Kills a harness at a chosen moment, heals what it left, and looks for what is still there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from cluster.hosts.audit import local_traces
+from cluster.hosts.choose import make_hosts
+from cluster.hosts.heal import Healed
+from cluster.hosts.ledger import RUN_MARK, mark, read_ledger
+from cluster.hosts.leftovers import leftovers
+from cluster.hosts.namespace import network_namespace
+from cluster.hosts.signals import is_running
+from cluster.protocol import CanAudit
+from harness.heal import heal_store
+from results.record.clock import pause_until, stopwatch_s, wait_until
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan
+from results.store import Store
+from tests.cluster_hosts.victim import DEEDS, NODES
+
+REPOSITORY = Path(__file__).parents[2]
+START_LIMIT_S = 120.0
+MOST_DEEDS = 24
+"""A life of hosts and a half: one has some 15 deeds."""
+WITHIN_S = 0.15
+"""How long after the beginning of a deed the blow falls, at most."""
+PARTS = ("session", "session", "frozen", "stage", "agent")
+"""Who is hit; the session, which is what people kill, more often than others. `frozen`: it too, but
+all else of the run on this machine was stopped before, and so can notice nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """One kill, and what came of it.
+
+    Attributes:
+        part: Who was killed.
+        deed: What was under way.
+        healed: What `heal` said.
+        left: What is there all the same, in sentences; none: all is as before.
+        took_s: How long the heal took.
+    """
+
+    part: str
+    deed: str
+    healed: Healed
+    left: tuple[str, ...]
+    took_s: float
+
+
+def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> Crash:
+    """Start a harness, kill it, heal, and look.
+
+    Args:
+        plan: Which hosts.
+        folder: An empty one; all of the victim's temporary files are to lie in it, too.
+        rng: Chooses who is hit, and when.
+        part: Who is hit, if that is not chosen.
+    """
+    part = part or rng.choice(PARTS)
+    before = _links()
+    with Running(plan, folder, rng.randrange(1 << 20)) as running:
+        deeds = running.wait_for(rng.randint(1, MOST_DEEDS))
+        pause_until(stopwatch_s() + rng.uniform(0, WITHIN_S))
+        namespaces = running.namespaces()
+        deed = running.deeds()[-1] if running.deeds() else deeds
+        running.kill(part)
+    paths = running.paths
+    begun_s = stopwatch_s()
+    healed = heal_store(paths.root.parent.parent)
+    took_s = stopwatch_s() - begun_s
+    left = [*_remains(plan, paths), *running.litter()]
+    left += [f"the namespace {each}" for each in namespaces & _namespaces_in_use()]
+    left += [f"the link {each}" for each in _links() - before]
+    again = heal_store(paths.root.parent.parent)
+    left += [f"a second heal said {again}"] if again != Healed() else []
+    return Crash(part=part, deed=deed, healed=healed, left=tuple(left), took_s=took_s)
+
+
+class Running:
+    """A victim that runs; whatever happens to the test, nothing of it runs afterwards."""
+
+    def __init__(self, plan: Plan, folder: Path, seed: int) -> None:
+        self._places = [folder / name for name in ("tmp", "home", "cwd")]
+        for place in self._places:
+            place.mkdir(parents=True)
+        temporary, home, cwd = self._places
+        (folder / "plan.toml").write_text(dump_plan(plan), encoding="utf-8")
+        store = folder / "runs"
+        line = [sys.executable, "-m", "tests.cluster_hosts.victim", "session"]
+        with (folder / "said").open("wb") as said:
+            self._session = subprocess.Popen(
+                [*line, str(folder / "plan.toml"), str(store), str(seed)],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(REPOSITORY),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "TMPDIR": str(temporary),
+                    "HOME": str(home),
+                },
+                cwd=cwd,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+        self._said = folder / "said"
+        self._store = Store(store)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.kill()
+        self._session.wait()
+
+    @property
+    def paths(self) -> RunPaths:
+        """The run that it plays."""
+        return self._store.runs()[0]
+
+    def deeds(self) -> list[str]:
+        """Return what it has begun so far."""
+        runs = self._store.runs()
+        file = runs[0].root / DEEDS if runs else None
+        return file.read_text().splitlines() if file and file.exists() else []
+
+    def wait_for(self, count: int) -> str:
+        """Wait until it has begun so many things; return the last."""
+
+        def begun() -> bool:
+            if self._session.poll() is not None:
+                raise AssertionError(f"the victim ended by itself: {self._said.read_text()}")
+            return len(self.deeds()) >= count
+
+        wait_until(begun, timeout_s=START_LIMIT_S, what=f"{count} deeds", interval_s=0.01)
+        return self.deeds()[-1]
+
+    def namespaces(self) -> set[str]:
+        """Return the network namespaces of its processes, other than this process's own."""
+        wanted = f"{RUN_MARK}={mark(self.paths.processes)[RUN_MARK]}".encode()
+        found = {name for folder, name in _namespaces() if wanted in _environment(folder)}
+        return found - {network_namespace()}
+
+    def kill(self, part: str) -> None:
+        """SIGKILL a part of it; then, if that was not the session, the session as well."""
+        paths = self.paths
+        if part == "stage":
+            _send(int((paths.root / "stage.pid").read_text()), signal.SIGKILL)
+        elif part == "agent":
+            agents = [each for each in read_ledger(paths.processes) if each.what == "agent"]
+            here = [each.process for each in agents if each.process and not each.machine]
+            for each in [each for each in here if is_running(each)][:1]:
+                _send(each.pid, signal.SIGKILL)
+        elif part == "frozen":
+            for left in leftovers(paths.processes):
+                _send(left.process.pid, signal.SIGSTOP)
+        self._session.kill()
+        self._session.wait()
+
+    def litter(self) -> list[str]:
+        """Return the files that it left outside of its store."""
+        return [f"the file {each}" for place in self._places for each in place.rglob("*")]
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _remains(plan: Plan, paths: RunPaths) -> Iterator[str]:
+    """Return what there is of a run, on this machine and on its hosts."""
+    for left in leftovers(paths.processes):
+        yield f"process {left.process.pid}: {left.what}"
+    for what, which in local_traces(paths.processes).items():
+        yield f"{what}: {which}"
+    for listing in Path("/proc").glob("[0-9]*/mountinfo"):
+        if str(paths.root) in _read(listing):
+            yield f"a mount in {listing.parent.name}"
+    hosts = make_hosts(plan.hosts, NODES, paths.processes, image=plan.image)
+    if isinstance(hosts, CanAudit):
+        for what, which in hosts.traces().items():
+            yield f"{what}: {which}"
+
+
+def _namespaces() -> Iterator[tuple[Path, str]]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield folder, str((folder / "ns" / "net").readlink())
+        except OSError:  # It ended meanwhile, or is another user's.
+            continue
+
+
+def _namespaces_in_use() -> set[str]:
+    return {name for _, name in _namespaces()}
+
+
+def _environment(folder: Path) -> list[bytes]:
+    try:
+        return (folder / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def _links() -> set[str]:
+    """Return our kinds of links in this namespace; others come and go as they like."""
+    listed = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True, check=True)
+    return {each["ifname"] for each in json.loads(listed.stdout) if each["ifname"].startswith("lq")}

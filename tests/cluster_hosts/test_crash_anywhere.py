@@ -1,0 +1,38 @@
+"""kill -9 at any moment: after `logquake heal` nothing of the run is left, on any kind of hosts.
+
+All fifty moments are `python -m benchmarks.crashes --times 50`; these are a sample of them.
+"""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from results.record.plan import Plan
+from tests.cluster_hosts.crashes import crash
+
+SEED = 20261121
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_of_processes_nothing_is_left(number: int, tmp_path: Path) -> None:
+    killed = crash(Plan(hosts="process"), tmp_path, Random(f"{SEED}/process/{number}"))
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("number", range(3))
+def test_of_namespaces_nothing_is_left(number: int, tmp_path: Path) -> None:
+    rng = Random(f"{SEED}/namespace/{number}")
+    plan = Plan(hosts="namespace", disk_mb=64 if number % 2 else None)
+    killed = crash(plan, tmp_path, rng)
+    assert killed.left == (), killed
+
+
+@pytest.mark.namespaces
+@pytest.mark.parametrize("part", ["stage", "agent", "frozen"])
+def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> None:
+    killed = crash(Plan(hosts="namespace"), tmp_path, Random(f"{SEED}/{part}"), part=part)
+    assert killed.left == (), killed
+    if part == "frozen":
+        assert killed.healed.done, "what stands still cannot end by itself"

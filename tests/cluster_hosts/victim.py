@@ -1,0 +1,180 @@
+"""A small harness to be killed: hosts up, something that runs, faults, hosts down, and again.
+
+`python -m tests.cluster_hosts.victim session PLAN STORE SEED` is the outer half, as that of a real
+run: it makes the run's folder, holds its lock, and starts the inner half (`stage`) through the
+hosts' prefix. The stage writes each thing that it is about to do into `deeds` in the run's folder,
+so that it can be killed in the middle of it, and lives until then.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from random import Random
+
+from cluster.hosts.choose import make_hosts
+from cluster.hosts.ledger import mark
+from cluster.hosts.namespace import enter_prefix
+from cluster.protocol import (
+    CanLimitDisk,
+    CanPartition,
+    CanShape,
+    CanShiftClock,
+    Command,
+    HasSoftware,
+    Hosts,
+    ProcessId,
+    Quality,
+)
+from harness.interrupt import die_with_parent
+from nemesis.ledger import Ledger
+from nemesis.undo import Join, Restart, Resume, Undo
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan, load_plan, plan_from
+from results.store import Store
+
+NODES = ("n1", "n2", "n3")
+DEEDS = "deeds"
+"""In the run's folder: a line for each thing that was begun."""
+BROKER = ("sh", "-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000")
+"""Stands for a broker: with a child, and one that went its own way."""
+
+
+def session(plan_file: Path, store: Path, seed: int) -> None:
+    """Make a run, and play it in a process of its own."""
+    plan = plan_from(load_plan(plan_file))
+    prefix = enter_prefix() if plan.hosts == "namespace" else []
+    with Store(store).create("crash", seed) as paths:
+        paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+        stage_line = [sys.executable, "-m", "tests.cluster_hosts.victim", "stage"]
+        played = subprocess.Popen(
+            [*prefix, *stage_line, str(paths.root), str(store), str(seed)],
+            stdin=subprocess.PIPE,
+            env=os.environ | mark(paths.processes),
+            start_new_session=True,
+        )
+        (paths.root / "stage.pid").write_text(str(played.pid))
+        played.wait()
+
+
+def stage(root: Path, seed: int) -> None:
+    """Make hosts, break them, heal them, take them down; again and again, until somebody kills."""
+    die_with_parent()
+    paths = RunPaths(root)
+    plan = plan_from(load_plan(paths.plan))
+    victim = Victim(plan, paths, Random(seed))
+    while True:
+        victim.live()
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A fault: what would undo it, how it is done, and how undone."""
+
+    name: str
+    undo: tuple[Undo, ...]
+    inject: Callable[[], object]
+    heal: Callable[[], object]
+
+
+class Victim:
+    """What lives in the stage.
+
+    Args:
+        plan: Which hosts.
+        paths: The run's.
+        rng: Decides on the faults.
+    """
+
+    def __init__(self, plan: Plan, paths: RunPaths, rng: Random) -> None:
+        self._plan, self._paths, self._rng = plan, paths, rng
+        self._ledger = Ledger(paths.ledger)
+        self._faults = 0
+
+    def live(self) -> None:
+        """Make the hosts, break and heal, and take them down."""
+        plan = self._plan
+        hosts = make_hosts(
+            plan.hosts, NODES, self._paths.processes, image=plan.image, disk_mb=plan.disk_mb
+        )
+        self._tell("up")
+        hosts.up()
+        brokers = {node: self._start(hosts, node) for node in NODES}
+        faults = list(self._faults_of(hosts, brokers))
+        for deed in self._rng.sample(faults, min(len(faults), 5)):
+            self._faults += 1
+            self._ledger.write(self._faults, deed.undo)
+            self._tell(f"inject {deed.name}")
+            deed.inject()
+            self._tell(f"heal {deed.name}")
+            deed.heal()
+            self._ledger.strike(self._faults)
+        self._tell("down")
+        hosts.down()
+
+    def _start(self, hosts: Hosts, node: str) -> ProcessId:
+        self._tell(f"spawn {node}")
+        folder = self._paths.node(node)
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(hosts, HasSoftware):
+            hosts.provide(node, [])
+        env = hosts.clock_environment(node) if isinstance(hosts, CanShiftClock) else {}
+        return hosts.spawn(
+            node, Command(argv=BROKER, log=folder / "logs" / "broker", cwd=folder, env=env)
+        )
+
+    def _faults_of(self, hosts: Hosts, brokers: dict[str, ProcessId]) -> Iterator[Deed]:
+        node = self._rng.choice(NODES)
+        broker = brokers[node]
+        links = list(permutations(NODES, 2))[: self._rng.randint(1, 6)]
+        yield Deed(
+            "pause",
+            (Resume(node=node, pid=broker.pid, start_ticks=broker.start_ticks),),
+            lambda: hosts.send_signal(broker, signal.SIGSTOP),
+            lambda: None,  # It stays so to the end: nobody hears SIGTERM or the end of a pipe.
+        )
+        yield Deed(
+            "kill",
+            (Restart(node=node),),
+            lambda: hosts.send_signal(broker, signal.SIGKILL),
+            lambda: self._start(hosts, node),
+        )
+        if isinstance(hosts, CanPartition):
+            yield Deed(
+                "cut",
+                (Join(cut_id="c", links=tuple(links)),),
+                lambda: hosts.cut("c", links),
+                lambda: hosts.join("c"),
+            )
+        if isinstance(hosts, CanShape):
+            slow = Quality(delay_ms=20, loss=0.2, seed=1)
+            yield Deed(
+                "shape",
+                (),
+                lambda: hosts.shape("s", links, slow),
+                lambda: hosts.unshape("s"),
+            )
+        if isinstance(hosts, CanLimitDisk):
+            yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
+        if isinstance(hosts, CanShiftClock):
+            yield Deed(
+                "clock",
+                (),
+                lambda: hosts.set_clock(node, offset_s=100, rate=2),
+                lambda: hosts.reset_clock(node),
+            )
+
+    def _tell(self, deed: str) -> None:
+        with (self._paths.root / DEEDS).open("a") as file:
+            file.write(f"{deed}\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "session":
+        session(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    else:
+        stage(Path(sys.argv[2]), int(sys.argv[4]))
