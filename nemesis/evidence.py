@@ -81,11 +81,15 @@ def median_ms(measured: Measured) -> float | None:
 
 
 def spread_ms(measured: Measured) -> float | None:
-    """Return how far apart the first and the last tenth of the round trips are."""
+    """Return how far apart the first and the last quarter of the round trips are.
+
+    Quarters, because a machine that stalls now and then makes some round trips long, but not so
+    many.
+    """
     if len(measured.round_trip_ms) < 2:  # noqa: PLR2004 - one is not apart from itself
         return None
-    tenths = statistics.quantiles(measured.round_trip_ms, n=10)
-    return tenths[-1] - tenths[0]
+    quarters = statistics.quantiles(measured.round_trip_ms, n=4)
+    return quarters[-1] - quarters[0]
 
 
 def rate_of(measured: Measured, size: int) -> float | None:

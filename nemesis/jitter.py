@@ -1,8 +1,8 @@
 """The fault `jitter`: each packet between the targets and the other nodes is late by another time.
 
-Between nothing and 40 to 200 ms, each way and evenly spread, so that packets close behind each
-other change places. Confirmed when the round trips are spread wider than before by half of that:
-the first and the last tenth of them, of which at least as much is expected.
+Between nothing and 60 to 200 ms, each way and evenly spread, so that packets close behind each
+other change places. Confirmed when the first and the last quarter of round trips are further apart
+than before by a quarter of that: of two such ways more than twice as much is expected.
 """
 
 from cluster.protocol import Quality
@@ -10,11 +10,11 @@ from nemesis.evidence import spread_by
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
-LEAST_MS, MOST_MS = 20, 100
+LEAST_MS, MOST_MS = 30, 100
 
 
 def jitter(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; how far packets stray is drawn."""
     jitter_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=jitter_ms, jitter_ms=jitter_ms, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=spread_by(jitter_ms), count=100))
+    return BadLinks(aim, site, quality, Trial(worse=spread_by(jitter_ms / 2), count=100))

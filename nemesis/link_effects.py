@@ -58,7 +58,7 @@ class LinkMeasured:
     Attributes:
         sent, arrived, copies, overtaken: As `cluster.protocol.Measured` counts them.
         median_ms: The median round trip; None: nothing came back.
-        spread_ms: Between the first and the last tenth of round trips; None: fewer than two.
+        spread_ms: Between the first and the last quarter of round trips; None: fewer than two.
         rate_kbit: Kilobits a second that arrived; None: fewer than two.
     """
 

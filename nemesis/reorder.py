@@ -1,6 +1,6 @@
-"""The fault `reorder`: of 100 packets between targets and other nodes 10 to 40 are overtaken.
+"""The fault `reorder`: of 100 packets between targets and others 10 to 40 are held back.
 
-Each is held back until a later one of its link has passed, or for 100 ms should none come.
+Each waits until a later one of its link has passed, or for 100 ms should none come; one at a time.
 Confirmed when the share of our datagrams that arrive behind a later one grew by more than chance
 (`evidence`).
 """
