@@ -10,6 +10,7 @@ from checkers import aborted_read, precommitted_read
 from checkers.cycles import NAMES
 from checkers.dependencies import WW, dependencies, participants
 from checkers.transactions import POLL_COLUMNS, unknown_sends, witnessed
+from results.record.terms import Judge
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
 from tests.checkers.transactional import READ_COMMITTED, TransactionalRun, judged
@@ -95,6 +96,23 @@ def test_a_faithful_run_with_transactions_is_accepted(seed: int) -> None:
     found = [each for each in agree(run) if each.excuses != ALWAYS]
     harness = {"not-enough-traffic", "fault-without-effect"}  # So short a run may do nothing.
     assert {each.name for each in found} <= {"int-send-skip", *harness}
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=SEEDS)
+def test_jepsens_judge_accepts_it_though_some_only_watch(seed: int) -> None:
+    run = TransactionalRun(seed)
+    results = judged(run, judge=Judge.JEPSEN)
+    told = {name for name, some in results.items() if any(each.anomalies for each in some)}
+    harness = {"not-enough-traffic", "fault-without-effect"}
+    assert told <= {"int-send-skip", "G0", "G0-realtime", "G1c", "G1c-realtime", *harness}
+
+
+def test_jepsens_judge_still_sees_what_no_reader_of_transactions_may_be_given() -> None:
+    run = TransactionalRun(4)
+    read_the_aborted(run)
+    (told,) = [one for each in judged(run, judge=Judge.JEPSEN)["G1a"] for one in each.anomalies]
+    assert told.name == "G1a"
 
 
 def ok_transactions(run: TransactionalRun) -> list[Row]:
