@@ -105,6 +105,11 @@ class RunPaths:
         """The verdict, for people."""
         return self.root / "report.html"
 
+    @property
+    def scratch(self) -> Path:
+        """Temporary files of the judgement, as long as it lasts."""
+        return self.root / "scratch"
+
     def node(self, node: str) -> Path:
         """The folder of one node."""
         return self.nodes / node

@@ -25,6 +25,7 @@ from results.record.plan import Plan, dump_plan
 from results.store import Store
 from tests.cluster_hosts.victim import DEEDS, NODES
 
+PLACES = ("tmp", "home", "cwd")
 REPOSITORY = Path(__file__).parents[2]
 START_LIMIT_S = 120.0
 MOST_DEEDS = 24
@@ -76,7 +77,7 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
     begun_s = stopwatch_s()
     healed = heal_store(paths.root.parent.parent)
     took_s = stopwatch_s() - begun_s
-    left = [*_remains(plan, paths), *running.litter()]
+    left = [*remains(plan, paths), *litter_in(folder)]
     left += [f"the namespace {each}" for each in namespaces & _namespaces_in_use()]
     left += [f"the link {each}" for each in _links() - before]
     again = heal_store(paths.root.parent.parent)
@@ -88,24 +89,15 @@ class Running:
     """A victim that runs; whatever happens to the test, nothing of it runs afterwards."""
 
     def __init__(self, plan: Plan, folder: Path, seed: int) -> None:
-        self._places = [folder / name for name in ("tmp", "home", "cwd")]
-        for place in self._places:
-            place.mkdir(parents=True)
-        temporary, home, cwd = self._places
+        environment = places(folder)
         (folder / "plan.toml").write_text(dump_plan(plan), encoding="utf-8")
         store = folder / "runs"
         line = [sys.executable, "-m", "tests.cluster_hosts.victim", "session"]
         with (folder / "said").open("wb") as said:
             self._session = subprocess.Popen(
                 [*line, str(folder / "plan.toml"), str(store), str(seed)],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": str(REPOSITORY),
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                    "TMPDIR": str(temporary),
-                    "HOME": str(home),
-                },
-                cwd=cwd,
+                env={**os.environ, **environment},
+                cwd=folder / "cwd",
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -164,9 +156,23 @@ class Running:
         self._session.kill()
         self._session.wait()
 
-    def litter(self) -> list[str]:
-        """Return the files that it left outside of its store."""
-        return [f"the file {each}" for place in self._places for each in place.rglob("*")]
+
+def places(folder: Path) -> dict[str, str]:
+    """Make folders for what a victim leaves outside of its store; return the environment for it."""
+    for name in PLACES:
+        (folder / name).mkdir(parents=True)
+    return {
+        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(folder / "tmp"),
+        "HOME": str(folder / "home"),
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+    }
+
+
+def litter_in(folder: Path) -> list[str]:
+    """Return the files that a victim left outside of its store."""
+    return [f"the file {each}" for name in PLACES for each in (folder / name).rglob("*")]
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -176,7 +182,7 @@ def _send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _remains(plan: Plan, paths: RunPaths) -> Iterator[str]:
+def remains(plan: Plan, paths: RunPaths) -> Iterator[str]:
     """Return what there is of a run, on this machine and on its hosts."""
     for left in leftovers(paths.processes):
         yield f"process {left.process.pid}: {left.what}"

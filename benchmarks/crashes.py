@@ -1,0 +1,120 @@
+"""Kills a harness at random moments, over all kinds of hosts, and looks for what heal has left.
+
+Run it from the repository:
+
+    python -m benchmarks.crashes --times 50 --hosts namespace,process --seed 1
+    python -m benchmarks.crashes --hosts docker --image IMAGE      ssh: --hosts ssh:HOSTS.toml
+    python -m benchmarks.crashes --runs 3 --hosts namespace        whole runs of Kafka
+
+The harness is the small one of `tests/cluster_hosts/victim.py`, or with `--runs` a real
+`logquake run`, which lasts until its judgement. It ends with 1 if anything was left.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from harness.heal import heal_store
+from results.record.clock import pause_until, stopwatch_s
+from results.record.plan import Plan
+from results.store import Store
+from tests.cluster_hosts.crashes import crash, litter_in, places, remains
+
+COMMAND = "from harness.cli import main; main()"
+WHOLE_RUN_S = 55.0
+"""About how long a run of 15 s lasts with its start, its final reads and its judgement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    times: int
+    runs: int
+    hosts: tuple[str, ...]
+    image: str | None
+    seed: int
+    store: Path
+
+
+def main() -> None:
+    """Crash as often as was asked for, a line each; exit with 1 if any left a thing."""
+    asked = _asked()
+    failed = 0
+    seen: Counter[str] = Counter()
+    for number in range(asked.times):
+        rng = Random(f"{asked.seed}/{number}")
+        plan = _plan(asked, asked.hosts[number % len(asked.hosts)], rng)
+        with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as folder:
+            killed = crash(plan, Path(folder), rng)
+        seen[f"{plan.hosts.partition(':')[0]}: {killed.part} during {killed.deed}"] += 1
+        failed += bool(killed.left)
+        print(f"{number + 1}: {plan.hosts}: {killed.part} during {killed.deed}, healed in"
+              f" {killed.took_s:.2f} s ({len(killed.healed.done)} things done):"
+              f" {'; '.join(killed.left) or 'nothing left'}", flush=True)  # fmt: skip
+    for number in range(asked.runs):
+        hosts = asked.hosts[number % len(asked.hosts)]
+        failed += _crashed_run(asked, hosts, Random(f"{asked.seed}/run/{number}"))
+    print(f"{asked.times + asked.runs} crashes, {failed} of them left something")
+    for what, count in sorted(seen.items()):
+        print(f"  {count} {what}")
+    sys.exit(1 if failed else 0)
+
+
+def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
+    """Kill a real run at some moment of its life; return whether anything was left."""
+    with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as name:
+        folder = Path(name)
+        line = [sys.executable, "-c", COMMAND, "run", "--store", str(folder / "runs")]
+        line += ["--hosts", hosts, "--time-limit", "15", "--seed", str(rng.randrange(1 << 20))]
+        line += ["--image", asked.image] if asked.image else []
+        with (folder / "said").open("wb") as said:
+            run = subprocess.Popen(
+                line, env={**os.environ, **places(folder)}, stdout=said, stderr=said,
+                start_new_session=True, cwd=folder / "cwd",
+            )  # fmt: skip
+        after_s = rng.uniform(1, WHOLE_RUN_S)
+        pause_until(stopwatch_s() + after_s)
+        run.kill()
+        run.wait()
+        plan = _plan(asked, hosts, rng)
+        healed = heal_store(folder / "runs")
+        left = [each for paths in Store(folder / "runs").runs() for each in remains(plan, paths)]
+        left += [*healed.failed, *litter_in(folder)]
+        print(
+            f"a run of {hosts}, killed after {after_s:.1f} s: {'; '.join(left) or 'nothing left'}"
+        )
+    return bool(left)
+
+
+def _plan(asked: _Asked, hosts: str, rng: Random) -> Plan:
+    image = asked.image if hosts == "docker" else None
+    disk_mb = rng.choice([None, 64]) if hosts == "namespace" else None
+    return Plan(hosts=hosts, image=image, disk_mb=disk_mb)
+
+
+def _asked() -> _Asked:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=0, help="crashes of the small harness")
+    parser.add_argument("--runs", type=int, default=0, help="crashes of whole runs")
+    parser.add_argument("--hosts", default="namespace,process", help="kinds, in turn")
+    parser.add_argument("--image", help="of the containers")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", type=Path, default=None, help="where the victims' folders lie")
+    given = parser.parse_args()
+    return _Asked(
+        times=given.times,
+        runs=given.runs,
+        hosts=tuple(given.hosts.split(",")),
+        image=given.image,
+        seed=given.seed,
+        store=given.store or Path(tempfile.gettempdir()),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Temporary files of a judgement lie in the run's folder, and go with its end, or by heal."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts.heal import Healed
+from harness.heal import heal_store
+from harness.scratch import scratch_in
+from results.record.paths import RunPaths
+from results.store import Store
+
+
+def test_temporary_files_of_all_processes_lie_in_the_runs_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    before = tempfile.gettempdir()
+    paths = RunPaths(tmp_path)
+    with scratch_in(paths):
+        ours = Path(tempfile.mkdtemp())
+        child = subprocess.run(
+            [sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert {ours.parent, Path(child.stdout.strip()).parent} == {paths.scratch}
+    assert not paths.scratch.exists()
+    assert (os.environ["TMPDIR"], tempfile.gettempdir()) == ("/elsewhere", before)
+
+
+def test_a_folder_that_java_could_not_be_told_is_not_used(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "my runs")
+    paths.root.mkdir()
+    with scratch_in(paths):
+        assert not paths.scratch.exists()
+
+
+def test_what_a_killed_judgement_left_is_removed(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs").create("dead", 1) as paths:
+        (paths.scratch / "logquake-spark-1").mkdir(parents=True)
+        assert heal_store(tmp_path / "runs").done == (
+            f"{paths.run_id} is still under way: left alone",
+        )
+        assert paths.scratch.exists()
+    assert heal_store(tmp_path / "runs").done == (
+        f"{paths.run_id}: removed the temporary files in {paths.scratch}",
+    )
+    assert heal_store(tmp_path / "runs") == Healed()
