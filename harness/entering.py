@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.hosts.namespace import search_path
-from harness.keep import Kept, Machine
+from harness.keep import WITH_AGENTS, Kept, Machine
 from results.atomic import StoreError
 
 IN_FOLDER = ("sh", "-c", 'cd "$0" && exec "$@"')
@@ -73,7 +73,7 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
 
 def _entrance(kept: Kept, machine: Machine) -> list[str]:
     """Return the start of a command line that enters a machine's namespaces, as far as needed."""
-    if kept.hosts != "namespace":
+    if kept.hosts not in WITH_AGENTS:
         return []
     # One's own user namespace cannot be entered once more (man 2 setns); an ordinary user's
     # machines have another one than he has, in which he is root.

@@ -22,6 +22,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cluster.hosts.choose import make_hosts
+from cluster.hosts.docker_objects import container_of
 from cluster.hosts.ledger import boot_id, mark, read_ledger
 from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import is_running, process_id
@@ -40,6 +41,8 @@ from results.record.plan import Plan, load_plan, plan_from
 from results.store import is_alive
 
 START_LIMIT_S = 150.0
+WITH_AGENTS = frozenset({"namespace", "docker"})
+"""Hosts whose machines have an agent on this machine, in a network namespace of their own."""
 LEFT_BEHIND = ("logs", TEMPORARY)
 """Folders of a node that are not copied: a kept cluster writes logs of its own."""
 
@@ -51,6 +54,7 @@ class Machine(BaseModel):
         pid, start_ticks: Its agent, which has the machine's namespaces.
         folder: Of the node's files.
         address: Where its broker listens, `host:port`; empty: it has none.
+        container: Its name for `docker exec`; empty: it is none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,6 +63,7 @@ class Machine(BaseModel):
     start_ticks: int
     folder: str
     address: str = ""
+    container: str = ""
 
     @property
     def process(self) -> ProcessId:
@@ -71,7 +76,7 @@ class Kept(BaseModel):
 
     Attributes:
         boot: The kernel's boot id: numbers of processes say nothing after a reboot.
-        hosts: `namespace` or `process`.
+        hosts: As in the plan.
         bootstrap: `host:port,...` of its brokers.
         zookeeper: `host:port`; empty without it.
         java: The program.
@@ -218,7 +223,7 @@ def main() -> None:
 def _start(paths: RunPaths, undo: ExitStack) -> None:
     """Start the cluster, and write down how it is reached."""
     plan = plan_from(load_plan(paths.plan))
-    hosts = make_hosts(plan.hosts, machines(plan), paths.processes)
+    hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
     undo.callback(hosts.down)
     hosts.up()
     java = find_java()
@@ -251,7 +256,7 @@ def _machines(plan: Plan, paths: RunPaths, cluster: KafkaCluster) -> dict[str, M
     kept = RunPaths(paths.kept)
     found = {}
     for name in machines(plan):
-        own = agents.get(name, ours) if plan.hosts == "namespace" else ours
+        own = agents.get(name, ours) if plan.hosts in WITH_AGENTS else ours
         folder = kept.root / ZOOKEEPER_FOLDER if name == ZOOKEEPER_MACHINE else kept.node(name)
         at = cluster.endpoints.get(name)
         found[name] = Machine(
@@ -259,6 +264,7 @@ def _machines(plan: Plan, paths: RunPaths, cluster: KafkaCluster) -> dict[str, M
             start_ticks=own.start_ticks,
             folder=str(folder.absolute()),
             address=f"{at.host}:{at.broker_port}" if at else "",
+            container=container_of(paths.root, name) if plan.hosts == "docker" else "",
         )
     return found
 

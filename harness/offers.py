@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
+from cluster.hosts.docker_image import try_daemon
 from cluster.protocol import Ability, UserError
 from nemesis.registry import kinds_of, needs_of
 from results.record.plan import NEMESIS_KINDS
@@ -60,6 +61,9 @@ def _offer(kind: HostKind, form: str) -> Offer:
     if form == HostKind.SSH:
         return Offer(hosts=kind, unusable=WHICH_SSH)
     try:
+        if kind is HostKind.DOCKER:  # Which image is not known.
+            try_daemon()
+            return Offer(hosts=kind, why_not=abilities_of(kind))
         chosen = choose_hosts(form)
         return Offer(hosts=kind, why_not=abilities_of(chosen.hosts))
     except UserError as refusal:

@@ -151,6 +151,23 @@ def refuse_impossible(
         )
 
 
+def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
+    """Refuse an image with a Kafka of its own that is not the one the plan is about.
+
+    Args:
+        plan: The run.
+        image_has: The version that its image brings; empty: none.
+
+    Raises:
+        UserError: It is another one.
+    """
+    if image_has and image_has != plan.kafka_version:
+        raise UserError(
+            f"the image {plan.image} has Kafka {image_has}, but the plan says {plan.system}; take"
+            f" another image, or type: --system kafka:{image_has}"
+        )
+
+
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
     """Return the plan that is stored: with the hosts that were chosen, and what they can do.
 

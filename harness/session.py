@@ -28,7 +28,7 @@ from harness.audit import audit
 from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
 from harness.keep import keep_cluster
-from harness.plans import as_played, refuse_impossible
+from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import compare_with_story, story_of
 from harness.stage import Ending, StageResult, note, noted
@@ -109,6 +109,7 @@ class Session:
         dropped = deal_schedule(self.plan, abilities=abilities).dropped
         for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)
+        refuse_another_kafka(self.plan, image_has=choice.kafka)
         fetch_kafka(self.plan.kafka_version, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java
 

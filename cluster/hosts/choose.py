@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import assert_never
 
+from cluster.hosts.docker import DockerHosts
+from cluster.hosts.docker_image import try_image
 from cluster.hosts.examine import namespace_trials
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.node_disks import NamespaceDisks
@@ -35,11 +37,13 @@ class Choice:
         kind: The kind.
         why: A sentence for people.
         file: Of ssh hosts: which they are, an absolute path.
+        kafka: Of containers: the version of Kafka that their image brings; empty: none.
     """
 
     kind: HostKind
     why: str
     file: Path | None = None
+    kafka: str = ""
 
     @property
     def hosts(self) -> str:
@@ -65,7 +69,10 @@ def choose_hosts(hosts: str, *, image: str | None = None, nodes: Sequence[str] =
     if name == HostKind.PROCESS:
         return Choice(kind=HostKind.PROCESS, why="it was asked for")
     if name == HostKind.DOCKER:
-        raise UserError(f"--hosts docker cannot be used yet, with image {image}")
+        inside = try_image(image)
+        own = f", with its own Kafka {inside.kafka}" if inside.kafka else ""
+        why = f"containers of {image}{own}"
+        return Choice(kind=HostKind.DOCKER, why=why, kafka=inside.kafka)
     if name == HostKind.SSH:
         path = Path(file).expanduser().absolute()
         return Choice(kind=HostKind.SSH, why=try_hosts(path, nodes), file=path)
@@ -107,6 +114,6 @@ def make_hosts(
         case HostKind.SSH:
             return SshHosts(nodes, processes_file, file=Path(file))
         case HostKind.DOCKER:
-            raise UserError(f"--hosts {hosts} cannot be used yet (image {image})")
+            return DockerHosts(nodes, processes_file, image=image or "")
         case never:
             assert_never(never)

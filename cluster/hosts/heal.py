@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cluster.hosts.docker_objects import heal_docker
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.hosts.ssh_heal import ssh_ways
@@ -81,6 +82,7 @@ def _nothing_more(_paths: RunPaths) -> Iterable[Way]:
 
 _BY_KIND: Mapping[str, Callable[[RunPaths], Iterable[Way]]] = {
     "namespace": _nothing_more,
+    "docker": lambda paths: [partial(heal_docker, paths.root)],
     "process": _nothing_more,
 }
 """What outlives the processes of this machine, by kind of hosts."""

@@ -106,11 +106,12 @@ class Layout:
 
     def command(self, node: str) -> Command:
         """Return how a node's server is started, or ZooKeeper on its machine."""
-        if node == ZOOKEEPER_MACHINE:
-            return zookeeper_command(self._java, self._distribution, self._zookeeper_folder)
-        folder, java = self._folders[node], self._java
+        java = self._java
         if isinstance(self._hosts, HasSoftware):
             java = replace(java, path=self._hosts.java(node))
+        if node == ZOOKEEPER_MACHINE:
+            return zookeeper_command(java, self._distribution, self._zookeeper_folder)
+        folder = self._folders[node]
         argv = java_argv(
             java,
             self._distribution,

@@ -37,7 +37,8 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
     kept = load_kept(paths)
     if name is None:
         for each, machine in kept.machines.items():
-            click.echo(f"{each}  {machine.address or '-'}  {machine.folder}")
+            words = (each, machine.address or "-", machine.folder, machine.container)
+            click.echo("  ".join(filter(None, words)))
         return VALID
     if not command:
         raise click.UsageError("name a command: logquake node RUN NODE -- COMMAND...")

@@ -1,0 +1,249 @@
+"""Hosts that are Docker containers, on a bridge network of the run's own.
+
+    this machine:  harness, clients, bridge of the run's network (no way out of it)
+        n1:        a container of the image that does nothing, and holds the node's network
+                   and process namespaces
+        n1-1:      java kafka.Kafka, the first broker of n1, a container in those namespaces
+        agent:     a process of this machine in n1's network namespace: probes and nft
+
+So a broker that is killed or started again keeps its address, and cuts stay as they are; and an
+image needs neither Python nor nft. The run's folder is there at its own path, so that a node's
+files survive its broker and are read like any. Processes are killed, paused and asked for by the
+daemon.
+
+Nothing outlives a harness that is killed: its agents end, and with each the line that keeps its
+node's container, and so all processes of that node, alive. What is left are containers that have
+ended, and the network: `heal_docker` finds them by their labels.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+
+from cluster.hosts.disk import LocalDisk
+from cluster.hosts.docker_containers import ContainerMaker, line_to, refuse_unknown
+from cluster.hosts.docker_daemon import connect, explained
+from cluster.hosts.docker_image import KAFKA_LIBRARIES, Contents, contents_of, enter, refuse_absent
+from cluster.hosts.docker_objects import remove_objects, traces_of
+from cluster.hosts.ledger import ProcessLedger
+from cluster.hosts.linked import LinkedHosts
+from cluster.hosts.machine import Machine
+from cluster.hosts.namespace import EVERY_ADDRESS
+from cluster.hosts.signals import process_id
+from cluster.protocol import ClusterError, Command, Disk, ProcessId
+from results.record.paths import RunPaths
+
+STATES = {"running": "S", "paused": "T"}
+"""What the daemon says of a container, as a letter of `/proc/PID/stat`; else there is none."""
+
+
+class DockerHosts(LinkedHosts):
+    """The nodes of a run as containers.
+
+    Args:
+        nodes: Their names.
+        processes_file: `RunPaths.processes`; its folder is the run's, whose objects are known by
+            it.
+        image: What they are made of.
+    """
+
+    kind = "docker"
+
+    def __init__(self, nodes: Sequence[str], processes_file: Path, *, image: str) -> None:
+        super().__init__()
+        self._root = processes_file.absolute().parent
+        self._ledger = ProcessLedger(processes_file)
+        self._image = image
+        self._addresses = dict.fromkeys(nodes, "")
+        self._starts = dict.fromkeys(nodes, 0)
+        self._holders: dict[str, Container] = {}
+        self._containers: dict[ProcessId, str] = {}
+        self._software: Sequence[Path] = ()
+        self._contents: Contents | None = None
+        self._client: docker.DockerClient | None = None
+        self._lock = threading.Lock()
+
+    def up(self) -> None:
+        """Make the network, and for each node its container and an agent beside it.
+
+        Raises:
+            UserError: The daemon does not run, the image is not there or has no Java, or there is
+                no subnet left.
+        """
+        if self.machines:
+            return
+        self._client = connect()
+        try:
+            refuse_absent(self._client, self._image)
+            self._hold(ContainerMaker(self._client, self._root, self._image))
+            for node, holder in self._holders.items():
+                prefix = enter(holder.attrs["State"]["Pid"])
+                self.machines[node] = Machine(
+                    node, self._ledger, prefix=prefix, listen=EVERY_ADDRESS
+                )
+            for node, machine in self.machines.items():
+                machine.wait_ready()
+                log = self._root / "agents.log"
+                line = line_to(self._holders[node])
+                machine.spawn(node, Command(argv=line, log=log, cwd=self._root))
+                self.drop_what_cuts_mark(node)
+            self._contents = contents_of(next(iter(self._holders.values())), self._image)
+        except BaseException:
+            self.down()
+            raise
+
+    def address(self, node: str) -> str:
+        """Return the address of a node on the run's network."""
+        if node not in self._addresses:
+            raise ClusterError(f"there is no node {node}, only {', '.join(self._addresses)}")
+        return self._addresses[node]
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a process in a container of its own, in its node's namespaces."""
+        self.machine(node)
+        holder, what = self._holders[node], Path(command.argv[0]).name
+        self._ledger.intend(what, node)
+        argv = self._as_in_the_image(command.argv)
+        refuse_unknown(holder, argv[0], self._image)
+        command.log.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._starts[node] += 1
+            number = self._starts[node]
+        container = ContainerMaker(self._daemon(), self._root, self._image).process(
+            holder,
+            node=node,
+            number=number,
+            command=replace(command, argv=argv),
+            software=self._shown_software(),
+        )
+        process = self._process_of(container, node)
+        self._containers[process] = str(container.id)
+        self._ledger.started(what, node, process)
+        return process
+
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Have the daemon kill, pause or unpause; False if the process has ended already."""
+        if self.state_of(process) is None:
+            return False
+        api, container = self._daemon().api, self._containers[process]
+        try:
+            match number:
+                case signal.SIGSTOP:
+                    api.pause(container)
+                case signal.SIGCONT:
+                    api.unpause(container)
+                case _:
+                    api.kill(container, number.name)
+        except APIError as refused:
+            # It has ended meanwhile; or it was paused, or ran, as is wanted.
+            state = self.state_of(process)
+            if state is not None and state != ("T" if number == signal.SIGSTOP else "S"):
+                raise ClusterError(f"Docker refuses: {refused.explanation}") from refused
+            return state is not None
+        return True
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return T if the daemon has paused it, S if it runs; None: there is none any more."""
+        container = self._containers.get(process)
+        if container is None or self._client is None:
+            return None
+        with explained():
+            try:
+                state = self._client.api.inspect_container(container)["State"]
+            except NotFound:
+                return None
+        return STATES.get(state["Status"])
+
+    def disk(self, node: str) -> Disk:
+        """Return the files of a node's folder, which is this machine's."""
+        return LocalDisk(RunPaths(self._root).node(node))
+
+    def java(self, node: str) -> Path:
+        """Return the image's program `java`."""
+        self.machine(node)
+        return self._inside().java
+
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Have containers see the files of software, unless their image brings its own."""
+        self.machine(node)
+        self._software = tuple(software)
+
+    def fetch(self, node: str) -> None:
+        """Nothing is to be brought: a node's folder is this machine's."""
+
+    def traces(self) -> Mapping[str, str]:
+        """Return what of the run is on the daemon now."""
+        return traces_of(self._root)
+
+    def down(self) -> None:
+        """End every process, remove the containers and the network. Idempotent."""
+        machines, self.machines = self.machines, {}
+        client, self._client = self._client, None
+        try:
+            if client is not None:
+                with closing(client), explained():
+                    remove_objects(client, self._root)
+        finally:
+            for machine in machines.values():
+                machine.close()
+            for machine in machines.values():
+                machine.wait_closed()
+            for book in (self._cuts, self._shapes, self._holders, self._containers):
+                book.clear()
+
+    def _hold(self, maker: ContainerMaker) -> None:
+        """Make the network and the containers that hold the nodes' namespaces."""
+        network = maker.network()
+        with ThreadPoolExecutor(len(self._addresses)) as pool:
+            made = pool.map(lambda node: maker.holder(node, network), self._addresses)
+            self._holders = dict(zip(self._addresses, made, strict=True))
+        for node, holder in self._holders.items():
+            with explained():
+                holder.reload()
+            at: str = holder.attrs["NetworkSettings"]["Networks"][network]["IPAddress"]
+            if not at:
+                raise ClusterError(f"the container of {node} ended at once: {holder.status}")
+            self._addresses[node] = at
+
+    def _daemon(self) -> docker.DockerClient:
+        if self._client is None:
+            raise ClusterError("the hosts are down")
+        return self._client
+
+    def _inside(self) -> Contents:
+        if self._contents is None:
+            raise ClusterError("the hosts are down")
+        return self._contents
+
+    def _shown_software(self) -> Path | None:
+        """Return the folder with all files of software; None: the image brings its own."""
+        if self._inside().kafka or not self._software:
+            return None
+        return Path(os.path.commonpath(self._software))
+
+    def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line with the image's own Kafka on its class path, if it has one."""
+        if not self._inside().kafka:
+            return list(argv)
+        ours = ":".join(map(str, self._software))
+        return [f"{KAFKA_LIBRARIES}/*" if word == ours else word for word in argv]
+
+    def _process_of(self, container: Container, node: str) -> ProcessId:
+        """Return what identifies a container's process: its number on this machine, if it runs."""
+        with explained():
+            container.reload()
+        pid: int = container.attrs["State"]["Pid"]
+        ticks = process_id(pid).start_ticks if pid else 0
+        # One that has ended already: containers differ by their ids.
+        return ProcessId(
+            pid=pid, start_ticks=ticks or int(str(container.id)[:12], 16), machine=node
+        )

@@ -1,0 +1,133 @@
+"""Makes a run's network and containers; each carries the run's labels from its first moment."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import docker
+from docker.errors import APIError
+from docker.models.containers import Container
+from docker.types import Mount
+
+from cluster.hosts import docker_line
+from cluster.hosts.docker_daemon import explained, socket_path
+from cluster.hosts.docker_image import start
+from cluster.hosts.docker_objects import NODE_LABEL, container_of, labels_of, prefix_of
+from cluster.protocol import ClusterError, Command, UserError
+
+AS_ROOT = "0:0"
+"""Like us: what a broker writes can be read and removed afterwards, whatever the image's user."""
+NO_SUBNET_LEFT = ("non-overlapping", "could not find an available", "all predefined address pools")
+"""What the daemon says when its address pools are used up; the words differ by version."""
+_INTO_LOG = 'exec "$@" >>"$0" 2>&1'
+
+
+class ContainerMaker:
+    """Makes what one run needs.
+
+    Args:
+        client: The line to the daemon.
+        root: The run's folder: seen by each container, at its own path.
+        image: What containers are made of.
+    """
+
+    def __init__(self, client: docker.DockerClient, root: Path, image: str) -> None:
+        self._client = client
+        self._root = root.absolute()
+        self._image = image
+
+    def network(self) -> str:
+        """Make a bridge network without a way out, whose addresses the daemon chooses.
+
+        The daemon knows what is taken by other networks and by this machine's routes, and decides
+        at once for itself: two runs that start together never get the same.
+
+        Raises:
+            UserError: It has no addresses left.
+        """
+        name = prefix_of(self._root)
+        try:
+            self._client.networks.create(
+                name,
+                driver="bridge",
+                internal=True,
+                labels=labels_of(self._root),
+                check_duplicate=True,
+            )
+        except APIError as refused:
+            said = str(refused.explanation or refused)
+            if any(words in said for words in NO_SUBNET_LEFT):
+                raise UserError(
+                    "Docker has no subnet left for another network; type: docker network prune, or"
+                    " widen default-address-pools in /etc/docker/daemon.json"
+                ) from refused
+            raise ClusterError(f"Docker refuses to make a network: {said}") from refused
+        return name
+
+    def holder(self, node: str, network: str) -> Container:
+        """Start the container that holds a node's namespaces as long as its input is open."""
+        with explained():
+            made = self._client.containers.create(
+                self._image,
+                entrypoint=["cat"],
+                command=[],
+                name=container_of(self._root, node),
+                hostname=node,
+                user=AS_ROOT,
+                network=network,
+                stdin_open=True,  # And, not being detached, StdinOnce.
+                mounts=[self._folder()],
+                labels=self._labels(node),
+            )
+        start(made, self._image)
+        return made
+
+    def process(
+        self, holder: Container, *, node: str, number: int, command: Command, software: Path | None
+    ) -> Container:
+        """Start a process in a node's namespaces; `number` tells it from earlier ones."""
+        shared = f"container:{holder.id}"
+        with explained():
+            made = self._client.containers.create(
+                self._image,
+                entrypoint=["sh", "-c", _INTO_LOG, str(command.log.absolute())],
+                command=list(command.argv),
+                name=f"{container_of(self._root, node)}-{number}",
+                user=AS_ROOT,
+                working_dir=str(command.cwd.absolute()),
+                environment=dict(command.env),
+                network_mode=shared,
+                pid_mode=shared,
+                mounts=[self._folder(), *([_read_only(software)] if software else [])],
+                labels=self._labels(node),
+            )
+            made.start()
+        return made
+
+    def _folder(self) -> Mount:
+        return Mount(str(self._root), str(self._root), type="bind")
+
+    def _labels(self, node: str) -> dict[str, str]:
+        return labels_of(self._root) | {NODE_LABEL: node}
+
+
+def line_to(holder: Container) -> Sequence[str]:
+    """Return the command that keeps a holder's input open as long as it runs itself."""
+    program = str(Path(docker_line.__file__).resolve())
+    return [sys.executable, "-I", "-S", program, socket_path(), str(holder.id)]
+
+
+def refuse_unknown(holder: Container, program: str, image: str) -> None:
+    """Refuse a program that is not in the image, which a shell would find out too late.
+
+    Raises:
+        ClusterError: It is not there.
+    """
+    with explained():
+        found = holder.exec_run(["sh", "-c", 'command -v -- "$0"', program])
+    if found.exit_code:
+        raise ClusterError(f"there is no program {program} in the image {image}")
+
+
+def _read_only(folder: Path) -> Mount:
+    return Mount(str(folder), str(folder), type="bind", read_only=True)
