@@ -1,4 +1,4 @@
-"""Rows of our own on their way between tasks: results of groups, units, and their parts."""
+"""Rows of our own on their way between tasks: results of groups, and parts of tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -26,11 +26,6 @@ def pieces_of(judged: DataFrame) -> Iterator[Piece]:
     """Run the job that judges, and yield its pieces."""
     for row in judged.toArrow().to_pylist():
         yield Piece(**row)
-
-
-def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Return rows as a table."""
-    return pa.Table.from_batches([rows_of(rows, schema)])
 
 
 def rows_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
