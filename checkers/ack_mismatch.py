@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs, within
-from checkers.dropped import taken_by_power
+from checkers.dropped import taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at
 from checkers.group import Group
@@ -114,7 +114,7 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
     return {
         Excuse.ACKS: dropped & equal(sends, "acks", "1")[rows],
         Excuse.UNCLEAN: dropped & group.unclean_election_seen,
-        Excuse.POWER: taken_by_power(group, offsets, ended),
+        **taken_by_disks(group, offsets, ended),
     }
 
 

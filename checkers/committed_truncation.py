@@ -27,11 +27,11 @@ import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import Mask, equal, ints, select, within
+from checkers.disk_losses import taken_from
 from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.power_loss import cut_by_power
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
@@ -115,7 +115,9 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
     recorded = np.zeros(len(lost), dtype=np.bool_)
     for start, end in zip(ints(mine, "from_offset"), ints(mine, "to_offset"), strict=True):
         recorded |= (one.log.offsets >= start) & ((one.log.offsets < end) | (end < 0))
-    return lost & (recorded | cut_by_power(group, one.log.node, one.log.offsets))
+    for taken in taken_from(group, one.log.node, one.log.offsets).values():
+        recorded |= taken
+    return lost & recorded
 
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
@@ -251,15 +253,22 @@ def _check(group: Group) -> Findings:
     )
 
 
-def _by_power(group: Group, dropped: Dropped) -> bool:
+_SUFFERED = {
+    Excuse.POWER.value: "had lost power",
+    Excuse.WIPE.value: "had been wiped",
+    Excuse.FLIP.value: "had a bit flipped",
+}
+
+
+def _by_disk(group: Group, dropped: Dropped) -> list[str]:
     ends = np.array([dropped.first, dropped.last], dtype=np.int64)
-    return bool(cut_by_power(group, dropped.node, ends).all())
+    taken = taken_from(group, dropped.node, ends)
+    return sorted(excuse for excuse, gone in taken.items() if gone.all())
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:
     excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
-    if _by_power(group, dropped):
-        excuses.append(Excuse.POWER.value)
+    excuses += _by_disk(group, dropped)
     lacks = dropped.lacks
     unread = not lacks.whole or dropped.node in group.facts.unreadable_nodes
     doubtful = dropped.after == FINAL and lacks.at(dropped.last) is None and unread
@@ -268,7 +277,7 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
 
 def _how(group: Group, dropped: Dropped) -> list[str]:
     """Return what is known of how the records went, a phrase each."""
-    told = [f"{dropped.node} had lost power"] if _by_power(group, dropped) else []
+    told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in _by_disk(group, dropped)]
     cuts = [cut for cut in truncations_of(group, dropped.first) if cut.node == dropped.node]
     return told + [cut.text(dropped.first) for cut in cuts]
 

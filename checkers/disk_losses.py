@@ -1,86 +1,138 @@
-"""What power losses took: Kafka acknowledges what no disk has yet, so it may lose that.
+"""What power losses, wipes and flipped bits took: nobody promised that disks and memory last.
 
-Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. A record that
-every replica held in memory only, when every replica lost power, was never promised; the contract
-allows its loss. If one replica that may have held it did not lose power, nothing is excused.
+Kafka leaves flushing to the kernel and relies on replicas that do not fail together. A record that
+every replica held in memory only when it lost power, or on a disk that was emptied, or behind a bit
+that was flipped, was never promised; the contract allows its loss. If one replica that may have
+held it was spared, nothing is excused.
+
+What was there when the fault came was acknowledged before the broker ran again. An acknowledgement
+that a busy client saw later than that is not believed to be one of those.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
-from checkers.facts import FINAL, PowerCut
+from checkers.facts import FINAL, DiskLoss
 from checkers.group import Group
+from checkers.protocol import Excuse
 
-KIND = "power-loss"
 _BROKEN = (ValueError, TypeError, KeyError)
+_NS_PER_S = 1_000_000_000
+
+Json = Mapping[str, object]
+Span = tuple[str, int, int, int]
+"""Topic, partition, end of what is left, end of what was there."""
 
 
-def power_cuts(faults: pa.Table) -> tuple[PowerCut, ...]:
-    """Return what the confirmed power losses among faults took, by their effects."""
-    hit = select(faults, equal(faults, "kind", KIND) & present(faults, "confirmed_ns"))
-    rows = zip(
-        texts(hit, "effect"), hit["targets"].to_pylist(), ints(hit, "confirmed_ns").tolist(),
-        strict=True,
-    )  # fmt: skip
-    return tuple(cut for row in rows for cut in _cuts(*row))
+def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
+    """Return what the confirmed faults that take records took, by their effects."""
+    found: list[DiskLoss] = []
+    for excuse in _SPANS:
+        hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
+        rows = zip(
+            texts(hit, "effect"), texts(hit, "heal_effect"), hit["targets"].to_pylist(),
+            ints(hit, "confirmed_ns").tolist(), ints(hit, "healed_ns").tolist(), strict=True,
+        )  # fmt: skip
+        for effect, heal_effect, targets, confirmed_ns, healed_ns in rows:
+            until_ns = max(confirmed_ns, _heal_begun_ns(heal_effect, healed_ns))
+            nodes = frozenset(targets or ())
+            found += _losses(excuse, effect, nodes, until_ns=until_ns)
+    return tuple(found)
 
 
-def _cuts(effect: str, targets: list[str] | None, confirmed_ns: int) -> Iterator[PowerCut]:
-    """Yield a cut for each partition; an effect that cannot be read excuses nothing."""
+def _heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
+    """Return when the brokers of a fault were started again; -1 if nobody knows."""
     try:
-        ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        for cut in json.loads(effect)["replicas"]:
-            place = (str(cut["topic"]), int(cut["partition"]))
-            span = (int(cut["log_end_after"]), int(cut["log_end_before"]))
-            ends.setdefault(place, []).append(span)
+        return healed_ns - round(float(json.loads(heal_effect)["took_s"]) * _NS_PER_S)
+    except _BROKEN:
+        return -1
+
+
+def _losses(
+    excuse: Excuse, effect: str, nodes: frozenset[str], *, until_ns: int
+) -> Iterator[DiskLoss]:
+    """Yield a loss for each partition; an effect that cannot be read excuses nothing."""
+    ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    try:
+        for topic, partition, after, before in _SPANS[excuse](json.loads(effect)):
+            ends.setdefault((topic, partition), []).append((after, before))
     except _BROKEN:
         return
     for (topic, partition), spans in ends.items():
-        yield PowerCut(
-            nodes=frozenset(targets or ()),
+        yield DiskLoss(
+            nodes=nodes,
             topic=topic,
             partition=partition,
             end_after=max(after for after, _ in spans),
             end_before=max(before for _, before in spans),
-            confirmed_ns=confirmed_ns,
+            until_ns=until_ns,
+            excuse=excuse.value,
         )
 
 
-def lost_to_power(group: Group, offset: int, acked_ns: int) -> bool:
-    """Tell if every replica of a partition lost power, and with it an offset acknowledged before.
+def _spans(rows: str, after: str, before: str) -> Callable[[Json], list[Span]]:
+    def read(effect: Json) -> list[Span]:
+        listed = effect[rows]
+        if not isinstance(listed, list):
+            raise TypeError(f"{rows} are no list")
+        return [
+            (str(each["topic"]), int(each["partition"]), int(each[after]), int(each[before]))
+            for each in listed
+        ]
+
+    return read
+
+
+_SPANS: Mapping[Excuse, Callable[[Json], list[Span]]] = {
+    Excuse.POWER: _spans("replicas", "log_end_after", "log_end_before"),
+    Excuse.WIPE: _spans("replicas", "log_start", "log_end"),
+    # A broker that finds the batch cuts its log there, and all behind it goes as well.
+    Excuse.FLIP: _spans("flips", "base_offset", "log_end"),
+}
+"""How the effect of each kind tells what of a log it took; the kinds are called as the excuses."""
+
+
+def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
+    """Return the faults by which every replica of a partition lost an offset that it had.
 
     Args:
         group: The partition.
         offset: Of the record, -1 if unknown.
-        acked_ns: When it was acknowledged, -1 if unknown.
+        known_ns: When it was known to stand there: its acknowledgement; -1 if unknown.
+
+    Returns:
+        Their excuses; none if a replica may have kept it.
     """
-    cuts = [
-        cut
-        for cut in group.facts.power_cuts
-        if (cut.topic, cut.partition) == (group.topic, group.partition)
-        and 0 <= acked_ns <= cut.confirmed_ns
-        and cut.end_after <= offset
+    took = [
+        loss
+        for loss in group.facts.disk_losses
+        if (loss.topic, loss.partition) == (group.topic, group.partition)
+        and 0 <= known_ns <= loss.until_ns
+        and loss.end_after <= offset
     ]
     replicas = set(group.logs.get(FINAL, {}))
-    hit = {node for cut in cuts for node in cut.nodes}
+    hit = {node for loss in took for node in loss.nodes}
     all_hit = len(replicas) >= group.facts.plan.replication and replicas <= hit
-    return all_hit and any(offset < cut.end_before for cut in cuts)
+    if not all_hit or not any(offset < loss.end_before for loss in took):
+        return ()
+    return tuple(sorted({loss.excuse for loss in took if loss.nodes & replicas}))
 
 
-def cut_by_power(group: Group, node: str, offsets: Ints) -> Mask:
-    """Tell which offsets of a replica were cut off when its node lost power.
+def taken_from(group: Group, node: str, offsets: Ints) -> dict[str, Mask]:
+    """Tell which offsets of a replica a fault of its disk took, by the fault's excuse.
 
     Args:
         group: The partition.
         node: Whose replica.
         offsets: Which.
     """
-    gone = np.zeros(len(offsets), dtype=np.bool_)
-    for cut in group.facts.power_cuts:
-        here = (cut.topic, cut.partition) == (group.topic, group.partition) and node in cut.nodes
-        gone |= here & (offsets >= cut.end_after) & (offsets < cut.end_before)
+    gone: dict[str, Mask] = {}
+    for loss in group.facts.disk_losses:
+        here = (loss.topic, loss.partition) == (group.topic, group.partition) and node in loss.nodes
+        mask = here & (offsets >= loss.end_after) & (offsets < loss.end_before)
+        gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask
     return gone

@@ -8,8 +8,9 @@ so that nothing excuses what is wrong between them.
 import numpy as np
 
 from checkers.columns import Ints, Mask
+from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
-from checkers.power_loss import lost_to_power
+from checkers.protocol import DISK_EXCUSES, Excuse
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
@@ -25,15 +26,19 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
     return np.asarray(~held, dtype=np.bool_)
 
 
-def taken_by_power(group: Group, offsets: Ints, times_ns: Ints) -> Mask:
-    """Tell which records every replica of the partition lost with its power.
+def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
+    """Tell which records every replica of the partition lost with its disk, by excuses.
 
     Args:
         group: A partition's.
         offsets: Of the records.
-        times_ns: When each was acknowledged.
+        times_ns: When each was known to stand there.
     """
-    if not group.facts.power_cuts:
-        return np.zeros(len(offsets), dtype=np.bool_)
+    if not group.facts.disk_losses:
+        return {}
     pairs = zip(offsets.tolist(), times_ns.tolist(), strict=True)
-    return np.array([lost_to_power(group, *pair) for pair in pairs], dtype=np.bool_)
+    told = [lost_on_disks(group, *pair) for pair in pairs]
+    return {
+        excuse: np.array([excuse.value in each for each in told], dtype=np.bool_)
+        for excuse in DISK_EXCUSES
+    }

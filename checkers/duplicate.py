@@ -16,7 +16,8 @@ final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of t
 
 import numpy as np
 
-from checkers.columns import Ints, ints, repeated, stack, unique_pairs
+from checkers.columns import Ints, ints, repeated, select, stack, unique_pairs
+from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels
@@ -58,9 +59,25 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     excuses = []
     if group.facts.retries and not group.facts.idempotent:
         excuses.append(Excuse.RETRIES.value)
-    if group.unclean_election_seen and _copies_left(group, value, offsets) <= 1:
-        excuses.append(Excuse.UNCLEAN.value)
+    if _copies_left(group, value, offsets) <= 1:
+        excuses += [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+        excuses += _lost_copies(group, value, offsets)
     return tuple(excuses), ()
+
+
+def _lost_copies(group: Group, value: int, offsets: list[int]) -> list[str]:
+    """Return by which faults of disks every copy went that is not in the leader's final log."""
+    if not group.facts.disk_losses:
+        return []
+    polls = group.table("polls")
+    mine = select(polls, ints(polls, "value") == value)
+    gone = [at for at in offsets if not _copies_left(group, value, [at])]
+    read_ns = {
+        at: int(min(ints(select(mine, ints(mine, "offset") == at), "complete_ns"), default=-1))
+        for at in gone
+    }
+    lost = [lost_on_disks(group, at, read_ns[at]) for at in gone]
+    return sorted({excuse for each in lost for excuse in each}) if lost and all(lost) else []
 
 
 def _copies_left(group: Group, value: int, offsets: list[int]) -> int:

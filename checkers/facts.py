@@ -21,14 +21,15 @@ QUORUM_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerCut:
-    """What a confirmed power loss left of a partition on some nodes.
+class DiskLoss:
+    """What a confirmed power loss, wipe or flipped bit left of a partition on some nodes.
 
     Attributes:
-        nodes: Those that lost power.
+        nodes: Those that were hit.
         end_after: At most so much of the log was left on each: its end, exclusive.
         end_before: On one of them the log had reached that far.
-        confirmed_ns: When it was confirmed that they were gone.
+        until_ns: Until then, at least, none of their brokers ran again.
+        excuse: What it was, as the contract's table has it: `power-loss`.
     """
 
     nodes: frozenset[str]
@@ -36,7 +37,8 @@ class PowerCut:
     partition: int
     end_after: int
     end_before: int
-    confirmed_ns: int
+    until_ns: int
+    excuse: str
 
 
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
@@ -63,7 +65,7 @@ class RunFacts:
             `step-01/n2`.
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
-        power_cuts: What confirmed power losses took.
+        disk_losses: What confirmed power losses, wipes and flipped bits took.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -93,7 +95,7 @@ class RunFacts:
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    power_cuts: tuple[PowerCut, ...] = ()
+    disk_losses: tuple[DiskLoss, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True

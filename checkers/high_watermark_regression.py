@@ -26,9 +26,9 @@ from checkers.announcements import (
     latest,
 )
 from checkers.columns import Ints
+from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -100,9 +100,8 @@ def _labels(group: Group, regression: Regression) -> Labels:
     excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
     earlier = regression.earlier
     gone = (regression.later.high_watermark, earlier.high_watermark - 1)
-    if all(lost_to_power(group, offset, earlier.observed_ns) for offset in gone):
-        excuses.append(Excuse.POWER.value)
-    return tuple(excuses), ()
+    lost = [lost_on_disks(group, offset, earlier.observed_ns) for offset in gone]
+    return (*excuses, *(sorted({*lost[0], *lost[1]}) if all(lost) else ())), ()
 
 
 def _describe(group: Group, regression: Regression) -> Anomaly:

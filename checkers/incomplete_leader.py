@@ -21,11 +21,11 @@ import numpy as np
 
 from checkers.announcements import Announcement, announcements, announces
 from checkers.columns import equal, ints, select
+from checkers.disk_losses import lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import LEADER_SOURCES, Group
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -70,9 +70,8 @@ def _check(group: Group) -> Findings:
 def _labels(group: Group, pair: Incomplete) -> Labels:
     excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
     missing = (pair.start.offset, pair.before.high_watermark - 1)
-    if all(lost_to_power(group, offset, pair.before.observed_ns) for offset in missing):
-        excuses.append(Excuse.POWER.value)
-    return tuple(excuses), ()
+    lost = [lost_on_disks(group, offset, pair.before.observed_ns) for offset in missing]
+    return (*excuses, *(sorted({*lost[0], *lost[1]}) if all(lost) else ())), ()
 
 
 def _leader_of(group: Group, epoch: int) -> int | None:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
+from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
@@ -88,8 +88,8 @@ def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:
     excuses = [Excuse.ACKS.value] if by_acks else []
     if group.unclean_election_seen:
         excuses.append(Excuse.UNCLEAN.value)
-    if group.facts.power_cuts and lost_to_power(group, offset, _first_acked_ns(group, offset)):
-        excuses.append(Excuse.POWER.value)
+    if group.facts.disk_losses:
+        excuses += lost_on_disks(group, offset, _first_acked_ns(group, offset))
     return tuple(excuses), ()
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from checkers.not_restored import AUDITED
-from checkers.protocol import Checker, Excuse, Premise
+from checkers.protocol import DISK_EXCUSES, Checker, Excuse, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from results.record.terms import AnomalyClass, Judge, Validity
@@ -41,7 +41,10 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
         "poll-skip", "int-poll-skip", "log-divergence",
     },
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.POWER: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED,
+    **dict.fromkeys(
+        DISK_EXCUSES,
+        _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | {"poll-skip", "int-poll-skip"},
+    ),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""

@@ -11,7 +11,7 @@ What would not prove it: a send that timed out (it may not have been written); a
 leader's log start (retention took it); a compacted topic; a log that could not be read up to its
 noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
 were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
-loss is allowed; so it is when every replica lost power before any had flushed the record.
+loss is allowed; so it is when every replica lost it with its power or its disk.
 
 Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
 """
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
+from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.witnesses import (
     claims_around,
@@ -133,8 +133,7 @@ def _labels(group: Group, loss: Loss) -> Labels:
         excuses.append(Excuse.ACKS.value)
     if group.unclean_election_seen:
         excuses.append(Excuse.UNCLEAN.value)
-    if lost_to_power(group, loss.offset, loss.acked_ns):
-        excuses.append(Excuse.POWER.value)
+    excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
     return tuple(excuses), _broken(group, loss)
 
 

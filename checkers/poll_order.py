@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, ints
+from checkers.columns import NONE, Ints, Mask, ints
+from checkers.dropped import taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, seconds
 from checkers.group import Group
@@ -81,9 +82,19 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
         int(read_rows(group).sum()),
         ints(group.table("polls"), "offset")[steps.at],
         story.describe,
-        {Excuse.UNCLEAN: unclean, Excuse.REBALANCE: steps.rebalanced},
+        {
+            Excuse.UNCLEAN: unclean,
+            Excuse.REBALANCE: steps.rebalanced,
+            **_stood_on_the_lost(group, steps),
+        },
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
+
+
+def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
+    """Tell which readers stood on a record that went with all disks: the log began anew below."""
+    read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1 is the last.
+    return taken_by_disks(group, steps.after, read_ns[steps.since])
 
 
 def _rest_on_others(facts: RunFacts) -> set[str]:

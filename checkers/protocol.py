@@ -47,8 +47,13 @@ class Excuse(StrEnum):
     UNCLEAN = "unclean-election"
     RETRIES = "retries-without-idempotence"
     POWER = "power-loss"
+    WIPE = "wipe"
+    FLIP = "bit-flip"
     REBALANCE = "rebalance"
 
+
+DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
+"""One row of that table: what every replica that could have held a record lost."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
 """Excuses and broken premises of an anomaly."""

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints
-from checkers.dropped import dropped, taken_by_power
+from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, seconds
 from checkers.group import Group
@@ -90,10 +90,11 @@ def send_excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
         ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
     )
     lost = dropped(group, offsets, values)
+    by_disks = taken_by_disks(group, offsets, ended)
     return {
         Excuse.ACKS: lost & equal(sends, "acks", "1")[rows],
         Excuse.UNCLEAN: lost & group.unclean_election_seen,
-        Excuse.POWER: lost & taken_by_power(group, offsets, ended),
+        **{excuse: lost & gone for excuse, gone in by_disks.items()},
     }
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from checkers.calm import calm_from_ns, silences
 from checkers.columns import Ints, equal, ints
+from checkers.disk_losses import disk_losses
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.ingest import (
     Problem,
@@ -29,7 +30,6 @@ from checkers.ingest import (
 from checkers.layout import DamagedError, TableFile, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
-from checkers.power_loss import power_cuts
 from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from results.record.milestones import Milestone, load_milestones
@@ -223,7 +223,7 @@ def load_facts(root: Path) -> RunFacts:
         calm_from_ns=calm_ns,
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
-        power_cuts=power_cuts(faults),
+        disk_losses=disk_losses(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),

@@ -31,9 +31,9 @@ from checkers.announcements import (
     latest,
 )
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
+from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -132,9 +132,17 @@ def _check(group: Group) -> Findings:
 
 def _labels(group: Group, read: Uncommitted) -> Labels:
     excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
-    if lost_to_power(group, read.offset, read.completed_ns):
-        excuses.append(Excuse.POWER.value)
+    if group.facts.disk_losses:
+        excuses += lost_on_disks(group, read.offset, _known_ns(group, read))
     return tuple(excuses), ()
+
+
+def _known_ns(group: Group, read: Uncommitted) -> int:
+    """Return when a record was first known to be written: clients read ahead of their polls."""
+    sends = group.table("sends")
+    here = equal(sends, "acked", True) & (ints(sends, "offset") == read.offset)  # noqa: FBT003 - a value
+    mine = select(sends, here & (ints(sends, "value") == read.value))
+    return int(min([*ints(mine, "complete_ns").tolist(), read.completed_ns]))
 
 
 def _describe(group: Group, read: Uncommitted) -> Anomaly:
@@ -161,7 +169,7 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "polls", "replica_records", "replica_states"),
+    tables=("leadership", "polls", "sends", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,

@@ -56,6 +56,8 @@ class NamespaceDisks(NamespaceHosts):
     def fetch(self, node: str) -> None:
         """Bring a node's data back here, in place of what lies here. Idempotent.
 
+        The folder here stays: with the place that it is mounted on, the disk itself would go.
+
         Raises:
             ClusterError: The machine is gone, and its disk with it.
         """
@@ -64,8 +66,10 @@ class NamespaceDisks(NamespaceHosts):
         there, here = self._there(node), self._here(node)
         if not there.is_dir():
             raise ClusterError(f"the machine of {node} has ended, and with it went its disk")
-        shutil.rmtree(here)
-        shutil.copytree(there, here, ignore=shutil.ignore_patterns(*_OURS))
+        for path in here.iterdir():
+            LocalDisk(here).remove(path.name)
+        ours = shutil.ignore_patterns(*_OURS)
+        shutil.copytree(there, here, ignore=ours, dirs_exist_ok=True)
 
     def disk(self, node: str) -> Disk:
         """Return the files of a node's folder, those on its own disk included."""

@@ -7,7 +7,7 @@ import pytest
 
 from checkers import high_watermark_regression, incomplete_leader, uncommitted_read
 from checkers.announcements import announcements, first_highest, latest
-from checkers.facts import PowerCut, RunFacts
+from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.uncommitted_read import SEEN_WITHIN_NS
 from results.record.milestones import Milestone
@@ -56,10 +56,10 @@ def lines(node: str, *told: tuple[int, int], end: int = 3) -> Row:
     return {**state(node, end, end), "epochs": epochs}
 
 
-def power_lost(*nodes: str, after: int, before: int) -> tuple[PowerCut, ...]:
-    cut = PowerCut(
+def power_lost(*nodes: str, after: int, before: int) -> tuple[DiskLoss, ...]:
+    cut = DiskLoss(
         nodes=frozenset(nodes), topic="log-0", partition=0, end_after=after, end_before=before,
-        confirmed_ns=9 * S,
+        until_ns=9 * S, excuse="power-loss",
     )  # fmt: skip
     return (cut,)
 
@@ -241,7 +241,7 @@ def test_power_losses_of_all_replicas_excuse_it_too_if_they_took_all_of_it() -> 
     told = (announced(1, 0, 3), announced(2, 5, 1, at=2 * S))
     polls = [polled(B, 1, at=S)]
     nodes = ("n1", "n2", "n3")
-    whole = facts(power_cuts=power_lost(*nodes, after=1, before=3))
+    whole = facts(disk_losses=power_lost(*nodes, after=1, before=3))
     for checker in (INCOMPLETE, REGRESSION, UNCOMMITTED):
         (excused,) = found(checker, of_three(whole, *told, polls=polls)).anomalies
         assert excused.excuses == ("power-loss",), checker.name
@@ -251,7 +251,7 @@ def test_power_losses_of_all_replicas_excuse_it_too_if_they_took_all_of_it() -> 
         power_lost("n1", "n2", after=1, before=3),
     ):
         for checker in (INCOMPLETE, REGRESSION):
-            (bare,) = found(checker, of_three(facts(power_cuts=part), *told)).anomalies
+            (bare,) = found(checker, of_three(facts(disk_losses=part), *told)).anomalies
             assert bare.excuses == (), (checker.name, part)
 
 

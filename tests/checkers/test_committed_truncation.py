@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from checkers import committed_truncation
-from checkers.facts import PowerCut, RunFacts
+from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
@@ -32,12 +32,12 @@ def announced(broker: int, epoch: int, mark: int, *, at: int = S) -> Row:
 def told(
     *,
     plan: Mapping[str, object] | None = None,
-    power_cuts: tuple[PowerCut, ...] = (),
+    disk_losses: tuple[DiskLoss, ...] = (),
     unreadable_nodes: frozenset[str] = frozenset(),
 ) -> RunFacts:
     isrs = {step: frozenset({"n1", "n2"}) for step in STEPS}
     return facts(
-        plan=plan, step_isrs=isrs, power_cuts=power_cuts, unreadable_nodes=unreadable_nodes
+        plan=plan, step_isrs=isrs, disk_losses=disk_losses, unreadable_nodes=unreadable_nodes
     )
 
 
@@ -247,17 +247,17 @@ def test_unclean_elections_and_power_losses_of_the_replica_excuse_it() -> None:
     assert found(CHECKER, story(unclean, leadership=seen)).anomalies[0].excuses == (
         "unclean-election",
     )
-    lost = PowerCut(
+    lost = DiskLoss(
         nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=1, end_before=2,
-        confirmed_ns=15 * S,
+        until_ns=15 * S, excuse="power-loss",
     )  # fmt: skip
-    (anomaly,) = found(CHECKER, story(told(power_cuts=(lost,)), truncations=())).anomalies
+    (anomaly,) = found(CHECKER, story(told(disk_losses=(lost,)), truncations=())).anomalies
     assert anomaly.excuses == ("power-loss",)
     assert anomaly.evidence["how"] == ["n2 had lost power"]
     for name, value in (("nodes", frozenset({"n1"})), ("topic", "log-1"), ("partition", 1),
                         ("end_after", 2), ("end_before", 1)):  # fmt: skip
-        fields = {field: getattr(lost, field) for field in PowerCut.__dataclass_fields__}
-        other = told(power_cuts=(PowerCut(**{**fields, name: value}),))
+        fields = {field: getattr(lost, field) for field in DiskLoss.__dataclass_fields__}
+        other = told(disk_losses=(DiskLoss(**{**fields, name: value}),))
         assert found(CHECKER, story(other, truncations=())).anomalies == (), name
         assert found(CHECKER, story(other)).anomalies[0].excuses == (), name
 

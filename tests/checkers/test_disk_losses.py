@@ -1,38 +1,61 @@
-"""What a power loss on every replica took was never promised to last; on fewer, it was."""
+"""What every replica lost with its power or its disk was never promised to last."""
 
 import json
 from pathlib import Path
 
 import pyarrow as pa
 
-from checkers import inconsistent_offsets, lost_write
-from checkers.facts import PowerCut, RunFacts
+from checkers import duplicate, inconsistent_offsets, lost_write, poll_order
+from checkers.disk_losses import disk_losses
+from checkers.facts import DiskLoss, RunFacts
 from checkers.judge import allowed
-from checkers.power_loss import power_cuts
+from checkers.protocol import Checker
 from checkers.run import judge_runs
 from checkers.stored import load_facts
 from results.record.tables import TABLES
 from results.record.terms import Judge
+from results.record.values import pack_value
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, S, ack, facts, found, group, leads, read, state
+from tests.checkers.hand import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+    timed_out,
+)  # fmt: skip
+
+D = pack_value(1, 4)
 
 
 def cut(
-    *nodes: str, after: int = 0, before: int = 1, at: int = 2 * S, partition: int = 0
-) -> PowerCut:
-    return PowerCut(
+    *nodes: str,
+    after: int = 0,
+    before: int = 1,
+    until: int = 2 * S,
+    partition: int = 0,
+    excuse: str = "power-loss",
+) -> DiskLoss:
+    return DiskLoss(
         nodes=frozenset(nodes), topic="log-0", partition=partition, end_after=after,
-        end_before=before, confirmed_ns=at,
+        end_before=before, until_ns=until, excuse=excuse,
     )  # fmt: skip
 
 
-def about(*cuts: PowerCut) -> RunFacts:
-    return facts(plan={"replication": 2, "nodes": 2}, power_cuts=cuts)
+def about(*cuts: DiskLoss) -> RunFacts:
+    return facts(plan={"replication": 2, "nodes": 2}, disk_losses=cuts)
 
 
 def lost(
-    *cuts: PowerCut, nodes: tuple[str, ...] = ("n1", "n2"), acked_ns: int = S
+    *cuts: DiskLoss, nodes: tuple[str, ...] = ("n1", "n2"), acked_ns: int = S
 ) -> tuple[str, ...]:
     """Return what excuses the loss of offset 0, by the logs of some nodes, which are empty."""
     on = group(
@@ -57,7 +80,7 @@ def test_a_loss_is_not_excused_if_a_replica_should_have_kept_it() -> None:
     assert lost(cut("n1", "n2", after=1, before=2)) == ()  # It was flushed everywhere.
     assert lost(cut("n1"), cut("n2", after=1, before=2)) == ()  # It was flushed on n2.
     assert lost(cut("n1", "n2", before=0)) == ()  # It was not there to be cut.
-    assert lost(cut("n1", "n2", at=S // 2)) == ()  # It was acknowledged after that.
+    assert lost(cut("n1", "n2", until=S // 2)) == ()  # It was acknowledged after that.
     assert lost(cut("n1", "n2", partition=1)) == ()
     assert lost(cut("n1"), nodes=("n1",)) == ()  # Nothing is known of the other replica.
 
@@ -73,11 +96,63 @@ def test_what_takes_the_place_of_a_lost_record_is_excused_as_the_loss_is() -> No
     assert other.excuses == ()
 
 
+def test_the_excuse_names_what_took_it() -> None:
+    assert lost(cut("n1", "n2", excuse="wipe")) == ("wipe",)
+    assert lost(cut("n1", excuse="bit-flip"), cut("n2")) == ("bit-flip", "power-loss")
+    # What hit nobody who had it explains nothing.
+    elsewhere = cut("n3", excuse="bit-flip")
+    assert lost(cut("n1", excuse="wipe"), cut("n2", excuse="wipe"), elsewhere) == ("wipe",)
+
+
+def rebuilt(checker: Checker, *cuts: DiskLoss, **rows: list[Row]) -> tuple[str, ...]:
+    """Return the excuses of the one anomaly of a log that was emptied and written again."""
+    logs = [row for node in ("n1", "n2") for row in log(node, (0, B), (0, C), (0, D))]
+    states = [state("n1", 3), state("n2", 3)]
+    on = group(about(*cuts), replica_records=logs, replica_states=states, **rows)
+    (anomaly,) = found(checker, on).anomalies
+    return anomaly.excuses
+
+
+def seen(value: int, offset: int, *, op: int) -> Row:
+    """A read by process 8, a second after op 7."""
+    row = read(value, offset, op=op, phase="main")
+    return {**row, "process": 8, "invoke_ns": (op - 7) * S - 5, "complete_ns": (op - 7) * S}
+
+
+def test_a_reader_that_stood_on_what_was_lost_may_miss_what_took_its_place() -> None:
+    rows = {
+        "sends": [ack(B, 0, op=1, at=4 * S), ack(C, 1, op=2, at=4 * S), ack(D, 2, op=3, at=4 * S)],
+        "polls": [seen(A, 0, op=8), seen(D, 2, op=9)],
+        "leadership": [leads(1, 0)],
+    }
+    skips = poll_order.SKIP_CHECKER
+    taken = cut("n1", "n2", until=10 * S, excuse="wipe")
+    assert rebuilt(skips, taken, **rows) == ("wipe",)
+    assert rebuilt(skips, cut("n1", until=10 * S), **rows) == ()
+    assert rebuilt(skips, cut("n1", "n2", after=1, before=2, until=10 * S), **rows) == ()
+
+
+def test_a_record_that_was_read_and_lost_may_be_written_again() -> None:
+    rows = {
+        "sends": [timed_out(B)],
+        "polls": [seen(B, 5, op=8), seen(B, 0, op=9)],
+        "leadership": [leads(1, 0)],
+    }
+    assert rebuilt(duplicate.CHECKER, cut("n1", "n2", before=6, until=10 * S), **rows) == (
+        "power-loss",
+    )
+    assert rebuilt(duplicate.CHECKER, cut("n1", before=6, until=10 * S), **rows) == ()
+    # It was read after the brokers were back: then it was lost a second time.
+    assert rebuilt(duplicate.CHECKER, cut("n1", "n2", before=6, until=S // 2), **rows) == ()
+
+
 def test_the_contract_allows_it_and_the_strict_judge_does_not() -> None:
-    for name in ("lost-write", "inconsistent-offsets"):
-        assert allowed(name, ("power-loss",), Judge.CONTRACT) == "power-loss"
-        assert allowed(name, ("power-loss",), Judge.STRICT) is None
-    assert allowed("log-divergence", ("power-loss",), Judge.CONTRACT) is None
+    for excuse in ("power-loss", "wipe", "bit-flip"):
+        for name in ("lost-write", "inconsistent-offsets", "poll-skip", "uncommitted-read"):
+            assert allowed(name, (excuse,), Judge.CONTRACT) == excuse
+            assert allowed(name, (excuse,), Judge.STRICT) is None
+        for name in ("log-divergence", "phantom", "epoch-regression", "two-leaders-in-epoch"):
+            assert allowed(name, (excuse,), Judge.CONTRACT) is None
 
 
 def fault(**changes: object) -> Row:
@@ -92,21 +167,42 @@ def fault(**changes: object) -> Row:
     }  # fmt: skip
 
 
-def told(row: Row) -> tuple[PowerCut, ...]:
-    return power_cuts(pa.Table.from_pylist([row], schema=TABLES["faults"]))
+def told(row: Row) -> tuple[DiskLoss, ...]:
+    return disk_losses(pa.Table.from_pylist([row], schema=TABLES["faults"]))
 
 
-def test_cuts_are_read_from_the_effects_of_confirmed_power_losses() -> None:
+def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
     assert told(fault()) == (cut("n1", "n2", after=5, before=9),)  # Each has at most 5 left.
     assert told(fault(kind="kill")) == ()
     assert told(fault(confirmed_ns=None)) == ()
-    for damaged in (None, "{", "{}", "[]", '{"replicas": [{"topic": "log-0"}]}'):
+    for damaged in (None, "{", "{}", "[]", '{"replicas": 7}', '{"replicas": [{"topic": "log-0"}]}'):
         assert told(fault(effect=damaged)) == ()
 
 
-def test_a_runs_folder_tells_of_its_power_losses(tmp_path: Path) -> None:
+def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
+    place = {"topic": "log-0", "partition": 0}
+    wiped = {"replicas": [{**place, "log_start": 2, "log_end": 9}]}
+    flipped = {"flips": [{**place, "base_offset": 4, "end_offset": 5, "log_end": 9}]}
+    assert told(fault(kind="wipe", effect=json.dumps(wiped))) == (
+        cut("n1", "n2", after=2, before=9, excuse="wipe"),
+    )
+    assert told(fault(kind="bit-flip", effect=json.dumps(flipped))) == (
+        cut("n1", "n2", after=4, before=9, excuse="bit-flip"),
+    )
+
+
+def test_until_the_heal_began_no_broker_ran_that_could_have_acknowledged_anything() -> None:
+    healed = {"healed_ns": 9 * S, "heal_effect": json.dumps({"took_s": 2.5})}
+    assert told(fault(**healed))[0].until_ns == 6.5 * S
+    assert told(fault(**{**healed, "heal_effect": "{}"}))[0].until_ns == 2 * S
+    assert told(fault(**{**healed, "heal_effect": json.dumps({"took_s": 8.5})}))[0].until_ns == (
+        2 * S
+    )
+
+
+def test_a_runs_folder_tells_of_its_losses(tmp_path: Path) -> None:
     run = FaithfulRun(1)
     run.rows["faults"] = [fault(healed_ns=3 * S)]
     root = run.write(tmp_path / "t" / "dark")
     judge_runs([root], engine="local")
-    assert load_facts(root).power_cuts == (cut("n1", "n2", after=5, before=9),)
+    assert load_facts(root).disk_losses == (cut("n1", "n2", after=5, before=9),)

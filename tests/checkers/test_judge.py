@@ -128,10 +128,13 @@ CONTRACT: dict[str, set[str]] = {
                          "duplicate"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
-    "power-loss": {"lost-write", "unseen", "offset-order", "nonmonotonic-send",
-                   "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets",
-                   "uncommitted-read", "incomplete-leader", "committed-truncation",
-                   "high-watermark-regression", "duplicate"},
+    **dict.fromkeys(
+        ("power-loss", "wipe", "bit-flip"),
+        {"lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
+         "ack-mismatch", "inconsistent-offsets", "uncommitted-read", "incomplete-leader",
+         "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
+         "int-poll-skip"},
+    ),
 }  # fmt: skip
 """The contract's table, row by row; what is always allowed needs no excuse."""
 WITHOUT_EXCUSE = {"int-send-skip", "G0", "G0-process", "G0-realtime"}

@@ -4,7 +4,7 @@ import numpy as np
 
 from checkers import inconsistent_offsets, lost_write, unseen
 from checkers.dropped import dropped
-from checkers.facts import PowerCut
+from checkers.facts import DiskLoss
 from checkers.findings import known
 from checkers.torn_transaction import shares
 from checkers.version_order import version_order
@@ -152,9 +152,9 @@ def test_the_smallest_value_may_be_one_of_two_at_the_first_offset() -> None:
 
 def test_only_an_acknowledgement_at_that_offset_can_be_what_power_took() -> None:
     """It was acknowledged before the power went; others were, at other offsets or for nobody."""
-    cut = PowerCut(nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=0,
-                   end_before=9, confirmed_ns=2 * S)  # fmt: skip
-    about = facts(plan={"replication": 2, "nodes": 2}, power_cuts=(cut,))
+    cut = DiskLoss(nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=0,
+                   end_before=9, until_ns=2 * S, excuse="power-loss")  # fmt: skip
+    about = facts(plan={"replication": 2, "nodes": 2}, disk_losses=(cut,))
     states: list[Row] = [state("n1", 9), state("n2", 9)]
     polls = [read(B, 3)]
     late = ack(A, 3, at=3 * S)

@@ -1,10 +1,10 @@
 """Twins for single bounds of what replicas must keep: truncations, divergences, epochs."""
 
 from checkers import committed_truncation, epoch_regression, log_divergence, lost_write
-from checkers.facts import PowerCut
+from checkers.disk_losses import lost_on_disks
+from checkers.facts import DiskLoss
 from checkers.findings import known
 from checkers.log_divergence import final_isr
-from checkers.power_loss import lost_to_power
 from checkers.protocol import Findings
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
@@ -231,14 +231,14 @@ def test_only_the_quorums_log_may_be_left_behind_by_a_node_that_never_came_back(
     assert {each.evidence["offset"] for each in result if each.offset < 0} == {known(-1)}
 
 
-def test_power_took_only_what_stood_where_it_cut() -> None:
+def test_a_disk_took_only_what_stood_where_it_was_cut() -> None:
     def lost(offset: int, acked_ns: int, **changes: object) -> bool:
         values: Row = {"nodes": frozenset({"n1", "n2"}), "topic": "log-0", "partition": 0,
-                       "end_after": 2, "end_before": 4, "confirmed_ns": 9 * S,
+                       "end_after": 2, "end_before": 4, "until_ns": 9 * S, "excuse": "wipe",
                        **changes}  # fmt: skip
-        about = facts(plan={"replication": 2, "nodes": 2}, power_cuts=(PowerCut(**values),))
+        about = facts(plan={"replication": 2, "nodes": 2}, disk_losses=(DiskLoss(**values),))
         on = group(about, replica_states=[state("n1", 2), state("n2", 2)])
-        return lost_to_power(on, offset, acked_ns)
+        return lost_on_disks(on, offset, acked_ns) == ("wipe",)
 
     assert [lost(offset, S) for offset in (1, 2, 3, 4, 5)] == [False, True, True, False, False]
     assert [lost(2, at) for at in (-1, 0, 9 * S, 9 * S + 1)] == [False, True, True, False]

@@ -3,7 +3,7 @@
 import json
 
 from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
-from checkers.facts import PowerCut
+from checkers.facts import DiskLoss
 from checkers.group import Group
 from checkers.offset_order import CHECKER as OFFSET_ORDER
 from checkers.protocol import Checker
@@ -150,14 +150,14 @@ def test_an_unclean_election_excuses_what_it_dropped() -> None:
 
 
 def test_power_that_every_replica_lost_excuses_what_it_took() -> None:
-    cut = PowerCut(nodes=frozenset({"n1"}), topic=TOPIC, partition=0, end_after=2, end_before=9,
-                   confirmed_ns=18)  # fmt: skip
+    cut = DiskLoss(nodes=frozenset({"n1"}), topic=TOPIC, partition=0, end_after=2, end_before=9,
+                   until_ns=18, excuse="power-loss")  # fmt: skip
     sends = [*sent((5, 2), op=1), *sent((1, 1), op=2)]
     plan: dict[str, object] = {"replication": 1, "min_insync": 1, "nodes": 1}
-    hit = group(facts(plan=plan, power_cuts=(cut,)), sends=sends, **held(0, 1))
+    hit = group(facts(plan=plan, disk_losses=(cut,)), sends=sends, **held(0, 1))
     assert excuses(NONMONOTONIC_CHECKER, hit) == [("power-loss",)]
     assert excuses(OFFSET_ORDER, hit) == [("power-loss",)]
-    spared = group(facts(plan=plan, power_cuts=(cut,)), sends=sends, **held(0, 1, 5))
+    spared = group(facts(plan=plan, disk_losses=(cut,)), sends=sends, **held(0, 1, 5))
     assert excuses(NONMONOTONIC_CHECKER, spared) == [()]
 
 
