@@ -38,7 +38,7 @@ from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
 from cluster.hosts.namespace import EVERY_ADDRESS
-from cluster.hosts.signals import process_id
+from cluster.hosts.signals import process_id, send_signal, state_of
 from cluster.protocol import ClusterError, Command, Disk, ProcessId
 from results.record.paths import RunPaths
 
@@ -132,6 +132,8 @@ class DockerHosts(LinkedHosts):
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
         """Have the daemon kill, pause or unpause; False if the process has ended already."""
+        if not process.machine:  # An agent.
+            return send_signal(process, number)
         if self.state_of(process) is None:
             return False
         api, container = self._daemon().api, self._containers[process]
@@ -153,6 +155,8 @@ class DockerHosts(LinkedHosts):
 
     def state_of(self, process: ProcessId) -> str | None:
         """Return T if the daemon has paused it, S if it runs; None: there is none any more."""
+        if not process.machine:
+            return state_of(process)
         container = self._containers.get(process)
         if container is None or self._client is None:
             return None

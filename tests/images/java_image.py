@@ -40,6 +40,11 @@ def image_without_java() -> str:
     return _made("no-java", _programs(), ["ENV PATH=/usr/bin:/bin"])
 
 
+def image_without_programs() -> str:
+    """Return the name of an image without any program."""
+    return _made("empty", [], ["ENV PATH=/usr/bin:/bin"], extra={"/file": b"something"})
+
+
 def image_with_old_java() -> str:
     """Return the name of an image whose `java` says that it is Java 11."""
     says = b"#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n"

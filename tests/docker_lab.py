@@ -1,0 +1,88 @@
+"""A Docker daemon for tests, and a look at it that is not ours: by Docker's own command line."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cluster.hosts.docker_daemon import connect
+from cluster.protocol import UserError
+from results.record.clock import wait_until
+
+START_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 60.0
+
+
+@contextmanager
+def daemon() -> Iterator[None]:
+    """Have a daemon run: the one that there is, or else one that is stopped in the end."""
+    if answers():
+        yield
+        return
+    program = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    assert program, "dockerd is missing; type: apt-get install docker.io"
+    with tempfile.TemporaryFile() as said:
+        started = subprocess.Popen([program], stdout=said, stderr=said, start_new_session=True)
+        try:
+            wait_until(
+                lambda: answers() or started.poll() is not None,
+                timeout_s=START_TIMEOUT_S,
+                what="the Docker daemon",
+            )
+            said.seek(0)
+            assert started.poll() is None, said.read().decode()
+            yield
+        finally:
+            started.terminate()
+            started.wait(END_TIMEOUT_S)
+
+
+def answers() -> bool:
+    """Tell whether a daemon runs."""
+    try:
+        connect().close()
+    except UserError:
+        return False
+    return True
+
+
+def docker(*words: str) -> str:
+    """Run Docker's own command; return what it says."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+def inspected(*words: str) -> list[dict[str, Any]]:
+    """Return what `docker inspect` says of all that `docker WORDS` lists."""
+    names = docker(*words).split()
+    found: list[dict[str, Any]] = json.loads(docker("inspect", *names)) if names else []
+    return found
+
+
+def container_of_process(pid: int) -> dict[str, Any] | None:
+    """Return what Docker says of the container whose main process has a number."""
+    those = inspected("ps", "--quiet", "--all")
+    return next((each for each in those if each["State"]["Pid"] == pid), None)
+
+
+def pid_outside(pid: int, beside: int) -> int:
+    """Return the number here of a process that has another one in a container.
+
+    Args:
+        pid: Its number there.
+        beside: The number here of another process of the same process namespace.
+    """
+    namespace = Path(f"/proc/{beside}/ns/pid").readlink()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            numbers = (folder / "status").read_text().partition("NSpid:")[2].split("\n")[0].split()
+            if (folder / "ns" / "pid").readlink() == namespace and int(numbers[-1]) == pid:
+                return int(folder.name)
+        except OSError:  # It ended meanwhile.
+            continue
+    raise AssertionError(f"there is no process {pid} in the namespace of {beside}")
