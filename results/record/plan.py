@@ -219,7 +219,7 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if self.transactional and (refusal := self._transactions_refusal()):
+        if refusal := self._workload_refusal():
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -228,6 +228,15 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _workload_refusal(self) -> str | None:
+        """Return why these clients cannot do what the workload asks for, None if they can."""
+        if self.workload == "groups" and self.concurrency <= self.workers:
+            return (
+                f"concurrency: {self.concurrency} processes in {self.workers} workers would all be"
+                f" members of groups, and nobody would send: more than {self.workers} are needed"
+            )
+        return self._transactions_refusal() if self.transactional else None
 
     def _transactions_refusal(self) -> str | None:
         """Return why these clients cannot write in transactions, None if they can (KIP-98)."""

@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from results.record.identities import group_of
 from results.record.plan import Plan
@@ -50,7 +52,7 @@ def ops_of(plan: Plan, worker: int, count: int) -> list[tuple[str | None, Op]]:
         Plan,
         workload=st.just("groups"),
         seed=st.integers(0, 2**32),
-        concurrency=st.integers(2, 40),
+        concurrency=st.integers(5, 40),
         workers=st.integers(1, 4),
     )
 )
@@ -68,6 +70,16 @@ def test_members_never_send_nor_assign_and_the_others_do_as_in_the_log(plan: Pla
             if isinstance(op, Send):
                 seen.update(op.values.tolist())
     assert max(seen.values(), default=1) == 1
+
+
+@given(workers=st.integers(1, 8))
+@settings(max_examples=8, deadline=None)
+def test_with_one_process_more_than_workers_somebody_sends(workers: int) -> None:
+    plan = Plan(workload="groups", workers=workers, concurrency=workers + 1)
+    assert [group_of(thread, plan, workers=workers) for thread in range(workers + 1)].count(None)
+    assert any(isinstance(op, Send) for _, op in ops_of(plan, 0, 50))
+    with pytest.raises(ValidationError, match="nobody would send: more than"):
+        Plan(workload="groups", workers=workers, concurrency=workers)
 
 
 @given(st.integers(0, 2**32))
