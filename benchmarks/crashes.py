@@ -83,7 +83,9 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
         run.wait()
         plan = _plan(asked, hosts, rng)
         healed = heal_store(folder / "runs")
-        left = [each for paths in Store(folder / "runs").runs() for each in remains(plan, paths)]
+        left = [
+            each for paths in Store(folder / "runs").runs() for each in remains(plan, paths, {})
+        ]
         left += [*healed.failed, *litter_in(folder)]
         print(
             f"a run of {hosts}, killed after {after_s:.1f} s: {'; '.join(left) or 'nothing left'}"

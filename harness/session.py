@@ -31,6 +31,7 @@ from harness.keep import keep_cluster
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import compare_with_story, story_of
+from harness.scratch import scratch_in
 from harness.stage import Ending, StageResult, note, noted
 from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
@@ -86,7 +87,8 @@ class Session:
             if chosen.why:
                 self._say(chosen.why)
             self._say(f"judging ({chosen.name})")
-            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+            with scratch_in(paths):
+                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
             compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
             page = write_report(paths)
             print_verdict(verdict, self.console)

@@ -5,16 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from cluster.hosts.audit import local_traces
+from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import RUN_MARK, mark, read_ledger
 from cluster.hosts.leftovers import leftovers
+from cluster.hosts.local import LocalHosts
 from cluster.hosts.namespace import network_namespace
 from cluster.hosts.signals import is_running
 from cluster.protocol import CanAudit
@@ -66,7 +67,7 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
         part: Who is hit, if that is not chosen.
     """
     part = part or rng.choice(PARTS)
-    before = _links()
+    before, network = _links(), local_traces(folder / "no-run")
     with Running(plan, folder, rng.randrange(1 << 20)) as running:
         deeds = running.wait_for(rng.randint(1, MOST_DEEDS))
         pause_until(stopwatch_s() + rng.uniform(0, WITHIN_S))
@@ -77,7 +78,7 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
     begun_s = stopwatch_s()
     healed = heal_store(paths.root.parent.parent)
     took_s = stopwatch_s() - begun_s
-    left = [*remains(plan, paths), *litter_in(folder)]
+    left = [*remains(plan, paths, network), *litter_in(folder)]
     left += [f"the namespace {each}" for each in namespaces & _namespaces_in_use()]
     left += [f"the link {each}" for each in _links() - before]
     again = heal_store(paths.root.parent.parent)
@@ -182,17 +183,23 @@ def _send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def remains(plan: Plan, paths: RunPaths) -> Iterator[str]:
-    """Return what there is of a run, on this machine and on its hosts."""
+def remains(plan: Plan, paths: RunPaths, network: Mapping[str, str]) -> Iterator[str]:
+    """Return what there is of a run, on this machine and on its hosts.
+
+    Args:
+        plan: The run's.
+        paths: The run's.
+        network: Links and tables that are called like ours, and were there before.
+    """
     for left in leftovers(paths.processes):
         yield f"process {left.process.pid}: {left.what}"
-    for what, which in local_traces(paths.processes).items():
-        yield f"{what}: {which}"
+    for what, how in differences(network, local_traces(paths.processes)).items():
+        yield f"{what} {how}"
     for listing in Path("/proc").glob("[0-9]*/mountinfo"):
         if str(paths.root) in _read(listing):
             yield f"a mount in {listing.parent.name}"
     hosts = make_hosts(plan.hosts, NODES, paths.processes, image=plan.image)
-    if isinstance(hosts, CanAudit):
+    if isinstance(hosts, CanAudit) and not isinstance(hosts, LocalHosts):
         for what, which in hosts.traces().items():
             yield f"{what}: {which}"
 

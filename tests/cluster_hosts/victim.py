@@ -10,16 +10,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from random import Random
 
+from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.protocol import (
+    Ability,
     CanLimitDisk,
     CanPartition,
     CanShape,
@@ -94,6 +96,8 @@ class Victim:
         self._plan, self._paths, self._rng = plan, paths, rng
         self._ledger = Ledger(paths.ledger)
         self._faults = 0
+        why_not = abilities_of(plan.hosts)
+        self._can = {each for each in Ability if not why_not.get(each, "no")}
 
     def live(self) -> None:
         """Make the hosts, break and heal, and take them down."""
@@ -122,7 +126,9 @@ class Victim:
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(hosts, HasSoftware):
             hosts.provide(node, [])
-        env = hosts.clock_environment(node) if isinstance(hosts, CanShiftClock) else {}
+        env: Mapping[str, str] = {}
+        if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
+            env = hosts.clock_environment(node)
         return hosts.spawn(
             node, Command(argv=BROKER, log=folder / "logs" / "broker", cwd=folder, env=env)
         )
@@ -143,14 +149,14 @@ class Victim:
             lambda: hosts.send_signal(broker, signal.SIGKILL),
             lambda: self._start(hosts, node),
         )
-        if isinstance(hosts, CanPartition):
+        if isinstance(hosts, CanPartition) and Ability.CUT in self._can:
             yield Deed(
                 "cut",
                 (Join(cut_id="c", links=tuple(links)),),
                 lambda: hosts.cut("c", links),
                 lambda: hosts.join("c"),
             )
-        if isinstance(hosts, CanShape):
+        if isinstance(hosts, CanShape) and Ability.SHAPE in self._can:
             slow = Quality(delay_ms=20, loss=0.2, seed=1)
             yield Deed(
                 "shape",
@@ -158,9 +164,9 @@ class Victim:
                 lambda: hosts.shape("s", links, slow),
                 lambda: hosts.unshape("s"),
             )
-        if isinstance(hosts, CanLimitDisk):
+        if isinstance(hosts, CanLimitDisk) and self._plan.disk_mb:
             yield Deed("full", (), lambda: hosts.fill_disk(node), lambda: hosts.empty_disk(node))
-        if isinstance(hosts, CanShiftClock):
+        if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
             yield Deed(
                 "clock",
                 (),
