@@ -32,8 +32,7 @@ from typing import Any
 TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
-SIOCSIFFLAGS, SIOCGIFMTU, SIOCSIFMTU, SIOCSIFTXQLEN = 0x8914, 0x8921, 0x8922, 0x8943
-IFF_UP = 0x1
+SIOCGIFMTU = 0x8921
 INPUT, ERRORS = 0, 2
 QUEUE_NS = 300_000_000
 """What would wait longer than this for a rate's turn is dropped, as by any full queue."""
@@ -210,13 +209,8 @@ def _tun(name: str, *, mtu: int) -> int:
     """Make a TUN device that lasts as long as its descriptor."""
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        for request, value in (
-            (SIOCSIFMTU, mtu),
-            (SIOCSIFTXQLEN, TUN_QUEUE),
-            (SIOCSIFFLAGS, IFF_UP),
-        ):
-            fcntl.ioctl(control, request, struct.pack("16si20x", name.encode(), value))
+    # By netlink: the ioctl for a queue's length is not for users who are root inside only.
+    _ip("link", "set", name, "mtu", f"{mtu}", "txqueuelen", f"{TUN_QUEUE}", "up")
     return tun
 
 

@@ -5,6 +5,7 @@ send numbered datagrams to programs on other nodes that echo them. Prints JSON: 
 and what was seen from outside, `{moment: {"n1-n2": {...}}}`.
 """
 
+import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -148,19 +149,25 @@ def played(hub: Hub, number: int, kind: str) -> dict[str, Any]:
 
 
 def watched(hub: Hub) -> list[int]:
-    """Return how many of a few datagrams n2 answered n1, again and again for ten seconds."""
+    """Return how many of a few datagrams n2 answered n1, again and again: until all came twice."""
     argv = [sys.executable, "-I", "-S", "-c", ASK.replace("+ 0.9", "+ 0.1"), "5", "100"]
-    answered = []
-    end_s = stopwatch_s() + 10
-    while stopwatch_s() < end_s:
+    answered: list[int] = []
+    end_s = stopwatch_s() + 15
+    while stopwatch_s() < end_s and _turns(answered) < 3:
         told = json.loads(hub.hosts.machine("n1").run([*argv, hub.hosts.address("n2")]))
         answered += [each["answered"] for each in told.values()]
         pause_until(stopwatch_s() + 0.05)
     return answered
 
 
+def _turns(answered: list[int]) -> int:
+    """Return how often the links went from dead to alive, or back."""
+    return sum(bool(a) != bool(b) for a, b in itertools.pairwise(answered))
+
+
 def main(folder: Path, kinds: list[str]) -> None:
     """Play one fault of each kind."""
+    folder.mkdir()
     hub = Hub(folder)
     try:
         told: dict[str, Any] = {"before": hub.seen()}
