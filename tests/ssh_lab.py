@@ -14,14 +14,16 @@ import contextlib
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.kafka.java import find_java
+from cluster.protocol import ProcessId
 from results.record.clock import wait_until
 
 CLONE_NEWNET = 0x40000000
@@ -80,6 +82,23 @@ class LabMachine:
     name: str
     address: str
     pid: int
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return the letter of a process's state, as this machine's kernel tells it."""
+        fields = self._stat(process.pid)
+        return fields[0] if fields and int(fields[19]) == process.start_ticks else None
+
+    def start_ticks(self, pid: int) -> int:
+        """Return when the process with this number began; 0: there is none."""
+        fields = self._stat(pid)
+        return int(fields[19]) if fields else 0
+
+    def _stat(self, pid: int) -> list[str]:
+        try:
+            stat = Path(f"/proc/{self.init}/root/proc/{pid}/stat").read_text()
+        except OSError:
+            return []
+        return stat.rpartition(")")[2].split()
 
     @property
     def init(self) -> int:
@@ -236,7 +255,7 @@ def _held(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is killed in the end."""
     process = subprocess.Popen(
-        argv,
+        ["setpriv", "--pdeathsig", "KILL", "--", *argv],  # A killed test takes its lab along.
         stdin=subprocess.DEVNULL,
         stdout=errors or subprocess.DEVNULL,  # type: ignore[call-overload]  # a file
         stderr=errors or subprocess.DEVNULL,
@@ -287,13 +306,14 @@ def _wait_for_sshd(address: str) -> None:
     wait_until(answers, timeout_s=START_TIMEOUT_S, what=f"sshd at {address}", interval_s=0.05)
 
 
-def main(argv: Sequence[str], run: Callable[[Sequence[str]], int] = subprocess.call) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run a command inside of a lab."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="ssh-lab-") as folder, Lab(Path(folder)) as lab:
         file = str(lab.hosts_file())
         command = [word.replace("HOSTS.toml", file) for word in argv] or ["sh"]
         with lab.inside():
-            return run(command)
+            return subprocess.call(command)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """A node's files on an ssh host."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import paramiko
 
 from cluster.hosts.ssh_connection import SshConnection
 from cluster.protocol import ClusterError
@@ -26,19 +30,19 @@ class SftpDisk:
 
     def size(self, path: PurePosixPath | str) -> int:
         """Return the size of a file in bytes."""
-        with self.connection.sftp() as sftp:
+        with self._sftp(path) as sftp:
             return sftp.stat(str(self.folder / path)).st_size or 0
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
         """Return bytes of a file, from an offset on; -1: to its end."""
-        with self.connection.sftp() as sftp, sftp.open(str(self.folder / path), "rb") as file:
+        with self._sftp(path) as sftp, sftp.open(str(self.folder / path), "rb") as file:
             file.seek(at)
             return file.read(size if size >= 0 else None)
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file that may exist; what lies around them stays."""
         target = str(self.folder / path)
-        with self.connection.sftp() as sftp:
+        with self._sftp(path) as sftp:
             try:
                 file = sftp.open(target, "r+b")
             except FileNotFoundError:
@@ -49,12 +53,23 @@ class SftpDisk:
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
         """Cut a file to its first bytes."""
-        with self.connection.sftp() as sftp:
+        with self._sftp(path) as sftp:
             sftp.truncate(str(self.folder / path), size)
 
     def remove(self, path: PurePosixPath | str) -> None:
         """Remove a file, or a folder with all that is in it. Idempotent."""
         self._call("remove", path=str(path))
+
+    @contextlib.contextmanager
+    def _sftp(self, path: PurePosixPath | str) -> Iterator[paramiko.SFTPClient]:
+        """Give the session; an error without the name of the file is given it."""
+        try:
+            with self.connection.sftp() as sftp:
+                yield sftp
+        except OSError as failed:
+            if failed.errno is None:
+                raise
+            raise OSError(failed.errno, failed.strerror, str(path)) from failed
 
     def _call(self, do: str, **order: str) -> dict[str, list[str]]:
         try:
