@@ -22,6 +22,7 @@ from results.record.tables import TABLES
 from results.record.terms import Judge, Validity
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.test_oracle_agreement import corrupt, lose
+from tests.checkers.transactional import TransactionalRun
 
 ZOOKEEPERS_NODE = Path(__file__).parents[1] / "cluster_files" / "data" / "zookeeper" / "n1"
 
@@ -207,6 +208,7 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     runs = [FaithfulRun(seed, steps=120) for seed in (11, 12, 14)]
     lose(runs[1])
     corrupt(runs[2])
+    runs.append(TransactionalRun(4))  # Whose circles and halves go across partitions.
     roots = [run.write(tmp_path / "t" / f"run-{at}") for at, run in enumerate(runs)]
     roots.append(tmp_path / "t" / "empty")
     copied = RunPaths(roots[0]).snapshots / "step-01" / "n1" / "data"
@@ -215,7 +217,11 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     figures = [(root / "statistics" / "rates.parquet").read_bytes() for root in roots]
     spark = judge_runs(roots, judge=Judge.STRICT, engine="spark", reingest=True)
     assert [replace(each, engine="local") for each in spark] == local
-    assert [each.valid.value for each in local] == ["valid", "invalid", "invalid", "unknown"]
+    assert [each.valid.value for each in local] == [
+        "valid", "invalid", "invalid", "valid", "unknown"
+    ]  # fmt: skip
+    assert local[3].checked["G1c"]
+    assert local[3].checked["torn-transaction"]
     told = pq.read_table(RunPaths(roots[0]).table("replica_records"))
     assert told["snapshot"].to_pylist().count("step-01") == 23 + 3
     assert [(root / "statistics" / "rates.parquet").read_bytes() for root in roots] == figures
