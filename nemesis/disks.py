@@ -14,7 +14,7 @@ def limited_disks(site: Site) -> CanLimitDisk:
     Raises:
         ClusterError: They do not.
     """
-    if not isinstance(site.hosts, CanLimitDisk):
+    if site.hosts is None or not isinstance(site.hosts, CanLimitDisk):
         raise ClusterError("the nodes have no disks of their own: give the plan a disk_mb")
     return site.hosts
 

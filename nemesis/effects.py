@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
+from nemesis.cluster_effects import ClusterEffect, ClusterHeal
 from nemesis.link_effects import ClearEffect, FlapEffect, FlappedEffect, QualityEffect
 
 
@@ -397,6 +398,7 @@ Effect = (
     | BitFlipEffect
     | DiskFullEffect
     | ReadOnlyEffect
+    | ClusterEffect
 )
 HealEffect = (
     JoinEffect
@@ -406,6 +408,7 @@ HealEffect = (
     | RefetchedEffect
     | BitsRightEffect
     | DiskRightEffect
+    | ClusterHeal
     | SupersededEffect
     | LeftEffect
 )

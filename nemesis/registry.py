@@ -1,6 +1,6 @@
 """The faults by name. To add one: its module, its test, and a line in `KINDS`."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from cluster.protocol import Ability
@@ -9,6 +9,10 @@ from nemesis.bit_flip import BitFlip
 from nemesis.bridge import LEAST_NODES, bridge
 from nemesis.claims import TAKING, Aspect
 from nemesis.client_cut import client_cut
+from nemesis.clock_drift import ClockDrift
+from nemesis.clock_offset import ClockOffset
+from nemesis.clock_strobe import ClockStrobe
+from nemesis.controller_failover import ControllerFailover, leaves_a_quorum
 from nemesis.delay import delay
 from nemesis.disk_full import DiskFull
 from nemesis.duplicate import duplicate
@@ -22,14 +26,18 @@ from nemesis.loss import loss
 from nemesis.one_way import one_way_in, one_way_out
 from nemesis.pause import Pause
 from nemesis.power_loss import PowerLoss
+from nemesis.preferred_election import PreferredElection
 from nemesis.protocol import FaultMaker
 from nemesis.read_only import ReadOnly
+from nemesis.reassignment import Reassignment
 from nemesis.reorder import reorder
 from nemesis.ring import ring
 from nemesis.rolling import RollingRestart
 from nemesis.stop import Stop
+from nemesis.topic_churn import TopicChurn
+from nemesis.unclean_election import UncleanElection, leaves_somebody_to_elect
 from nemesis.wipe import Wipe
-from results.record.plan import PlanError
+from results.record.plan import Plan, PlanError
 
 PARTITION = "partition"
 """The family of faults of the network; every other family is one of processes."""
@@ -50,6 +58,7 @@ class Kind:
         least_nodes: In a smaller cluster there is nothing for it to do.
         when_whole: Dealt only while every partition has a full ISR: it takes what a replica has
             from it, and what no other replica has would be lost. By hand it comes as written.
+        suits: Whether it can come to be in a run of a plan at all.
     """
 
     family: str
@@ -60,11 +69,17 @@ class Kind:
     aspect: Aspect = Aspect.PROCESS
     least_nodes: int = 1
     when_whole: bool = False
+    suits: Callable[[Plan], bool] = lambda _: True
 
     @property
     def takes(self) -> bool:
         """Whether its targets cannot be counted upon as long as it lasts."""
         return self.aspect in TAKING
+
+    @property
+    def asks(self) -> bool:
+        """Whether its effect is told by the targets' brokers themselves, which must be there."""
+        return self.aspect is Aspect.CLOCK
 
 
 def _cut(make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2) -> Kind:
@@ -86,6 +101,22 @@ def _shape(make: FaultMaker) -> Kind:
         needs=frozenset({Ability.SHAPE}),
         aspect=Aspect.QUALITY,
         least_nodes=2,
+    )
+
+
+def _clock(make: FaultMaker) -> Kind:
+    needs = frozenset({Ability.CLOCK})
+    return Kind(family="clock", make=make, settle_s=2, needs=needs, aspect=Aspect.CLOCK)
+
+
+def _leadership(make: FaultMaker, *, settle_s: float) -> Kind:
+    return Kind(
+        family="leadership",
+        make=make,
+        settle_s=settle_s,
+        aims=("leader",),
+        aspect=Aspect.CLUSTER,
+        suits=lambda plan: plan.replication > 1,
     )
 
 
@@ -127,6 +158,34 @@ KINDS: dict[str, Kind] = {
     ),
     "disk-full": _disk(DiskFull),
     "read-only": _disk(ReadOnly),
+    "clock-offset": _clock(ClockOffset),
+    "clock-drift": _clock(ClockDrift),
+    "clock-strobe": _clock(ClockStrobe),
+    "preferred-election": _leadership(PreferredElection, settle_s=1),
+    "reassignment": _leadership(Reassignment, settle_s=4),
+    "controller-failover": Kind(
+        family="leadership",
+        make=ControllerFailover,
+        settle_s=7,
+        aims=("controller",),
+        suits=leaves_a_quorum,
+    ),
+    # It takes long to build the state for it: three starts and ends of brokers.
+    "unclean-election": Kind(
+        family="leadership",
+        make=UncleanElection,
+        settle_s=20,
+        aims=("replicas",),
+        when_whole=True,
+        suits=leaves_somebody_to_elect,
+    ),
+    "topic-churn": Kind(
+        family="topics",
+        make=TopicChurn,
+        settle_s=2,
+        aims=("one",),
+        aspect=Aspect.CLUSTER,
+    ),
 }
 
 

@@ -88,7 +88,14 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
     """Return the families of a plan's `nemesis` that can be played, each with its kinds."""
-    kinds = {family: kinds_of(family, abilities, nodes=plan.nodes) for family in _wanted(plan)}
+    kinds = {
+        family: tuple(
+            kind
+            for kind in kinds_of(family, abilities, nodes=plan.nodes)
+            if KINDS[kind].suits(plan)
+        )
+        for family in _wanted(plan)
+    }
     return {family: each for family, each in kinds.items() if each}
 
 

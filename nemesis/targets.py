@@ -1,11 +1,11 @@
 """Whom a fault hits: names and roles, resolved at the moment of the fault.
 
 An expression is a node (`n2`), a number of nodes (`one`, `minority`, `majority`, `all`), a role in
-a partition (`leader(log-0,1)`, `follower`, `followers`, `isr`, `last-isr`), a role among those who
-keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`), or whoever
-coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without its
-partition, or its id, is that of one that is drawn when the fault starts: of the run's own. Pure:
-the view, the coordinator and the random source are handed in.
+a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
+among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`),
+or whoever coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without
+its partition, or its id, is that of one that is drawn when the fault starts, of the run's own.
+Pure: the view, the coordinator and the random source are handed in.
 """
 
 import re
@@ -62,6 +62,7 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
     "leader": (_leader, False),
     "follower": (_followers, False),
     "followers": (_followers, True),
+    "replicas": (lambda state: state.replicas, True),
     "isr": (lambda state: state.isr, False),
     "last-isr": (_last_isr, False),
 }

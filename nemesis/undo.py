@@ -113,5 +113,15 @@ class TrueClock:
 
 
 Undo = Annotated[
-    Resume | Restart | Join | Unshape | FlipBack | EmptyDisk | UnlockDisk, Discriminator("kind")
+    Resume
+    | Restart
+    | Join
+    | Unshape
+    | FlipBack
+    | EmptyDisk
+    | UnlockDisk
+    | Reassign
+    | DropTopics
+    | TrueClock,
+    Discriminator("kind"),
 ]

@@ -1,0 +1,57 @@
+"""The fault `clock-drift`: a broker's wall clock passes at another rate, from half to double.
+
+In small steps, many a second: nothing jumps by more than some hundredths of a second.
+"""
+
+from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
+from nemesis.cluster_effects import ClockEffect
+from nemesis.protocol import Aim, Patience, Site
+from results.record.clock import WaitTimeoutError, wait_until
+
+RATES = (0.5, 0.75, 1.5, 2.0)
+SHOWN_S = 1.0
+"""A clock that is wrong by so much, and as much as it should be by then, does drift."""
+
+
+class ClockDrift(ShiftedClocks):
+    """Clocks that are too fast or too slow.
+
+    Args:
+        aim: Which fault this is.
+        site: Where.
+    """
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        super().__init__(aim, site)
+        self._rate = aim.rng.choice(RATES)
+
+    def inject(self) -> None:
+        """Let the clocks drift from now on."""
+        self.note_before()
+        for node in self.targets:
+            self.hosts.set_clock(node, offset_s=0.0, rate=self._rate)
+
+    def confirm(self, patience: Patience) -> ClockEffect | None:
+        """See that each broker is off by ever more, as its rate has it."""
+        told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
+
+        def drift() -> bool:
+            for node in self.targets:
+                told[node] = (*told[node], self.ahead_s(node))
+            return all(self._drifts(node, said[-1]) for node, said in told.items())
+
+        try:
+            wait_until(
+                drift,
+                timeout_s=max(patience.limit_s, PROOF_LIMIT_S),
+                what="the brokers' clocks to drift",
+                interval_s=ASK_INTERVAL_S,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return self.shown(0.0, self._rate, told)
+
+    def _drifts(self, node: str, ahead_s: float) -> bool:
+        expected_s = self.hosts.clock_offset_s(node)
+        return abs(ahead_s) >= SHOWN_S and abs(ahead_s - expected_s) < TOLERANCE_S

@@ -1,0 +1,75 @@
+"""The fault `clock-strobe`: a broker's wall clock jumps to and fro, many times while it lasts."""
+
+import threading
+
+from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
+from nemesis.cluster_effects import ClockEffect
+from nemesis.protocol import Aim, Patience, Site
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+
+JUMPS_S = (-3.0, -1.5, 1.5, 3.0)
+PERIODS_S = (0.05, 0.2, 0.5, 1.0)
+"""So long the clock stays where it is."""
+
+
+class ClockStrobe(ShiftedClocks):
+    """Clocks that are right and wrong in turn.
+
+    Args:
+        aim: Which fault this is.
+        site: Where.
+    """
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        super().__init__(aim, site)
+        self._jump_s = aim.rng.choice(JUMPS_S)
+        self._period_s = aim.rng.choice(PERIODS_S)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def inject(self) -> None:
+        """Begin to jump."""
+        self.note_before()
+        self._thread = threading.Thread(target=self._strobe, name="clock-strobe", daemon=True)
+        self._thread.start()
+
+    def confirm(self, patience: Patience) -> ClockEffect | None:
+        """See that each broker was off by the jump at one time, and right at another."""
+        told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
+
+        def jump() -> bool:
+            for node in self.targets:
+                told[node] = (*told[node], self.ahead_s(node))
+            return all(self._was_both(said) for said in told.values())
+
+        try:
+            wait_until(
+                jump,
+                timeout_s=max(patience.limit_s, PROOF_LIMIT_S),
+                what="the brokers' clocks to jump to and fro",
+                interval_s=ASK_INTERVAL_S / 2,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return self.shown(self._jump_s, 1.0, told)
+
+    def heal(self) -> None:
+        """Come to an end, and have all of them see the true time. Idempotent."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        super().heal()
+
+    def _was_both(self, said: tuple[float, ...]) -> bool:
+        wrong = any(abs(ahead_s - self._jump_s) < TOLERANCE_S for ahead_s in said)
+        return wrong and any(abs(ahead_s) < TOLERANCE_S for ahead_s in said)
+
+    def _strobe(self) -> None:
+        wrong = False
+        while not self._over.is_set():
+            wrong = not wrong
+            for node in self.targets:
+                self.hosts.set_clock(node, offset_s=self._jump_s if wrong else 0.0)
+            pause_until(stopwatch_s() + self._period_s, self._over)

@@ -1,0 +1,104 @@
+"""The fault `controller-failover`: the active controller is killed, and another has to take over.
+
+With KRaft that is the leader of the quorum, a broker or a controller of its own; with ZooKeeper the
+broker that holds `/controller`. Healed by a restart.
+"""
+
+from cluster.protocol import ClusterError, ClusterView
+from nemesis.cluster_effects import ControllerFailoverEffect
+from nemesis.effects import BackEffect
+from nemesis.kill import Kill
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import Restart
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.plan import Plan
+from results.record.terms import Mode
+
+TAKE_OVER_LIMIT_S = 20.0
+"""ZooKeeper's session, or the quorum's election after its timeouts, on a busy machine."""
+
+LEAST_VOTERS = 3
+"""Of so many, one may be gone, and a majority is left."""
+
+
+class ControllerFailover:
+    """A controller killed, and another one in a later epoch.
+
+    Args:
+        aim: Which fault this is; its target has to be the controller.
+        site: Where.
+    """
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        view = site.cluster.view()
+        if view is None or view.controller is None:
+            raise ClusterError("no controller is known now")
+        if aim.targets != (view.controller,):
+            raise ClusterError(
+                f"{', '.join(aim.targets)} is not the controller: {view.controller} is; use the"
+                " target controller"
+            )
+        self._site = site
+        self._before, self._epoch = view.controller, view.controller_epoch
+        self._kill = Kill(aim, site)
+        self.targets, self.links = self._kill.targets, self._kill.links
+        self._started_s = stopwatch_s()
+
+    def undo(self) -> tuple[Restart, ...]:
+        """Return the controller to start again."""
+        return self._kill.undo()
+
+    def inject(self) -> None:
+        """Kill the controller."""
+        self._started_s = stopwatch_s()
+        self._kill.inject()
+
+    def confirm(self, patience: Patience) -> ControllerFailoverEffect | None:
+        """See that the process is gone, and that another controller leads in a later epoch."""
+        killed = self._kill.confirm(patience)
+        if killed is None:
+            return None
+        try:
+            view = wait_until(
+                self._taken_over,
+                timeout_s=max(patience.limit_s, TAKE_OVER_LIMIT_S),
+                what="another controller",
+                interval_s=0.2,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return ControllerFailoverEffect(
+            took_s=stopwatch_s() - self._started_s,
+            before=self._before,
+            epoch_before=self._epoch,
+            after=view.controller or "",
+            epoch_after=view.controller_epoch,
+            gone=killed.processes[0].pid,
+            asked=view.asked,
+        )
+
+    def heal(self) -> None:
+        """Start it again."""
+        self._kill.heal()
+
+    def confirm_healed(self, patience: Patience) -> BackEffect | None:
+        """See that it is registered again, or answers."""
+        return self._kill.confirm_healed(patience)
+
+    def _taken_over(self) -> ClusterView | None:
+        view = self._site.cluster.view()
+        if view is None or view.controller in {None, self._before}:
+            return None
+        return view if view.controller_epoch > self._epoch else None
+
+
+def leaves_a_quorum(plan: Plan) -> bool:
+    """Tell whether somebody can take over when one of those who keep the metadata is gone."""
+    match plan.mode:
+        case Mode.ZOOKEEPER:
+            return plan.nodes > 1
+        case Mode.COMBINED:
+            return plan.nodes >= LEAST_VOTERS
+        case Mode.CONTROLLERS:
+            return plan.controllers >= LEAST_VOTERS

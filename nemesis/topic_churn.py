@@ -1,0 +1,150 @@
+"""The fault `topic-churn`: topics are created and deleted, again and again, while it lasts.
+
+The controllers are kept busy, and every broker with them: new replicas, deleted logs, new metadata.
+The topics are the fault's own; those of the run are never touched. Healed by deleting what is left.
+"""
+
+import threading
+from contextlib import suppress
+
+from cluster.protocol import CanMakeTopics, ClusterError
+from nemesis.cluster_effects import TopicChurnEffect, TopicsGoneEffect
+from nemesis.protocol import Aim, Patience, Site
+from nemesis.undo import DropTopics
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+
+PARTITIONS = 2
+REPLICAS = 3
+REST_S = 0.1
+"""Between two topics: the brokers have the run's own messages to carry, too."""
+CONFIRM_LIMIT_S = 15.0
+"""A first topic is there as soon as its replicas are, which takes seconds on a busy machine."""
+
+
+class TopicChurn:
+    """Topics that come and go.
+
+    Args:
+        aim: Which fault this is; a broker that is not a target is asked what there is.
+        site: Where.
+    """
+
+    links = ()
+
+    def __init__(self, aim: Aim, site: Site) -> None:
+        if not isinstance(site.cluster, CanMakeTopics):
+            raise ClusterError("topics of this cluster can neither be made nor deleted")
+        self.targets = aim.targets
+        self._cluster: CanMakeTopics = site.cluster
+        self._nodes = tuple(site.cluster.nodes)
+        # No role and no record takes topics that begin so for the run's own.
+        self._prefix = f"__logquake-churn-{aim.fault_id}-"
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._created = self._deleted = self._refused = 0
+        self._first: tuple[str, str] | None = None
+        self._started_s = self._healed_s = stopwatch_s()
+
+    def undo(self) -> tuple[DropTopics, ...]:
+        """Return the topics to delete, by what their names begin with."""
+        return (DropTopics(prefix=self._prefix),)
+
+    def inject(self) -> None:
+        """Begin to create and to delete."""
+        self._started_s = stopwatch_s()
+        self._thread = threading.Thread(target=self._churn, name="topic-churn", daemon=True)
+        self._thread.start()
+
+    def confirm(self, patience: Patience) -> TopicChurnEffect | None:
+        """See that a broker knows one of the topics by its own metadata."""
+        try:
+            seen, by = wait_until(
+                lambda: self._first,
+                timeout_s=max(patience.limit_s, CONFIRM_LIMIT_S),
+                what="a topic of the churn",
+                interval_s=0.05,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return TopicChurnEffect(took_s=stopwatch_s() - self._started_s, seen=seen, by=by)
+
+    def heal(self) -> None:
+        """Come to an end, and delete what is left."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._healed_s = stopwatch_s()
+        self._thread = None
+        left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
+        if left:
+            self._cluster.delete_topics(sorted(left))
+
+    def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
+        """See that no broker that answers knows any of the topics."""
+        try:
+            asked = wait_until(
+                self._told_gone,
+                timeout_s=patience.limit_s,
+                what="the topics of the churn to be gone",
+                interval_s=0.2,
+                stop=patience.stop,
+            )
+        except WaitTimeoutError:
+            return None
+        return TopicsGoneEffect(
+            took_s=stopwatch_s() - self._healed_s,
+            created=self._created,
+            deleted=self._deleted,
+            refused=self._refused,
+            asked=asked,
+        )
+
+    def _churn(self) -> None:
+        number = 0
+        while not self._over.is_set():
+            number += 1
+            try:
+                self._come_and_go(f"{self._prefix}{number}", number)
+            except ClusterError:
+                self._refused += 1  # Under other faults; what is left of it the heal finds.
+            pause_until(stopwatch_s() + REST_S, self._over)
+
+    def _come_and_go(self, name: str, number: int) -> None:
+        ring = [*self._nodes, *self._nodes]
+        first = number % len(self._nodes)
+        replicas = ring[first : first + min(REPLICAS, len(self._nodes))]
+        assignment = dict.fromkeys(range(PARTITIONS), replicas)
+        self._cluster.create_topic(name, assignment=assignment, configs={})
+        self._created += 1
+        if self._first is None:
+            self._first = self._witness(name)
+        self._cluster.delete_topics([name])
+        self._deleted += 1
+
+    def _witness(self, name: str) -> tuple[str, str] | None:
+        """Return a topic and a broker that knows it; the cluster knows it, so it spreads."""
+        others = [node for node in self._nodes if node not in self.targets] or self._nodes
+
+        def known_by() -> str | None:
+            return next((node for node in others if name in (self._left_at(node) or ())), None)
+
+        with suppress(WaitTimeoutError):
+            by = wait_until(known_by, timeout_s=2.0, what="another broker to know it")
+            return name, by
+        return None
+
+    def _left_at(self, node: str) -> frozenset[str] | None:
+        topics = self._cluster.topics_of(node)
+        if topics is None:
+            return None
+        return frozenset(topic for topic in topics if topic.startswith(self._prefix))
+
+    def _told_gone(self) -> tuple[str, ...] | None:
+        told = {node: self._left_at(node) for node in self._nodes}
+        known = {topic for left in told.values() for topic in left or ()}
+        if known:
+            with suppress(ClusterError):  # One whose creation was under way when the heal came.
+                self._cluster.delete_topics(sorted(known))
+            return None
+        return tuple(node for node, left in told.items() if left is not None)
