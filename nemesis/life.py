@@ -8,6 +8,7 @@ from enum import StrEnum
 from random import Random
 
 from cluster.protocol import CanFindCoordinators, ClusterError, ClusterView
+from nemesis.brokers import broker_runs
 from nemesis.claims import Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
@@ -239,10 +240,12 @@ class Life:
             view = self._site.cluster.view()
             roster, find = self._roster(), self._coordinator
             try:
-                return resolve_target(target, view, rng, roster=roster, find=find), view
+                nodes = resolve_target(target, view, rng, roster=roster, find=find)
+                self._check_there(nodes, view)
             except NoTargetError as nobody:
                 why_not = str(nobody)
                 return None
+            return nodes, view
 
         try:
             return wait_until(
@@ -250,6 +253,15 @@ class Life:
             )
         except WaitTimeoutError as late:
             raise NoTargetError(why_not) from late
+
+    def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
+        """Refuse targets that are to tell of the fault's effect, and are not there to be asked."""
+        if not KINDS[self.scheduled.kind].asks:
+            return
+        registered = frozenset() if view is None else view.registered
+        for node in nodes:
+            if node not in registered or not broker_runs(self._site, node):
+                raise NoTargetError(f"the broker of {node} is away, and cannot be asked")
 
     def _roster(self) -> Roster:
         nodes = tuple(self._site.cluster.nodes)

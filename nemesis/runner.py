@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
+from cluster.protocol import Ability, CanPartition, Cluster, HasControllers, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -26,6 +26,9 @@ BACK_LIMIT_S = 20.0
 """A fault that is not over so long after its heal holds others up only if a minority is down."""
 WHOLE_LIMIT_S = 20.0
 """How long a fault that takes replicas waits for every ISR to be full."""
+GENTLE_LIMIT_S = 8.0
+"""The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
+LATE_LIMIT_S = 1.0
 RETRY_S = 1.0
 
 
@@ -141,6 +144,15 @@ class Nemesis:
             for row in [life.row]
         ]
 
+    def ended_by_faults(self) -> frozenset[str]:
+        """Return the nodes whose brokers may end by themselves because of a fault in force now."""
+        return frozenset(
+            node
+            for fault in self.in_force()
+            if Ability.DISK in KINDS[fault.kind].needs
+            for node in fault.targets
+        )
+
     def close(self) -> None:
         """End the `faults` stream; nothing can be recorded after it."""
         self._rows.close()
@@ -164,6 +176,7 @@ class Nemesis:
                 return
             if life.takes and not self._found_room(lives, stop):
                 return
+            self._heal_late(lives, stop)
             kind = KINDS[life.scheduled.kind]
             whole = Patience(limit_s=WHOLE_LIMIT_S, stop=stop)
             if kind.when_whole and not wait_whole(self._site, whole):
@@ -179,7 +192,8 @@ class Nemesis:
             if stop.is_set():
                 return
             life.heal()
-            life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
+            limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
+            life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
 
     def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
         threads = [
@@ -213,6 +227,12 @@ class Nemesis:
             if pause_until(stopwatch_s() + RETRY_S, stop):
                 return False
         return not stop.is_set()
+
+    def _heal_late(self, lives: Sequence[Life], stop: threading.Event) -> None:
+        """Try once more to end what of this lane is not over: what stood in its way may be gone."""
+        for life in lives:
+            if life.in_force and life.heal():
+                life.confirm_healed(Patience(limit_s=LATE_LIMIT_S, stop=stop))
 
     def _nodes_hit(self) -> set[str]:
         taking = [life for life in self._lives if life.takes and life.in_force]

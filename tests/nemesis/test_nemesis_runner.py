@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nemesis import life, runner
 from nemesis.claims import Aspect
 from nemesis.ledger import Entry, open_entries
 from nemesis.life import FaultPhase
@@ -243,6 +244,50 @@ def test_lanes_run_side_by_side_and_what_takes_no_node_waits_for_none(
     assert "kill n3" not in world.cluster.calls
     world.stop.set()
     thread.join()
+
+
+def test_a_fault_that_asks_its_target_waits_until_it_is_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "isolate", replace(KINDS["isolate"], aspect=Aspect.CLOCK))
+    world.cluster.pause_node("n1")
+    _, thread = _in_thread(world, _fault(1, "isolate", "n1"))
+    wait_until(world.last_rows, timeout_s=10, what="the request")
+    world.cluster.resume_node("n1")
+    thread.join()
+    assert world.last_rows()[0]["healed_ns"] is not None
+
+
+def test_a_fault_that_asks_a_target_that_stays_away_is_without_effect(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "isolate", replace(KINDS["isolate"], aspect=Aspect.CLOCK))
+    monkeypatch.setattr(life, "RESOLVE_LIMIT_S", 0.1)
+    world.cluster.kill_node("n1")
+    world.nemesis(_fault(1, "isolate", "n1")).run(world.stop)
+    (refused,) = world.last_rows()
+    assert _spec(refused)["without_effect"] == "the broker of n1 is away, and cannot be asked"
+    assert refused["targets"] == []
+
+
+def test_what_is_healed_late_is_healed_before_the_next_of_its_lane(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "GENTLE_LIMIT_S", 0.1)
+    monkeypatch.setitem(KINDS, "isolate", replace(KINDS["isolate"], aspect=Aspect.CLOCK))
+    world.network.deaf_to_join = True
+    late, beside = _fault(1, "isolate", "n1"), replace(_fault(2, "isolate", "n1"), at_s=1.0)
+    nemesis, thread = _in_thread(world, late, beside)
+    wait_until(
+        lambda: world.last_rows() and _spec(world.last_rows()[0])["not_healed"],
+        timeout_s=10,
+        what="the first to be found unhealed",
+    )
+    world.network.deaf_to_join = False
+    thread.join()
+    # Of one aspect of one node: the second could not be while the first was.
+    assert [row["healed_ns"] is not None for row in world.last_rows()] == [True, True]
+    assert nemesis.in_force() == []
 
 
 def test_faults_that_came_too_late_are_recorded(world: World) -> None:
