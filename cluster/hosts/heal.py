@@ -6,7 +6,7 @@ reached now is told, and keeps nothing else from being healed.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from cluster.hosts.docker_objects import heal_docker
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.hosts.ssh_heal import ssh_ways
-from cluster.protocol import ClusterError
+from cluster.protocol import ClusterError, UserError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths
 
@@ -68,21 +68,18 @@ def _ways(paths: RunPaths) -> Iterator[Way]:
     yield partial(kill_leftovers, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
-    if hosts is not None:
-        kind, _, file = hosts.partition(":")
-        if kind == "ssh":
-            yield from ssh_ways(Path(file), paths)
-        yield from _BY_KIND.get(kind, _nothing_more)(paths)
+    kind, _, file = (hosts or "").partition(":")
+    # What a run noted of its ssh hosts is enough: the plan's file may say how to reach them today.
+    yield from ssh_ways(Path(file), paths)
+    if kind == "docker":
+        yield partial(heal_docker, paths.root)
+    elif hosts is None:
+        yield partial(_heal_docker_if_there, paths.root)
 
 
-def _nothing_more(_paths: RunPaths) -> Iterable[Way]:
-    """Namespaces, with all that is in them, go with their last process."""
-    return ()
-
-
-_BY_KIND: Mapping[str, Callable[[RunPaths], Iterable[Way]]] = {
-    "namespace": _nothing_more,
-    "docker": lambda paths: [partial(heal_docker, paths.root)],
-    "process": _nothing_more,
-}
-"""What outlives the processes of this machine, by kind of hosts."""
+def _heal_docker_if_there(root: Path) -> list[str]:
+    """Remove containers of a run of which nobody knows whether it had any."""
+    try:
+        return heal_docker(root)
+    except UserError:
+        return []  # There is no daemon, and most likely was none.

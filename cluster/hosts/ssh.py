@@ -28,7 +28,7 @@ from cluster.hosts.ssh_examine import examine_host, nft_of
 from cluster.hosts.ssh_file import SshHost, load_hosts
 from cluster.hosts.ssh_line import SshLine
 from cluster.hosts.ssh_paths import SOFTWARE, Abroad, named
-from cluster.hosts.ssh_run import FILE, SshRun, new_id, noted_run
+from cluster.hosts.ssh_run import FILE, SshRun, id_of
 from cluster.hosts.ssh_tar import fetch_tar, send_tar
 from cluster.hosts.undoing import MARK, WARDEN
 from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, ProcessId, UserError
@@ -63,10 +63,7 @@ class SshHosts(LinkedHosts):
         self._paths = RunPaths(processes_file.parent.absolute())
         self._ledger = ProcessLedger(processes_file)
         self._note = processes_file.with_name(FILE)
-        earlier = noted_run(self._note)
-        self._run = SshRun(
-            run=earlier.run if earlier else new_id(), hosts=dict(zip(nodes, hosts, strict=False))
-        )
+        self._run = SshRun(run=id_of(self._paths.root), hosts=dict(zip(nodes, hosts, strict=False)))
         self.table = self._run.table
         self._connections = {node: SshConnection(host) for node, host in self._run.hosts.items()}
         self._abroad: dict[str, Abroad] = {}
@@ -175,7 +172,12 @@ class SshHosts(LinkedHosts):
 
     def traces(self) -> Mapping[str, str]:
         """Return what of this run is on the hosts, by what it is."""
-        found = self._everywhere(lambda node: self._call(node, "traces")["traces"])
+        try:
+            found = self._everywhere(lambda node: self._call(node, "traces")["traces"])
+        finally:
+            if not self.machines:  # Who only looks keeps no connection.
+                for connection in self._connections.values():
+                    connection.close()
         return {f"{node}: {what}": value for node, those in found for what, value in those.items()}
 
     def down(self) -> None:

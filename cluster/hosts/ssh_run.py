@@ -1,7 +1,8 @@
 """What a run is called on its ssh hosts, written down before the first of them is touched."""
 
+import hashlib
 import json
-import secrets
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,9 +50,16 @@ class SshRun:
         file.write_text(json.dumps({"run": self.run, "hosts": hosts}, indent=1), encoding="utf-8")
 
 
-def new_id() -> str:
-    """Return an id that no other run has; it decides nothing, so it needs no seed."""
-    return secrets.token_hex(8)
+def id_of(root: Path) -> str:
+    """Return an id that no other run has on any host.
+
+    It is made of where the run is, so that whoever looks at its hosts before it began, or after all
+    of it was removed, looks for the same.
+
+    Args:
+        root: The run's folder: the only one of this machine at its path.
+    """
+    return hashlib.sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
 
 
 def noted_run(file: Path) -> SshRun | None:

@@ -84,13 +84,9 @@ def test_a_host_that_cannot_be_reached_keeps_nothing_else_from_being_healed(
     def away() -> list[str]:
         raise ClusterError("n1 does not answer")
 
-    monkeypatch.setitem(
-        heal._BY_KIND,
-        "far",
-        lambda _: (away, lambda: ["removed a table from n2"]),
-    )
+    monkeypatch.setattr(heal, "ssh_ways", lambda *_: (away, lambda: ["removed a table from n2"]))
     paths = RunPaths(tmp_path)
-    paths.plan.write_text('hosts = "far"\n')
+    paths.plan.write_text('hosts = "ssh:/hosts.toml"\n')
     healed = heal_hosts(paths)
     assert healed.done == ("removed a table from n2",)
     assert healed.failed == ("n1 does not answer",)

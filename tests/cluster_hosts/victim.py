@@ -27,7 +27,7 @@ from cluster.protocol import (
     CanShape,
     CanShiftClock,
     Command,
-    HasSoftware,
+    HasFiles,
     Hosts,
     ProcessId,
     Quality,
@@ -124,7 +124,7 @@ class Victim:
         self._tell(f"spawn {node}")
         folder = self._paths.node(node)
         folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(hosts, HasSoftware):
+        if isinstance(hosts, HasFiles):
             hosts.provide(node, [])
         env: Mapping[str, str] = {}
         if isinstance(hosts, CanShiftClock) and Ability.CLOCK in self._can:
