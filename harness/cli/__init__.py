@@ -74,7 +74,7 @@ def _code_of(failed: Exception) -> int:
             _complain(failed.format_message())
         case PlanError() | StoreError() | UserError() | EngineError() | HistoryError():
             _complain(str(failed))
-        case PermissionError():
+        case PermissionError() | OSError(errno=errno.EROFS):
             what = failed.filename or str(failed)  # Not every library tells the file apart.
             _complain(f"no permission for {what}: name another place, or ask its owner")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):

@@ -122,6 +122,7 @@ def test_help_names_every_command_and_describes_every_option(
         (StoreError("s"), 254),
         (EngineError("e"), 254),
         (PermissionError(13, "no", "/nowhere/x"), 254),
+        (OSError(30, "read-only", "/nowhere/x"), 254),
         (OSError(28, "full"), 254),
         (InternalError("i"), 255),
         (ZeroDivisionError("z"), 255),
