@@ -109,7 +109,7 @@ class DockerHosts(LinkedHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process in a container of its own, in its node's namespaces."""
-        self.machine(node)
+        self.machine(node).seen([])  # The node's namespaces end with its agent.
         holder, what = self._holders[node], Path(command.argv[0]).name
         self._ledger.intend(what, node)
         argv = self._as_in_the_image(command.argv)

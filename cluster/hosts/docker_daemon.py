@@ -1,6 +1,7 @@
 """The line to the Docker daemon of this machine, and what its refusals mean."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -40,11 +41,28 @@ def connect() -> docker.DockerClient:
         UserError: It does not run, or may not be talked to; one sentence with the remedy.
     """
     path = socket_path()
+    _knock(path)
     try:
-        client = docker.DockerClient(base_url=_LOCAL + path, timeout=ANSWER_TIMEOUT_S)
+        return docker.DockerClient(base_url=_LOCAL + path, timeout=ANSWER_TIMEOUT_S)
     except DockerException as refused:
-        raise UserError(_why_silent(refused, path)) from refused
-    return client
+        raise UserError(f"what listens at {path} is no Docker daemon: {refused}") from refused
+
+
+def _knock(path: str) -> None:
+    """See that somebody listens: the client's own complaint would not tell why nobody does."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.connect(path)
+    except PermissionError as refused:
+        raise UserError(
+            f"you may not talk to the Docker daemon at {path}; type: sudo logquake ..., or use"
+            " --hosts namespace"
+        ) from refused
+    except OSError as refused:
+        raise UserError(
+            f"the Docker daemon does not run (nobody listens at {path}); type: sudo systemctl start"
+            " docker, or use --hosts namespace"
+        ) from refused
 
 
 @contextmanager
@@ -63,30 +81,3 @@ def explained() -> Iterator[None]:
         raise ClusterError(f"Docker refuses: {refused.explanation or refused}") from refused
     except (NoConnectionError, Timeout) as gone:
         raise ClusterError(f"the Docker daemon does not answer any more ({gone})") from gone
-
-
-def _why_silent(refused: DockerException, path: str) -> str:
-    causes = _causes(refused)
-    if any(isinstance(cause, PermissionError) for cause in causes):
-        return (
-            f"you may not talk to the Docker daemon at {path}; type: sudo logquake ..., or use"
-            " --hosts namespace"
-        )
-    if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
-        return (
-            f"the Docker daemon does not run (nobody listens at {path}); type: sudo systemctl start"
-            " docker, or use --hosts namespace"
-        )
-    return f"the Docker daemon at {path} does not answer: {refused}"
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """Return an error and all that it was raised from; urllib3 and requests keep theirs as args."""
-    found: list[BaseException] = []
-    left: list[object] = [error]
-    while left:
-        each = left.pop()
-        if isinstance(each, BaseException) and each not in found:
-            found.append(each)
-            left += [each.__cause__, each.__context__, *each.args]
-    return found

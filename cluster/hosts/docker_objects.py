@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ RUN_LABEL = "logquake.run"
 STORE_LABEL = "logquake.store"
 NODE_LABEL = "logquake.node"
 GONE_TIMEOUT_S = 30.0
+AT_ONCE = 8
 BEING_REMOVED = 409
 """Status of an answer: somebody else removes it right now (Engine API, ContainerDelete)."""
 
@@ -69,10 +71,13 @@ def remove_objects(client: docker.DockerClient, root: Path) -> list[str]:
     said: list[str] = []
     while found := containers_of(client, root):
         # With the anonymous volumes that an image declares; a paused one is killed as well.
+        ways = [partial(container.remove, force=True, v=True) for container in found]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            removed = list(pool.map(_removed, ways))
         said += [
             f"removed the container {container.name}"
-            for container in found
-            if _removed(partial(container.remove, force=True, v=True))
+            for container, done in zip(found, removed, strict=True)
+            if done
         ]
         _wait_gone([container.id for container in found], client)
     said += [
