@@ -21,7 +21,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
-from cluster.protocol import HasFiles, Hosts, UserError
+from cluster.protocol import ClusterError, HasFiles, Hosts, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from results.record.clock import (
@@ -182,9 +182,16 @@ class Arena:
         self.reach("collected")
 
     def _fetch(self, cluster: KafkaCluster) -> None:
-        if isinstance(self.hosts, HasFiles):
-            for node in (*cluster.nodes, *cluster.controllers):
-                self.hosts.fetch(node)
+        """Bring all nodes' files here; what one keeps from it must not cost the others' files."""
+        lost: list[ClusterError] = []
+        for node in (*cluster.nodes, *cluster.controllers):
+            try:
+                if isinstance(self.hosts, HasFiles):
+                    self.hosts.fetch(node)
+            except ClusterError as failed:
+                lost.append(failed)
+        if lost:
+            raise lost[0]
 
     def pass_s(
         self,

@@ -7,6 +7,8 @@ from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import choose_hosts
+from cluster.kafka.versions import machines
+from harness.elsewhere import refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
 from nemesis.schedule import deal_schedule
@@ -19,7 +21,8 @@ def describe(plan: Plan, console: Console) -> None:
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    choice = choose_hosts(plan.hosts, image=plan.image)
+    refuse_elsewhere(plan)
+    choice = choose_hosts(plan.hosts, image=plan.image, nodes=machines(plan))
     why_not = abilities_of(choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)

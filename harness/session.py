@@ -23,8 +23,10 @@ from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
+from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, UserError
 from harness.audit import audit
+from harness.elsewhere import refuse_elsewhere
 from harness.errors import InternalError
 from harness.judgement import choose_engine, judge_stored
 from harness.keep import keep_cluster
@@ -103,7 +105,8 @@ class Session:
 
     def _prepare(self) -> tuple[Plan, Java]:
         java = find_java()
-        choice = choose_hosts(self.plan.hosts, image=self.plan.image)
+        refuse_elsewhere(self.plan, keep=self.keep)
+        choice = choose_hosts(self.plan.hosts, image=self.plan.image, nodes=machines(self.plan))
         why_not = abilities_of(choice.hosts)
         abilities = able(why_not)
         self._say(f"hosts: {choice.kind} ({choice.why})")

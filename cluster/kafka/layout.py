@@ -1,6 +1,7 @@
 """Where the servers of a cluster listen, where their files lie, and how they are started."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,9 +92,14 @@ class Layout:
         if self.zookeeper is None and not inherited:
             # A controller first: its disk may need more than a broker's, which ignores the rest.
             self._format([*self.controllers, *self.brokers])
-        if isinstance(self._hosts, HasFiles):
-            for node in self._folders:
-                self._hosts.provide(node, self._distribution.classpath)
+        self._provide()
+
+    def _provide(self) -> None:
+        """Bring what was prepared to machines that do not share our files, all at once."""
+        hosts, software = self._hosts, self._distribution.classpath
+        if isinstance(hosts, HasFiles):
+            with ThreadPoolExecutor(len(self._folders)) as pool:
+                list(pool.map(lambda node: hosts.provide(node, software), self._folders))
 
     def _format(self, nodes: Sequence[str]) -> None:
         format_storage(
