@@ -140,7 +140,10 @@ class Life:
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
         # Before the heal, which starts again whoever is down.
-        arena.troubles += [f"{called(node)} ended by itself" for node in cluster.exited()]
+        hit = self._nemesis.ended_by_faults()
+        arena.troubles += [
+            f"{called(node)} ended by itself" for node in set(cluster.exited()) - hit
+        ]
         report = self._nemesis.heal_all()
         arena.reach("healed", failed="; ".join(report.failed))
         for sentence in report.done:

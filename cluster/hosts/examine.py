@@ -117,7 +117,11 @@ def disk_trial() -> Finding:
     """Return whether a node can have a file system of its own, that can be made read-only."""
     return _try(
         "a disk of its own (tmpfs)",
-        ["sh", "-ec", "mount -t tmpfs -o size=1m tmpfs /tmp; mount -o remount,ro /tmp"],
+        [
+            "sh",
+            "-ec",
+            "mount -t tmpfs -o size=1m tmpfs /tmp; mount -t tmpfs -o remount,ro tmpfs /tmp",
+        ],
         remedy=USE_ANOTHER,
     )
 

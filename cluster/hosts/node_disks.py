@@ -116,7 +116,10 @@ class NamespaceDisks(NamespaceHosts):
 
     def _remount(self, node: str, mode: str) -> None:
         self._there(node)
-        self.machine(node).run(["mount", "-o", f"remount,{mode}", str(self._here(node))])
+        # With both operands mount adds no options of its own (mount(8)), such as the uid of an
+        # ordinary user, which means nothing in his own namespace.
+        words = ["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", str(self._here(node))]
+        self.machine(node).run(words)
 
     def _here(self, node: str) -> Path:
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
