@@ -1,13 +1,14 @@
 """Kills a harness at random moments, over all kinds of hosts, and looks for what heal has left.
 
-Run it from the repository:
+Run it from the repository, as root for containers and ssh hosts:
 
-    python -m benchmarks.crashes --times 50 --hosts namespace,process --seed 1
-    python -m benchmarks.crashes --hosts docker --image IMAGE      ssh: --hosts ssh:HOSTS.toml
-    python -m benchmarks.crashes --runs 3 --hosts namespace        whole runs of Kafka
+    python -m benchmarks.crashes --times 50 --hosts namespace,process,docker,ssh --seed 1
+    python -m benchmarks.crashes --times 0 --runs 4 --hosts namespace,docker
 
-The harness is the small one of `tests/cluster_hosts/victim.py`, or with `--runs` a real
-`logquake run`, which lasts until its judgement. It ends with 1 if anything was left.
+The harness is the small one of `tests/cluster_hosts/victim.py`; `--runs` are whole runs of
+`logquake run`, killed at some moment from their start to their judgement. Containers are of an
+image made of this machine's Java, ssh hosts are namespaces with an sshd each. It ends with 1 if
+anything was left.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,6 +27,9 @@ from results.record.clock import pause_until, stopwatch_s
 from results.record.plan import Plan
 from results.store import Store
 from tests.cluster_hosts.crashes import crash, litter_in, places, remains
+from tests.docker_lab import daemon
+from tests.images.java_image import java_image
+from tests.ssh_lab import Lab
 
 COMMAND = "from harness.cli import main; main()"
 WHOLE_RUN_S = 55.0
@@ -43,7 +48,13 @@ class _Asked:
 
 def main() -> None:
     """Crash as often as was asked for, a line each; exit with 1 if any left a thing."""
-    asked = _asked()
+    with ExitStack() as undo:
+        asked = _asked(undo)
+        failed = _crashed(asked)
+    sys.exit(1 if failed else 0)
+
+
+def _crashed(asked: _Asked) -> int:
     failed = 0
     seen: Counter[str] = Counter()
     for number in range(asked.times):
@@ -62,7 +73,7 @@ def main() -> None:
     print(f"{asked.times + asked.runs} crashes, {failed} of them left something")
     for what, count in sorted(seen.items()):
         print(f"  {count} {what}")
-    sys.exit(1 if failed else 0)
+    return failed
 
 
 def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
@@ -99,20 +110,29 @@ def _plan(asked: _Asked, hosts: str, rng: Random) -> Plan:
     return Plan(hosts=hosts, image=image, disk_mb=disk_mb)
 
 
-def _asked() -> _Asked:
+def _asked(undo: ExitStack) -> _Asked:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=0, help="crashes of the small harness")
+    parser.add_argument("--times", type=int, default=50, help="crashes of the small harness")
     parser.add_argument("--runs", type=int, default=0, help="crashes of whole runs")
     parser.add_argument("--hosts", default="namespace,process", help="kinds, in turn")
-    parser.add_argument("--image", help="of the containers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store", type=Path, default=None, help="where the victims' folders lie")
     given = parser.parse_args()
+    kinds = given.hosts.split(",")
+    image = None
+    if "docker" in kinds:
+        undo.enter_context(daemon())
+        image = java_image()
+    if "ssh" in kinds:
+        folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="logquake-lab-")))
+        lab = undo.enter_context(Lab(folder))
+        undo.enter_context(lab.inside())
+        kinds[kinds.index("ssh")] = f"ssh:{lab.hosts_file()}"
     return _Asked(
         times=given.times,
         runs=given.runs,
-        hosts=tuple(given.hosts.split(",")),
-        image=given.image,
+        hosts=tuple(kinds),
+        image=image,
         seed=given.seed,
         store=given.store or Path(tempfile.gettempdir()),
     )

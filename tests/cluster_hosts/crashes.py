@@ -16,8 +16,9 @@ from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import RUN_MARK, mark, read_ledger
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.local import LocalHosts
-from cluster.hosts.namespace import network_namespace
 from cluster.hosts.signals import is_running
+from cluster.hosts.ssh_run import id_of
+from cluster.hosts.undoing import MARK, WARDEN
 from cluster.protocol import CanAudit
 from harness.heal import heal_store
 from results.record.clock import pause_until, stopwatch_s, wait_until
@@ -139,7 +140,8 @@ class Running:
         """Return the network namespaces of its processes, other than this process's own."""
         wanted = f"{RUN_MARK}={mark(self.paths.processes)[RUN_MARK]}".encode()
         found = {name for folder, name in _namespaces() if wanted in _environment(folder)}
-        return found - {network_namespace()}
+        own = Path(f"/proc/{self._session.pid}/ns/net").readlink()
+        return found - {str(own)}
 
     def kill(self, part: str) -> None:
         """SIGKILL a part of it; then, if that was not the session, the session as well."""
@@ -151,6 +153,9 @@ class Running:
             here = [each.process for each in agents if each.process and not each.machine]
             for each in [each for each in here if is_running(each)][:1]:
                 _send(each.pid, signal.SIGKILL)
+        elif part == "warden":
+            for pid in _with(f"{MARK}={id_of(paths.root)}", f"{WARDEN}=1")[:1]:
+                _send(pid, signal.SIGKILL)
         elif part == "frozen":
             for left in leftovers(paths.processes):
                 _send(left.process.pid, signal.SIGSTOP)
@@ -174,6 +179,13 @@ def places(folder: Path) -> dict[str, str]:
 def litter_in(folder: Path) -> list[str]:
     """Return the files that a victim left outside of its store."""
     return [f"the file {each}" for name in PLACES for each in (folder / name).rglob("*")]
+
+
+def _with(*settings: str) -> list[int]:
+    """Return the processes with settings in their environment, on machines of this kernel."""
+    wanted = {each.encode() for each in settings}
+    folders = Path("/proc").glob("[0-9]*")
+    return [int(each.name) for each in folders if wanted <= set(_environment(each))]
 
 
 def _send(pid: int, number: signal.Signals) -> None:

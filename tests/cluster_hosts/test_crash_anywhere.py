@@ -10,6 +10,7 @@ import pytest
 
 from results.record.plan import Plan
 from tests.cluster_hosts.crashes import crash
+from tests.ssh_lab import Lab
 
 SEED = 20261121
 
@@ -36,3 +37,21 @@ def test_whichever_part_is_killed_nothing_is_left(part: str, tmp_path: Path) -> 
     assert killed.left == (), killed
     if part == "frozen":
         assert killed.healed.done, "what stands still cannot end by itself"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("part", ["session", "frozen"])
+def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> None:
+    plan = Plan(hosts="docker", image=java)
+    killed = crash(plan, tmp_path, Random(f"{SEED}/docker/{part}"), part=part)
+    assert killed.left == (), killed
+    assert "removed the container" in str(killed.healed.done), "what has ended is still there"
+
+
+@pytest.mark.ssh
+@pytest.mark.parametrize("part", ["session", "warden"])
+def test_of_ssh_hosts_nothing_is_left(part: str, lab: Lab, tmp_path: Path) -> None:
+    plan = Plan(hosts=f"ssh:{lab.hosts_file()}")
+    killed = crash(plan, tmp_path, Random(f"{SEED}/ssh/{part}"), part=part)
+    assert killed.left == (), killed
+    assert "deleted the nft table" in str(killed.healed.done), "the lease would last longer"
