@@ -1,0 +1,295 @@
+"""What the page says of each effect that a fault can have, and of what it does not know."""
+
+import json
+from dataclasses import asdict
+from typing import Any, get_args
+
+import pytest
+
+from cluster.protocol import Quality
+from nemesis.cluster_effects import (
+    AssignedAgainEffect,
+    ClockEffect,
+    ClockShifted,
+    ClockTrueEffect,
+    ControllerFailoverEffect,
+    Led,
+    PreferredElectionEffect,
+    ReassignmentEffect,
+    TopicChurnEffect,
+    TopicsGoneEffect,
+    UncleanElectionEffect,
+)
+from nemesis.effects import (
+    BitFlipEffect,
+    BitsRightEffect,
+    DiskFullEffect,
+    DiskRightEffect,
+    Effect,
+    FlippedBit,
+    HealEffect,
+    ProcessChange,
+    ReadOnlyEffect,
+    RefetchedEffect,
+    ReplicaWiped,
+    Restarted,
+    RollingRestartEffect,
+    WipeEffect,
+    effect_to_json,
+)
+from nemesis.link_effects import (
+    ClearEffect,
+    FlapEffect,
+    FlappedEffect,
+    FlapPhase,
+    LinkClear,
+    LinkMeasured,
+    LinkQuality,
+    QualityEffect,
+)
+from results.page.effects import effect_sentence, heal_sentence
+
+PLACE = ("log-0", 1)
+GONE = ProcessChange(node="n2", pid=811, start_ticks=1, state_before="S", state_after=None)
+RUNS = ProcessChange(node="n2", pid=812, start_ticks=2, state_before=None, state_after="S")
+GOOD = LinkMeasured(
+    sent=50, arrived=50, copies=0, overtaken=0, median_ms=0.2, spread_ms=0.1, rate_kbit=9000
+)
+BAD = LinkMeasured(
+    sent=50, arrived=40, copies=5, overtaken=4, median_ms=200.0, spread_ms=90, rate_kbit=512
+)
+
+
+def _led(leader: str | None, epoch: int, *replicas: str) -> Led:
+    return Led(leader=leader, leader_epoch=epoch, replicas=replicas, isr=replicas[:1], asked="n3")
+
+
+def _quality(**what: float) -> QualityEffect:
+    link = LinkQuality(sender="n1", receiver="n2", before=GOOD, during=BAD)
+    return QualityEffect(shape_id="fault-1", took_s=1, quality=Quality(**what), links=(link,))  # type: ignore[arg-type] # floats
+
+
+SENTENCES: list[tuple[Any, str]] = [
+    (
+        FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
+        "probes stopped arriving and arrived again, by turns, on n1→n2",
+    ),
+    (_quality(delay_ms=100), "datagrams on 1 links: round trip 0.2 → 200.0 ms"),
+    (_quality(jitter_ms=100), "datagrams on 1 links: spread of round trips 0.1 → 90.0 ms"),
+    (_quality(loss=0.2), "datagrams on 1 links: lost 0.0 → 20.0 %"),
+    (_quality(duplicate=0.2), "datagrams on 1 links: arrived twice 0.0 → 10.0 %"),
+    (_quality(reorder=0.2), "datagrams on 1 links: overtaken 0.0 → 8.0 %"),
+    (_quality(rate_kbit=512), "datagrams on 1 links: rate 9,000.0 → 512.0 kbit/s"),
+    (
+        RollingRestartEffect(
+            took_s=9,
+            restarts=(
+                Restarted(
+                    node="n1",
+                    pid_before=1,
+                    start_ticks_before=1,
+                    pid=2,
+                    start_ticks=2,
+                    graceful=True,
+                    back_s=5.04,
+                    whole_s=6,
+                ),
+            ),
+        ),
+        "n1: process 1 became 2, registered after 5.0 s",
+    ),
+    (
+        WipeEffect(
+            took_s=1,
+            graceful=("n2",),
+            processes=(GONE,),
+            removed={},
+            replicas=(
+                ReplicaWiped(
+                    topic="log-0", partition=1, log_start=0, log_end=9, files=4, bytes_wiped=1234
+                ),
+            ),
+        ),
+        (
+            "process 811 of n2 is gone; ended by itself: n2; 1 replicas of 1,234 bytes are gone"
+            " from disk"
+        ),
+    ),
+    (
+        BitFlipEffect(
+            took_s=1,
+            latent=False,
+            processes=(GONE,),
+            found=("log-0-1: the sum is wrong",),
+            flips=(
+                FlippedBit(
+                    node="n2",
+                    topic="log-0",
+                    partition=1,
+                    segment="0.log",
+                    position=9,
+                    byte=70,
+                    bit=3,
+                    base_offset=7,
+                    end_offset=8,
+                    log_end=9,
+                    recovery_point=0,
+                ),
+            ),
+        ),
+        "bit 3 of byte 70 of 0.log on n2, in the batch at offset 7: log-0-1: the sum is wrong",
+    ),
+    (
+        DiskFullEffect(
+            took_s=1,
+            taken={"n2": 5000},
+            errors={"n2": ("", "ENOSPC")},
+            processes=(GONE,),
+            ended=("n2",),
+        ),
+        (
+            "5,000 bytes taken; a write to the disk of n2 fails with ENOSPC; brokers that ended of"
+            " it: n2"
+        ),
+    ),
+    (
+        ReadOnlyEffect(
+            took_s=1,
+            errors={"n2": ("", "EROFS")},
+            graceful=(),
+            processes=(GONE,),
+            refused={"n2": 44},
+        ),
+        "a write to the disk of n2 fails with EROFS; could not start on it: n2",
+    ),
+    (
+        PreferredElectionEffect(
+            took_s=1,
+            place=PLACE,
+            before=_led("n2", 3, "n1"),
+            after=_led("n1", 4, "n1"),
+            reordered=False,
+        ),
+        "log-0-1: n2 led in epoch 3, n1 leads in epoch 4",
+    ),
+    (
+        UncleanElectionEffect(
+            took_s=1,
+            place=PLACE,
+            last_isr=("n2", "n3"),
+            before=_led(None, 3, "n1"),
+            after=_led("n1", 4, "n1"),
+        ),
+        "log-0-1: nobody led in epoch 3, n1 leads in epoch 4, which was not in the ISR (n2, n3)",
+    ),
+    (
+        ReassignmentEffect(
+            took_s=1, place=PLACE, before=_led("n1", 3, "n1", "n2"), after=_led("n1", 3, "n1", "n3")
+        ),
+        "log-0-1: replicas n1, n2 → n1, n3",
+    ),
+    (
+        ControllerFailoverEffect(
+            took_s=1, before="n1", epoch_before=3, after="n2", epoch_after=5, gone=811, asked="n3"
+        ),
+        "n1 led the controllers in epoch 3, n2 leads in epoch 5; process 811 is gone",
+    ),
+    (TopicChurnEffect(took_s=1, seen="__churn-0", by="n2"), "n2 knows the new topic __churn-0"),
+    (
+        ClockEffect(
+            took_s=1,
+            offset_s=60,
+            rate=1,
+            clocks=(ClockShifted(node="n2", before_s=0.0, during_s=(60.01, 59.2)),),
+        ),
+        "n2's own log is 59.2 to 60.0 s ahead, 0.0 s before",
+    ),
+]
+HEALS: list[tuple[Any, str]] = [
+    (
+        FlappedEffect(
+            cut_id="c",
+            took_s=1,
+            phases=(FlapPhase(cut=True, at_s=0, confirmed=True, dropped_before=0),),
+            alive=(("n1", "n2"),),
+            cut_by_others=(("n3", "n2"),),
+        ),
+        "probes arrive on 1 links again, after 1 phases (1 more are cut by other faults)",
+    ),
+    (
+        ClearEffect(
+            shape_id="s",
+            took_s=1,
+            links=(
+                LinkClear(sender="n1", receiver="n2", after=GOOD),
+                LinkClear(sender="n2", receiver="n1", after=None),
+            ),
+        ),
+        "datagrams pass as before on 1 of 2 links",
+    ),
+    (
+        RefetchedEffect(
+            took_s=7, processes=(RUNS,), refetched=("log-0-0",), missing=("log-0-1",), log_ends={}
+        ),
+        "n2 registered again after 7.0 s; 1 replicas are in the ISR again, not log-0-1",
+    ),
+    (
+        BitsRightEffect(
+            took_s=7, processes=(RUNS,), flipped_back=("log-0-0",), gone=("log-0-1",), sound=1200
+        ),
+        (
+            "put right in log-0-0; cut off by the broker itself in log-0-1; 1,200 batches read,"
+            " each sum right; n2 registered again after 7.0 s"
+        ),
+    ),
+    (
+        DiskRightEffect(took_s=7, errors={"n2": ""}, processes=(RUNS,)),
+        "the disk takes writes again; n2 registered again after 7.0 s",
+    ),
+    (
+        AssignedAgainEffect(took_s=1, place=PLACE, after=_led("n1", 4, "n1", "n2")),
+        "log-0-1: replicas n1, n2, all in the ISR",
+    ),
+    (
+        TopicsGoneEffect(took_s=1, created=7, deleted=5, refused=0, asked=("n1", "n2")),
+        "of 7 topics that were created n1, n2 know none any more",
+    ),
+    (
+        ClockTrueEffect(took_s=1, ahead_s={"n2": 0.04}, unasked=()),
+        "by the brokers' own logs: n2 0.0 s ahead",
+    ),
+]
+OF_OLD = {
+    "CutEffect", "KillEffect", "StopEffect", "PauseEffect", "PowerLossEffect",
+    "JoinEffect", "BackEffect", "SupersededEffect", "LeftEffect",
+}  # fmt: skip
+"""Told on the pages of whole runs, in other tests."""
+
+
+@pytest.mark.parametrize(("effect", "sentence"), SENTENCES)
+def test_an_effect_is_told(effect: Any, sentence: str) -> None:  # noqa: ANN401 - any of them
+    assert effect_sentence(effect_to_json(effect), confirmed=True) == sentence
+
+
+@pytest.mark.parametrize(("effect", "sentence"), HEALS)
+def test_a_heal_is_told(effect: Any, sentence: str) -> None:  # noqa: ANN401 - any of them
+    assert heal_sentence(effect_to_json(effect)) == sentence
+
+
+def test_every_effect_that_there_is_is_told() -> None:
+    told = {type(effect).__name__ for effect, _ in (*SENTENCES, *HEALS)}
+    every = {each.__name__ for each in (*get_args(Effect), *get_args(HealEffect))}
+    assert every - OF_OLD == told
+
+
+@pytest.mark.parametrize("effect", [effect for effect, _ in SENTENCES])
+def test_a_damaged_effect_is_shown_as_it_is(effect: Any) -> None:  # noqa: ANN401 - any of them
+    kind = json.loads(effect_to_json(effect))["kind"]
+    fields = asdict(effect)
+    for missing in fields:
+        rest = {key: value for key, value in fields.items() if key != missing}
+        assert isinstance(effect_sentence(json.dumps({"kind": kind, **rest}), confirmed=True), str)
+        wrong = {**fields, missing: 7}
+        assert isinstance(effect_sentence(json.dumps({"kind": kind, **wrong}), confirmed=True), str)
+    assert effect_sentence('{"kind": "novel", "what": 3}', confirmed=True) == "what 3"
+    assert heal_sentence('{"kind": "novel", "what": 3}') == "what 3"
