@@ -7,6 +7,13 @@ broker must recognise what the client sends again by (producer id, epoch, sequen
 copy. The evidence gives that triple for each copy: the same triple twice is the broker's fault;
 another epoch means that the client itself sent again.
 
+What idempotence does not promise: an idempotent producer without transactions may ask for another
+epoch of its id, or another id, when it no longer knows what its brokers have (librdkafka does on
+some OUT_OF_ORDER_SEQUENCE_NUMBER answers while a leader changes, librdkafka#4953, and after
+messages that timed out), and sends again what was not acknowledged. Brokers recognise repetitions
+within one epoch only (KIP-98, KIP-360): such a copy is labelled `new-producer-epoch`, if every copy
+has an epoch of its own. In a transaction it is not: there the coordinator fences the older epoch.
+
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
 (that is `malformed-history`); after an unclean election, a copy that was read, then truncated, and
@@ -59,10 +66,21 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     excuses = []
     if group.facts.retries and not group.facts.idempotent:
         excuses.append(Excuse.RETRIES.value)
+    if _sent_in_other_epochs(group, value, offsets):
+        excuses.append(Excuse.NEW_EPOCH.value)
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
         excuses += _lost_copies(group, value, offsets)
     return tuple(excuses), ()
+
+
+def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
+    """Tell whether an idempotent client wrote every copy in an epoch of its own."""
+    if not group.facts.idempotent or group.facts.plan.transactional:
+        return False
+    written = [_written(group, value, offset) for offset in offsets]
+    sessions = {each[:2] for each in written if each is not None}
+    return len(sessions) == len(offsets)
 
 
 def _lost_copies(group: Group, value: int, offsets: list[int]) -> list[str]:
@@ -102,16 +120,24 @@ def _describe(group: Group, value: int, offsets: list[int]) -> Anomaly:
 
 
 def _writer(group: Group, value: int, offset: int) -> str:
+    match _written(group, value, offset):
+        case (producer, epoch, sequence):
+            return f"producer {producer} epoch {epoch} sequence {sequence}"
+        case _:
+            return "a producer that no replica's log tells"
+
+
+def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
+    """Return producer id, epoch and sequence of a copy, by the latest log that has it."""
     for snapshot in sorted(group.logs, reverse=True):
         for node in sorted(group.logs[snapshot]):
             log: ReplicaLog = group.logs[snapshot][node]
             index = log.at(offset)
             if index is not None and int(log.values[index]) == value:
-                return (
-                    f"producer {log.producer_ids[index]} epoch {log.producer_epochs[index]}"
-                    f" sequence {log.sequences[index]}"
-                )
-    return "a producer that no replica's log tells"
+                columns = (log.producer_ids, log.producer_epochs, log.sequences)
+                producer, epoch, sequence = (int(each[index]) for each in columns)
+                return producer, epoch, sequence
+    return None
 
 
 CHECKER = Checker(

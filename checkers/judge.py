@@ -41,6 +41,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
         "poll-skip", "int-poll-skip", "log-divergence",
     },
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
+    Excuse.NEW_EPOCH: frozenset({"duplicate"}),
     **dict.fromkeys(
         DISK_EXCUSES,
         _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | {"poll-skip", "int-poll-skip"},

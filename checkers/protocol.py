@@ -46,6 +46,7 @@ class Excuse(StrEnum):
     ACKS = "acks-0-1"
     UNCLEAN = "unclean-election"
     RETRIES = "retries-without-idempotence"
+    NEW_EPOCH = "new-producer-epoch"
     POWER = "power-loss"
     WIPE = "wipe"
     FLIP = "bit-flip"

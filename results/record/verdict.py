@@ -26,7 +26,7 @@ class Anomaly:
         run_id, topic, topic_id, partition: Where; empty and -1 for a whole run.
         offset: Orders examples; -1 where there is none.
         excuses: Names of the rows of the contract's table that would allow it (`acks-0-1`,
-            `unclean-election`, `retries-without-idempotence`, `power-loss`, `always`).
+            `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
         broken_premises: Premises of the checker that did not hold here; any makes it untrusted.
     """
 

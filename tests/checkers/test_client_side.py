@@ -33,6 +33,33 @@ def test_retries_without_idempotence_excuse_a_duplicate() -> None:
     assert found(duplicate.CHECKER, group(never, **rows)).anomalies[0].excuses == ()
 
 
+def test_a_copy_in_an_epoch_of_its_own_is_the_clients() -> None:
+    """Brokers recognise what is sent again within one producer epoch only."""
+
+    def excuses(*sessions: tuple[int, int] | None, **plan: object) -> tuple[str, ...]:
+        rows = log("n1", *[(0, B if each is None else A) for each in sessions])
+        for row, each in zip(rows, sessions, strict=True):
+            row["producer_id"], row["producer_epoch"] = each or (1, 0)
+        polls = [read(A, at) for at in range(len(sessions))]
+        on = group(
+            facts(plan=plan),
+            polls=polls,
+            leadership=[leads(1, 0)],
+            replica_records=rows,
+            replica_states=[state("n1", len(rows))],
+        )
+        return found(duplicate.CHECKER, on).anomalies[0].excuses
+
+    assert excuses((7, 0), (7, 1)) == ("new-producer-epoch",)
+    assert excuses((7, 0), (8, 0)) == ("new-producer-epoch",)
+    assert excuses((7, 0), (7, 1), (7, 2)) == ("new-producer-epoch",)
+    assert excuses((7, 0), (7, 0)) == ()
+    assert excuses((7, 0), (7, 1), (7, 1)) == ()
+    assert excuses((7, 0), None) == ()  # No log has the other copy: nobody knows who wrote it.
+    assert excuses((7, 0), (7, 1), workload="txn") == ()
+    assert excuses((7, 0), (7, 1), idempotence=False, retries=0) == ()
+
+
 def test_an_unclean_election_excuses_a_copy_that_was_truncated_and_no_two_that_are_left() -> None:
     unclean = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6, unclean=True)]
     allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
