@@ -132,8 +132,9 @@ CONTRACT: dict[str, Set[str]] = {
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
     **dict.fromkeys(
         ("power-loss", "wipe", "bit-flip"),
-        frozenset({"lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
-         "ack-mismatch", "inconsistent-offsets", "uncommitted-read", "incomplete-leader",
+        frozenset({"lost-write", "unseen", "offset-order", "nonmonotonic-send",
+         "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets", "uncommitted-read",
+         "incomplete-leader",
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
          "int-poll-skip"}),
     ),
