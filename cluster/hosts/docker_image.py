@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,13 +133,15 @@ def _trial_container(client: docker.DockerClient, image: str) -> Iterator[Contai
         user="0:0",
         network_mode="none",
         labels={TRIAL_LABEL: "1"},
+        auto_remove=True,  # Should we be killed meanwhile.
     )
     try:
         start(container, image)
         container.reload()
         yield container
     finally:
-        container.remove(force=True, v=True)
+        with suppress(APIError):  # The daemon removes it itself, maybe just now.
+            container.remove(force=True, v=True)
 
 
 def start(container: Container, image: str) -> None:

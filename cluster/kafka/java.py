@@ -100,7 +100,8 @@ def _candidates() -> list[Path]:
 
 def _major(java: Path) -> int | None:
     """Return 17 of `openjdk version "17.0.15"`, and 8 of `java version "1.8.0_402"`."""
-    output = _output([str(java), "-version"])
+    # Without that flag Java leaves a folder in /tmp.
+    output = _output([str(java), "-XX:-UsePerfData", "-version"])
     match = re.search(r'version "(?:1\.)?(\d+)', output or "")
     return int(match[1]) if match else None
 

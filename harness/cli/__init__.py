@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from checkers.errors import EngineError, HistoryError
-from cluster.protocol import UserError
+from cluster.protocol import ClusterError
 from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
@@ -72,7 +72,7 @@ def _code_of(failed: Exception) -> int:
             _complain(f"{failed.format_message().rstrip('.')} (try: {context.command_path} -h)")
         case click.ClickException():
             _complain(failed.format_message())
-        case PlanError() | StoreError() | UserError() | EngineError() | HistoryError():
+        case PlanError() | StoreError() | ClusterError() | EngineError() | HistoryError():
             _complain(str(failed))
         case PermissionError() | OSError(errno=errno.EROFS):
             what = failed.filename or str(failed)  # Not every library tells the file apart.

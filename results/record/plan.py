@@ -361,6 +361,16 @@ def dump_plan(plan: Plan) -> str:
     return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
 
 
+_FORMS = {
+    "system": "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
+    " kafka:3.9.1:zookeeper",
+    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process",
+    "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
+    " or a digit first",
+}
+"""What some keys take, by key."""
+
+
 def _sentence(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
@@ -372,16 +382,8 @@ def _sentence(invalid: ValidationError) -> str:
         return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
     if first["type"] == "missing":
         return f"the plan's {key} is missing (see: logquake init)"
-    if key == "system":
-        return (
-            f"the plan's system cannot be {first['input']!r}: name a version, as kafka:4.3.1, and"
-            " if you like who keeps the metadata, as kafka:3.9.1:zookeeper"
-        )
-    if key == "name":
-        return (
-            f"the plan's name cannot be {first['input']!r}: it becomes a folder; letters, digits,"
-            " dot, underscore and hyphen, at most 61, a letter or a digit first"
-        )
+    if key in _FORMS:
+        return f"the plan's {key} cannot be {first['input']!r}: {_FORMS[key]}"
     if not key:
         return f"the plan cannot be run: {message}"
     return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
