@@ -73,6 +73,7 @@ class ContainerMaker:
                 command=[],
                 name=container_of(self._root, node),
                 hostname=node,
+                working_dir=str(self._root),  # For `docker exec`.
                 user=AS_ROOT,
                 network=network,
                 stdin_open=True,  # And, not being detached, StdinOnce.

@@ -136,6 +136,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
     default=None,
     help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
 )
+@click.option("--image", default=None, help="Of the containers (--hosts docker).")
 @click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @STORE
@@ -152,6 +153,7 @@ def run(  # noqa: PLR0913 - the options of a command
     markdown: Path | None,
     system: str | None,
     hosts: str | None,
+    image: str | None,
     seed: int | None,
     elr: bool | None,
     broker: tuple[str, ...],
@@ -174,7 +176,7 @@ def run(  # noqa: PLR0913 - the options of a command
         store=store,
         engine=engine,
         spark_master=spark_master,
-        options={"hosts": hosts, "seed": seed},
+        options={"hosts": hosts, "image": image, "seed": seed},
         broker=settings("--set", broker),
         keep=keep,
     )
