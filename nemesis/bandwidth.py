@@ -1,6 +1,6 @@
 """The fault `bandwidth`: little gets through between the targets and the other nodes.
 
-256 to 2048 kilobits a second on each link, each way; what would wait longer than 0.3 s is lost.
+256 to 1024 kilobits a second on each link, each way; what would wait longer than 0.3 s is lost.
 Confirmed when our datagrams, more than fit, arrive no faster than that, and did before.
 """
 
@@ -9,7 +9,7 @@ from nemesis.evidence import limited_to
 from nemesis.protocol import Aim, Site
 from nemesis.quality import BadLinks, Trial, drawn_seed
 
-LEAST_KBIT, MOST_KBIT = 256, 2048
+LEAST_KBIT, MOST_KBIT = 256, 1024
 DATAGRAM_BYTES = 1400
 INTERVAL_S = 0.002
 """5.6 megabits a second are offered."""

@@ -1,7 +1,7 @@
 """The fault `delay`: every packet between the targets and the other nodes is late, by 50 to 300 ms.
 
-Each way, so that a round trip takes twice as long: brokers on two continents. Confirmed when the
-median round trip takes longer by at least the delay of one way.
+Each way, so that a round trip takes twice as long: brokers on two continents. Confirmed when even
+the fastest round trip takes longer by at least the delay of one way.
 """
 
 from cluster.protocol import Quality

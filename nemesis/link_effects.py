@@ -57,7 +57,7 @@ class LinkMeasured:
 
     Attributes:
         sent, arrived, copies, overtaken: As `cluster.protocol.Measured` counts them.
-        median_ms: The median round trip; None: nothing came back.
+        fastest_ms, median_ms: Of the round trips; None: nothing came back.
         spread_ms: Between the first and the last quarter of round trips; None: fewer than two.
         rate_kbit: Kilobits a second that arrived; None: fewer than two.
     """
@@ -66,6 +66,7 @@ class LinkMeasured:
     arrived: int
     copies: int
     overtaken: int
+    fastest_ms: float | None
     median_ms: float | None
     spread_ms: float | None
     rate_kbit: float | None

@@ -121,10 +121,9 @@ class Hub:
 
     def routes(self) -> str:
         """Return every node's routes, devices and rules, as the kernel tells them."""
-        return "".join(
-            self.hosts.machine(node).run(["sh", "-c", "ip route; ip -brief link; nft list ruleset"])
-            for node in (*NODES, CLIENTS)
-        )
+        script = "ip -brief link | cut -d' ' -f1; ip route; ip rule; nft list ruleset"
+        machines = self.hosts.machines.values()
+        return "".join(machine.run(["sh", "-ec", script]) for machine in machines)
 
 
 def played(hub: Hub, number: int, kind: str) -> dict[str, Any]:

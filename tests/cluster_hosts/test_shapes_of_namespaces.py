@@ -1,0 +1,196 @@
+"""Links made bad in real namespaces: one by one, beside cuts, and gone when their program is."""
+
+import hashlib
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.hosts.agent import SHAPER
+from cluster.hosts.namespace import NamespaceHosts
+from cluster.protocol import CLIENTS, CanShape, ClusterError, Command, Quality
+from results.record.clock import wait_until
+
+if TYPE_CHECKING:
+    from tests.cluster_hosts.conftest import Room
+
+LINKS = list(itertools.permutations(["n1", "n2", "n3"], 2))
+SLOW = Quality(delay_ms=60)
+LOSSY = Quality(loss=0.4, seed=7)
+PORT = 9200
+BYTES = 300_000
+RECEIVER = f"""
+import hashlib, socket
+server = socket.create_server(("", {PORT}))
+open("listening", "w").close()
+while True:
+    connection, _ = server.accept()
+    sum = hashlib.sha256()
+    while data := connection.recv(1 << 16):
+        sum.update(data)
+    connection.sendall(sum.hexdigest().encode())
+    connection.close()
+"""
+SENDER = f"""
+import socket, sys
+connection = socket.create_connection((sys.argv[1], {PORT}))
+connection.sendall(bytes(range(250)) * ({BYTES} // 250))
+connection.shutdown(socket.SHUT_WR)
+print(connection.makefile().read())
+"""
+
+
+@contextmanager
+def shaped_hosts(room: "Room", folder: Path) -> Iterator[NamespaceHosts]:
+    with room.hosts(folder) as hosts:
+        assert isinstance(hosts, NamespaceHosts)
+        assert isinstance(hosts, CanShape)
+        yield hosts
+
+
+def late_links(hosts: NamespaceHosts) -> set[tuple[str, str]]:
+    """Return the links over which every datagram and its answer take as long as SLOW says."""
+    series = hosts.measure(LINKS, count=20)
+    return {link for link, each in series.items() if min(each.round_trip_ms) >= SLOW.delay_ms}
+
+
+def state(hosts: NamespaceHosts) -> str:
+    """Return all that a shaper changes, as the kernel tells it: devices, routes, rules."""
+    script = "ip -brief link | cut -d' ' -f1; ip route; ip rule; nft list ruleset"
+    return "".join(hosts.machine(node).run(["sh", "-ec", script]) for node in hosts.machines)
+
+
+def shapers() -> list[int]:
+    """Return the processes that shape links of this hub."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if SHAPER.encode() in words and os.environ["HOME"].encode() in environment:
+            found.append(int(folder.name))
+    return found
+
+
+def test_shapes_hold_for_their_links_and_are_undone_one_by_one(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        clean = state(hosts)
+        assert late_links(hosts) == set()
+        hosts.shape("first", [("n1", "n2")], SLOW)
+        # A round trip is late whichever of its ways is.
+        assert late_links(hosts) == {("n1", "n2"), ("n2", "n1")}
+        hosts.shape("second", [("n1", "n3"), ("n3", "n1")], SLOW)
+        assert late_links(hosts) == set(LINKS) - {("n2", "n3"), ("n3", "n2")}
+        with pytest.raises(ClusterError, match="n1 to n2 is shaped by first already"):
+            hosts.shape("third", [("n1", "n2")], LOSSY)
+        hosts.unshape("third")
+        hosts.unshape("first")
+        hosts.unshape("first")
+        assert late_links(hosts) == {("n1", "n3"), ("n3", "n1")}
+        hosts.unshape("second")
+        assert late_links(hosts) == set()
+        assert state(hosts) == clean
+        assert shapers() == []
+
+
+def test_cuts_and_shapes_of_one_link_leave_each_other_alone(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    both = [("n1", "n2"), ("n2", "n1")]
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        hosts.shape("slow", both, SLOW)
+        hosts.cut("cut", both)
+        assert hosts.probe(both) == dict.fromkeys(both, False)
+        assert min(hosts.dropped("cut").values()) > 0
+        hosts.join("cut")
+        assert hosts.probe(both) == dict.fromkeys(both, True)
+        assert late_links(hosts) == set(both)
+        hosts.cut("cut", both)
+        hosts.unshape("slow")
+        assert hosts.probe(both) == dict.fromkeys(both, False)
+        hosts.join("cut")
+        assert late_links(hosts) == set()
+
+
+def test_what_tcp_carries_over_a_bad_link_arrives_whole(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    bad = Quality(delay_ms=3, jitter_ms=3, loss=0.03, duplicate=0.1, reorder=0.2, seed=3)
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        argv = [sys.executable, "-I", "-S", "-c", RECEIVER]
+        hosts.spawn("n2", Command(argv=argv, log=tmp_path / "n2.log", cwd=tmp_path))
+        wait_until((tmp_path / "listening").exists, timeout_s=20, what="the receiver")
+        hosts.shape("bad", [("n1", "n2"), ("n2", "n1")], bad)
+        argv = [sys.executable, "-I", "-S", "-c", SENDER, hosts.address("n2")]
+        whole = hashlib.sha256(bytes(range(250)) * (BYTES // 250)).hexdigest()
+        assert hosts.machine("n1").run(argv).strip() == whole
+        devices = json.loads(hosts.machine("n1").run(["ip", "-j", "-s", "link"]))
+        (tun,) = [each for each in devices if each["ifname"].startswith("lqs")]
+        assert tun["stats64"]["tx"]["bytes"] > BYTES
+
+
+def test_packets_flow_again_when_a_shaper_is_killed(namespace_room: "Room", tmp_path: Path) -> None:
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        clean = state(hosts)
+        hosts.shape("slow", [("n1", "n2")], SLOW)
+        assert late_links(hosts)
+        (shaper,) = shapers()
+        os.kill(shaper, signal.SIGKILL)
+        wait_until(lambda: shaper not in shapers(), timeout_s=10, what="the shaper to end")
+        assert state(hosts) == clean
+        assert late_links(hosts) == set()
+        hosts.unshape("slow")
+        hosts.shape("again", [("n1", "n2")], SLOW)
+        assert late_links(hosts) == {("n1", "n2"), ("n2", "n1")}
+
+
+def test_a_shaper_ends_with_its_agent(namespace_room: "Room", tmp_path: Path) -> None:
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        hosts.shape("slow", [(CLIENTS, "n1")], SLOW)
+        (shaper,) = shapers()
+        assert [name for _, name in socket.if_nameindex() if name.startswith("lqs")]
+        os.kill(hosts.machine(CLIENTS).process.pid, signal.SIGKILL)
+        wait_until(lambda: shaper not in shapers(), timeout_s=10, what="the shaper to end")
+        # The hub lives on, without the device.
+        names = [name for _, name in socket.if_nameindex()]
+        assert not [name for name in names if name.startswith("lqs")]
+
+
+def test_links_of_clients_are_links_like_others(namespace_room: "Room", tmp_path: Path) -> None:
+    links = [*LINKS, (CLIENTS, "n1"), ("n1", CLIENTS), (CLIENTS, "n2")]
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        assert all(hosts.probe(links).values())
+        hosts.cut("clients", [("n1", CLIENTS)])
+        assert hosts.probe(links) == {link: link != ("n1", CLIENTS) for link in links}
+        hosts.join("clients")
+        hosts.shape("lossy", [(CLIENTS, "n1")], LOSSY)
+        measured = hosts.measure([(CLIENTS, "n1"), ("n1", CLIENTS)], count=200)
+        assert 80 < measured[CLIENTS, "n1"].arrived < 160
+        assert measured["n1", CLIENTS].arrived == 200
+        assert 80 < len(measured["n1", CLIENTS].round_trip_ms) < 160  # Answers get lost.
+        hosts.unshape("lossy")
+        assert hosts.measure([(CLIENTS, "n1")])[CLIENTS, "n1"].arrived == 50
+
+
+def test_hosts_that_would_drop_what_comes_another_way_are_told(
+    namespace_room: "Room", tmp_path: Path
+) -> None:
+    with shaped_hosts(namespace_room, tmp_path) as hosts:
+        setting = "/proc/sys/net/ipv4/conf/all/rp_filter"
+        hosts.machine("n1").run(["sh", "-ec", f"echo 1 > {setting}"])
+        with pytest.raises(ClusterError, match="cannot shape on n1: rp_filter is strict; type"):
+            hosts.shape("slow", [("n1", "n2")], SLOW)
+        hosts.unshape("slow")
+        assert shapers() == []
