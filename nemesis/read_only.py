@@ -66,7 +66,7 @@ class ReadOnly:
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no disk was made read-only")
         for node in self.targets:
-            self._disks.lock_disk(node)
+            self._lock(node)
             self._try_start(node)
 
     def confirm(self, patience: Patience) -> ReadOnlyEffect | None:
@@ -94,6 +94,32 @@ class ReadOnly:
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
         return back_on_disks(self._disks, self._brokers, self.targets, patience)
+
+    def _lock(self, node: str) -> None:
+        """Make a disk read-only once the last thread of the broker that ended let go of its files.
+
+        The process is gone as soon as its first thread is; on a busy machine others take longer.
+        """
+        refusal: ClusterError | None = None
+
+        def locked() -> bool:
+            nonlocal refusal
+            try:
+                self._disks.lock_disk(node)
+            except ClusterError as busy:
+                refusal = busy
+                return False
+            return True
+
+        try:
+            wait_until(
+                locked,
+                timeout_s=GONE_LIMIT_S,
+                what=f"the disk of {node} to be free",
+                stop=self._stop,
+            )
+        except WaitTimeoutError as late:
+            raise ClusterError(str(refusal or late)) from late
 
     def _try_start(self, node: str) -> None:
         process = self._site.cluster.start_node(node)
