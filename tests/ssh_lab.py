@@ -26,6 +26,7 @@ from cluster.kafka.java import find_java
 from cluster.protocol import ProcessId
 from results.record.clock import wait_until
 
+Setting = str | bool | int | float | Path
 CLONE_NEWNET = 0x40000000
 NETWORK = "10.82.0"
 HUB_ADDRESS = f"{NETWORK}.254"
@@ -106,10 +107,14 @@ class LabMachine:
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return int(children[0])
 
+    @property
+    def entrance(self) -> list[str]:
+        """The start of a command line that is run in it, as by somebody at its console."""
+        return ["nsenter", f"--target={self.init}", "--net", "--mount", "--pid", "--uts", "--"]
+
     def run(self, *argv: str, check: bool = True) -> str:
-        """Run a command in it, as somebody at its console; return what it wrote."""
-        inside = ["nsenter", f"--target={self.init}", "--net", "--mount", "--pid", "--uts", "--"]
-        done = subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
+        """Run a command in it; return what it wrote."""
+        done = subprocess.run([*self.entrance, *argv], capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise AssertionError(f"{argv} on {self.name}: {done.stderr}")
         return done.stdout
@@ -166,7 +171,7 @@ class Lab:
             _enter(before)
             os.close(before)
 
-    def hosts_file(self, name: str = "HOSTS.toml", *, count: int = 0, **settings: object) -> Path:
+    def hosts_file(self, name: str = "HOSTS.toml", *, count: int = 0, **settings: Setting) -> Path:
         """Write a file of hosts with the machines; return its path.
 
         Args:
@@ -174,7 +179,7 @@ class Lab:
             count: Of the machines; 0: all.
             settings: Stand for all hosts, beside the lab's own or in their place.
         """
-        common: dict[str, object] = {"user": "root", "key": "key", "known_hosts": "known_hosts"}
+        common: dict[str, Setting] = {"user": "root", "key": "key", "known_hosts": "known_hosts"}
         common |= {"java": "/run/lab/jdk/bin/java", **settings}
         lines = [f"{key} = {_toml(value)}" for key, value in common.items()]
         for machine in self.machines[: count or None]:
@@ -290,7 +295,7 @@ def _is_modern() -> bool:
     return version.replace(".", "").isdigit() and float(version) >= 9.8
 
 
-def _toml(value: object) -> str:
+def _toml(value: Setting) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else f'"{value}"'

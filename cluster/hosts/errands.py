@@ -33,12 +33,13 @@ def examine(order: Order) -> Order:
         order: `folder`, `java`, `nft`, `rules` to be tried, `listen`.
     """
     base = Path(order["folder"])
-    existing = next(each for each in (base, *base.parents) if each.exists())
+    existing = next(each for each in (base, *base.parents) if _is_there(each))
     room = os.statvfs(existing)
     return {
         "python": list(sys.version_info[:3]),
         "user": os.environ.get("USER", str(os.geteuid())),
-        "java": _said([order["java"], "-version"]),
+        # Without that flag Java leaves a folder in the host's /tmp.
+        "java": _said([order["java"], "-XX:-UsePerfData", "-version"]),
         "nft": _refusal(order),
         "free": room.f_bavail * room.f_frsize,
         "writable": os.access(existing, os.W_OK | os.X_OK),
@@ -46,6 +47,13 @@ def examine(order: Order) -> Order:
         "address": _not_ours(order["listen"]),
         "harness": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
     }
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError:  # Of a folder above it.
+        return False
 
 
 def _said(argv: "list[str]") -> "str | None":

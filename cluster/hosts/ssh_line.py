@@ -27,6 +27,9 @@ SHORTEST_SILENCE_S = 5.0
 AGAIN_S = 0.5
 END_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
+ENDED = "it has ended"
+NO_PROGRAM = 2
+"""Python's exit code if the program is not there any more: the run's folder was removed."""
 
 
 class SshLine:
@@ -35,6 +38,9 @@ class SshLine:
     Args:
         connection: To the host.
         folder: Of the run, on the host, where a warden listens.
+
+    Attributes:
+        losses: How often the connection was lost.
     """
 
     def __init__(self, connection: SshConnection, folder: str) -> None:
@@ -46,6 +52,7 @@ class SshLine:
         self._channel: paramiko.Channel | None = None
         self._last = b""
         self._over = ""
+        self.losses = 0
         self._closed = threading.Event()
         self._thread = threading.Thread(
             target=self._keep, name=f"line-{connection.host.name}", daemon=True
@@ -94,6 +101,7 @@ class SshLine:
                 self._channel.sendall(data)
 
     def _keep(self) -> None:
+        ended = False
         while not self._closed.is_set() and not self._over:
             try:
                 channel = self._connection.channel(self._command)
@@ -105,8 +113,12 @@ class SshLine:
             with self._sending:
                 self._channel = channel
                 self._write(self._last)
-            self._over = self._listen(channel)
+            why = self._listen(channel)
             channel.close()
+            self.losses += not why
+            # Who was cut off meanwhile learns only from a second call if the warden has gone too.
+            self._over = "" if why == ENDED and not ended else why
+            ended = why == ENDED
         self._heard.put(b"")
 
     def _listen(self, channel: paramiko.Channel) -> str:
@@ -143,6 +155,6 @@ class SshLine:
             return "it was closed"
         if not channel.status_event.wait(STATUS_TIMEOUT_S) or channel.exit_status < 0:
             return ""
-        if channel.exit_status == NO_WARDEN:
+        if channel.exit_status in {NO_WARDEN, NO_PROGRAM}:
             return "nobody called for so long that its host has undone everything"
-        return "it has ended"
+        return ENDED
