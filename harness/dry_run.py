@@ -35,7 +35,8 @@ def describe(plan: Plan, console: Console) -> None:
     for column in ("at", "kind", "target", "held"):
         table.add_column(column)
     for fault in schedule.faults:
-        table.add_row(f"{fault.at_s:.1f} s", fault.kind, fault.target, f"{fault.hold_s:.1f} s")
+        at = f"{fault.at_s:.1f} s" + (f", when {fault.when}" if fault.when else "")
+        table.add_row(at, fault.kind, fault.target, f"{fault.hold_s:.1f} s")
     if plan.scenario is None:
         console.print(table if schedule.faults else "no faults in the main phase")
     for sentence in schedule.dropped:

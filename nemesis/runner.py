@@ -18,6 +18,7 @@ from nemesis.rows import FaultRows
 from nemesis.schedule import Schedule
 from nemesis.sweep import HealReport, sweep
 from nemesis.targets import parse_target
+from nemesis.triggers import look, parse_trigger
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -29,6 +30,8 @@ WHOLE_LIMIT_S = 20.0
 GENTLE_LIMIT_S = 8.0
 """The same for one that takes no node away: nobody waits for its nodes, and it is tried again."""
 LATE_LIMIT_S = 1.0
+LOOK_S = 0.1
+"""Between two looks for a state that a fault waits for."""
 RETRY_S = 1.0
 
 
@@ -88,6 +91,7 @@ class Nemesis:
             disk_of=hosts.disk,
             controllers=tuple(cluster.controllers) if isinstance(cluster, HasControllers) else (),
         )
+        self._roster = roster_of(plan, cluster.nodes)
         self._rows = FaultRows(paths.live)
         book = Book(
             clock=clock,
@@ -95,12 +99,12 @@ class Nemesis:
             rows=self._rows,
             claims=Claims(),
             seed=plan.seed,
-            roster=roster_of(plan, cluster.nodes),
+            roster=self._roster,
         )
         self._lives = [
             Life(
                 fault,
-                parse_target(fault.target, roster_of(plan, cluster.nodes)),
+                parse_target(fault.target, self._roster),
                 site=self._site,
                 book=book,
             )
@@ -211,12 +215,23 @@ class Nemesis:
             thread.join()
 
     def _run_alone(self, life: Life, started_s: float, stop: threading.Event) -> None:
-        if pause_until(started_s + life.scheduled.at_s, stop):
+        if pause_until(started_s + life.scheduled.at_s, stop) or not self._has_come(life, stop):
             return
         life.begin(stop)
         life.hold(stop)
         while not stop.is_set() and not self._heals(life, stop):
             pause_until(stopwatch_s() + RETRY_S, stop)
+
+    def _has_come(self, life: Life, stop: threading.Event) -> bool:
+        """Wait for the state that a fault waits for; if it does not come, the fault is skipped."""
+        if life.scheduled.when is None:
+            return True
+        trigger = parse_trigger(life.scheduled.when, self._roster)
+        while not (seen := look(trigger, self._site.cluster.view())).holds:
+            if pause_until(stopwatch_s() + LOOK_S, stop):
+                life.skip(f"what it waited for did not come, {trigger.text}: {seen.sentence}")
+                return False
+        return True
 
     def _found_room(self, lives: Sequence[Life], stop: threading.Event) -> bool:
         """Wait until one node more can be hit and a majority is still whole; False if stopped."""

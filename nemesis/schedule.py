@@ -19,6 +19,7 @@ from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.registry import KINDS, kind_named, kinds_of, needs_of
 from nemesis.roster import roster_of
 from nemesis.targets import parse_target
+from nemesis.triggers import parse_trigger
 from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlanError, PlannedFault
 
 MIN_HOLD_S = 4.2
@@ -40,6 +41,7 @@ class ScheduledFault:
         target: A role expression; who that is turns out at the moment of the fault.
         hold_s: Seconds from its confirmation to its heal.
         lane: Dealt faults of one lane wait for each other; lanes run side by side.
+        when: A state that is waited for from `at_s` on (`nemesis.triggers`); None: none.
     """
 
     fault_id: int
@@ -48,6 +50,7 @@ class ScheduledFault:
     target: str
     hold_s: float
     lane: int = 0
+    when: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,8 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
     for fault in faults:
         kind_named(fault.kind)
         parse_target(fault.target, roster)
+        if fault.when is not None:
+            parse_trigger(fault.when, roster)
         if fault.at_s + fault.hold_s > plan.time_limit_s:
             raise PlanError(
                 f"fault {fault.kind!r} at {fault.at_s:g} s would be held until"
@@ -182,6 +187,7 @@ def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
                 kind=fault.kind,
                 target=fault.target,
                 hold_s=fault.hold_s,
+                when=fault.when,
             )
             for number, fault in enumerate(ordered, start=1)
         ),

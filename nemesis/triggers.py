@@ -1,0 +1,177 @@
+"""States of the cluster that a fault waits for: `when = "leader epoch of log-0-0 >= 3"`.
+
+| trigger | holds when |
+|---|---|
+| `leader epoch of log-0-0 >= 3` | the partition's leader epoch is so |
+| `isr of log-0-0 <= 2` | so many replicas are in sync |
+| `leader of log-0-0 = n2` | that node leads; `none`: nobody does |
+| `controller = n2` | that node is the controller; `none`: none is known |
+| `controller epoch >= 3` | the controller's epoch is so |
+| `registered <= 2` | so many brokers are registered |
+
+Numbers are compared by `>=`, `<=`, `>`, `<` or `=`, names by `=` or `!=`. Pure: the view is handed
+in.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.protocol import ClusterView, PartitionState
+from nemesis.roster import Roster
+from results.record.plan import PlanError
+
+NONE = "none"
+_TRIGGER = re.compile(
+    r"(?P<what>leader epoch|isr|leader|controller epoch|controller|registered)"
+    r"( of (?P<topic>\S+)-(?P<partition>\d{1,9}))? (?P<compare>>=|<=|!=|>|<|=) (?P<wanted>\S+)"
+)
+_COMPARES: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+_OF_PARTITION: Mapping[str, Callable[[PartitionState], int | str]] = {
+    "leader epoch": lambda state: state.leader_epoch,
+    "isr": lambda state: len(state.isr),
+    "leader": lambda state: state.leader or NONE,
+}
+_OF_CLUSTER: Mapping[str, Callable[[ClusterView], int | str]] = {
+    "controller": lambda view: view.controller or NONE,
+    "controller epoch": lambda view: view.controller_epoch,
+    "registered": lambda view: len(view.registered),
+}
+_NAMES = frozenset({"leader", "controller"})
+"""What is a name, and not a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """A state that is waited for.
+
+    Attributes:
+        text: As it was written.
+        what: `leader epoch`, `isr`, ...
+        place: The partition, of what is a partition's.
+        compare: `>=`, ...
+        wanted: A number, or a node's name, or `none`.
+    """
+
+    text: str
+    what: str
+    place: tuple[str, int] | None
+    compare: str
+    wanted: int | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What was seen of a trigger.
+
+    Attributes:
+        holds: Whether the state has come.
+        sentence: How it is: `the isr of log-0-0 is 3`.
+    """
+
+    holds: bool
+    sentence: str
+
+
+def parse_trigger(text: str, roster: Roster) -> Trigger:
+    """Parse a trigger, and see that it can come to be in this cluster.
+
+    Args:
+        text: As in a plan.
+        roster: Who there is.
+
+    Raises:
+        PlanError: What is wrong with it, and what would do.
+    """
+    match = _TRIGGER.fullmatch(" ".join(text.split()))
+    if match is None:
+        raise PlanError(
+            f"when {text!r} is not of the form 'leader epoch of log-0-0 >= 3', 'isr of log-0-0 <="
+            " 2', 'leader of log-0-0 = n2', 'controller = n2', 'controller epoch >= 3' or"
+            " 'registered <= 2'"
+        )
+    what = match["what"]
+    return Trigger(
+        text=match[0],
+        what=what,
+        place=_place(text, match, roster),
+        compare=_compare(text, what, match["compare"]),
+        wanted=_name(text, match["wanted"], roster)
+        if what in _NAMES
+        else _number(text, match["wanted"]),
+    )
+
+
+def look(trigger: Trigger, view: ClusterView | None) -> Sight:
+    """Tell whether a state has come, and what is there instead.
+
+    Args:
+        trigger: What is waited for.
+        view: What the cluster says of itself; None: nobody answers.
+    """
+    if view is None:
+        return Sight(holds=False, sentence="no node answered")
+    if trigger.place is None:
+        return _sight(trigger, _OF_CLUSTER[trigger.what](view))
+    state = view.partitions.get(trigger.place)
+    if state is None:
+        return Sight(holds=False, sentence=f"nobody told of {_named(trigger.place)}")
+    return _sight(trigger, _OF_PARTITION[trigger.what](state))
+
+
+def _sight(trigger: Trigger, found: int | str) -> Sight:
+    subject = "number of registered brokers" if trigger.what == "registered" else trigger.what
+    of = f" of {_named(trigger.place)}" if trigger.place else ""
+    holds = _COMPARES[trigger.compare](found, trigger.wanted)
+    return Sight(holds=holds, sentence=f"the {subject}{of} was {found}")
+
+
+def _named(place: tuple[str, int]) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
+def _place(text: str, match: re.Match[str], roster: Roster) -> tuple[str, int] | None:
+    what, topic = match["what"], match["topic"]
+    if what in _OF_CLUSTER:
+        if topic is not None:
+            raise PlanError(f"when {text!r}: {what!r} is of no partition")
+        return None
+    if topic is None:
+        raise PlanError(f"when {text!r}: of which partition? As '{what} of log-0-0'")
+    place = (topic, int(match["partition"]))
+    if place not in roster.partitions:
+        raise PlanError(
+            f"when {text!r}: the plan has no partition {_named(place)}; it has"
+            f" {_named(min(roster.partitions))} to {_named(max(roster.partitions))}"
+        )
+    return place
+
+
+def _compare(text: str, what: str, compare: str) -> str:
+    if (what in _NAMES and compare not in {"=", "!="}) or (what not in _NAMES and compare == "!="):
+        would = "= or !=" if what in _NAMES else ">=, <=, >, < or ="
+        raise PlanError(f"when {text!r}: {what!r} is compared by {would}, not by {compare}")
+    return compare
+
+
+def _name(text: str, wanted: str, roster: Roster) -> str:
+    if wanted != NONE and wanted not in roster.everybody:
+        raise PlanError(
+            f"when {text!r}: {wanted!r} is no node ({', '.join(roster.everybody)}) and not {NONE}"
+        )
+    return wanted
+
+
+def _number(text: str, wanted: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", wanted):
+        raise PlanError(f"when {text!r}: {wanted!r} is no number")
+    return int(wanted)

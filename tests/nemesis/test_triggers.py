@@ -1,0 +1,162 @@
+"""Triggers: parsed strictly, told by a view, waited for by the runner."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.protocol import Ability, ClusterView, PartitionState
+from nemesis.roster import roster_of
+from nemesis.schedule import ScheduledFault, deal_schedule
+from nemesis.triggers import look, parse_trigger
+from results.record.clock import wait_until
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from tests.nemesis.conftest import World
+
+ROSTER = roster_of(Plan(nodes=3, topics=2, partitions=2))
+EXAMPLE = Path(__file__).parents[2] / "docs" / "plans" / "triggers.toml"
+
+
+def view(
+    *,
+    epoch: int = 0,
+    isr: tuple[str, ...] = ("n1", "n2", "n3"),
+    leader: str | None = "n1",
+    controller: str | None = "n3",
+    registered: tuple[str, ...] = ("n1", "n2", "n3"),
+) -> ClusterView:
+    state = PartitionState(
+        topic="log-0",
+        partition=0,
+        leader=leader,
+        leader_epoch=epoch,
+        replicas=("n1", "n2", "n3"),
+        isr=isr,
+    )
+    return ClusterView(
+        asked="n1",
+        registered=frozenset(registered),
+        controller=controller,
+        controller_epoch=7,
+        partitions={("log-0", 0): state},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("leader epoch of log-0-0 >= 3", view(epoch=2), view(epoch=3)),
+        ("leader epoch of log-0-0 > 3", view(epoch=3), view(epoch=4)),
+        ("isr of log-0-0 <= 2", view(), view(isr=("n1", "n2"))),
+        ("isr of log-0-0 < 2", view(isr=("n1", "n2")), view(isr=("n1",))),
+        ("isr of log-0-0 = 3", view(isr=("n1", "n2")), view()),
+        ("leader of log-0-0 = n2", view(), view(leader="n2")),
+        ("leader of log-0-0 != n1", view(), view(leader="n2")),
+        ("leader of log-0-0 = none", view(), view(leader=None)),
+        ("controller = n2", view(), view(controller="n2")),
+        ("controller = none", view(), view(controller=None)),
+        ("controller epoch >= 7", None, view()),
+        ("registered <= 2", view(), view(registered=("n1", "n3"))),
+        ("  registered   <=   2 ", view(), view(registered=())),
+    ],
+)
+def test_a_trigger_holds_when_the_view_is_so_and_not_before(
+    text: str, before: ClusterView | None, after: ClusterView
+) -> None:
+    trigger = parse_trigger(text, ROSTER)
+    assert not look(trigger, before).holds
+    assert look(trigger, after).holds
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "sentence"),
+    [
+        ("leader epoch of log-0-0 >= 3", view(epoch=1), "the leader epoch of log-0-0 was 1"),
+        ("leader epoch of log-1-1 >= 3", view(), "nobody told of log-1-1"),
+        ("controller = n2", view(), "the controller was n3"),
+        ("leader of log-0-0 = n2", view(leader=None), "the leader of log-0-0 was none"),
+        ("registered <= 1", view(), "the number of registered brokers was 3"),
+        ("registered <= 1", None, "no node answered"),
+    ],
+)
+def test_what_was_seen_instead_is_told(text: str, seen: ClusterView | None, sentence: str) -> None:
+    assert look(parse_trigger(text, ROSTER), seen).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is not of the form"),
+        ("leader epoch of log-0-0 >= three", "'three' is no number"),
+        ("leader epoch of log-0-0 == 3", "is not of the form"),
+        ("leader epoch >= 3", "of which partition"),
+        ("leader epoch of log-0-9 >= 3", "no partition log-0-9; it has log-0-0 to log-1-1"),
+        ("isr of log-0-0 != 2", "compared by >=, <=, >, < or =, not by !="),
+        ("leader of log-0-0 >= n2", "compared by = or !=, not by >="),
+        ("leader of log-0-0 = n9", r"'n9' is no node \(n1, n2, n3\) and not none"),
+        ("controller of log-0-0 = n2", "'controller' is of no partition"),
+        ("registered <= -1", "'-1' is no number"),
+        ("registered <= 2 and more", "is not of the form"),
+    ],
+)
+def test_a_wrong_trigger_is_refused_in_one_sentence(text: str, why: str) -> None:
+    with pytest.raises(PlanError, match=why) as refused:
+        parse_trigger(text, ROSTER)
+    assert "\n" not in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_written_is_a_trigger_or_refused(text: str) -> None:
+    try:
+        trigger = parse_trigger(text, ROSTER)
+    except PlanError:
+        return
+    assert look(trigger, view()).sentence
+
+
+def test_a_plan_with_a_wrong_trigger_is_refused_before_the_run() -> None:
+    fault = {"kind": "kill", "when": "controller = n7", "hold_s": 1}
+    with pytest.raises(PlanError, match="'n7' is no node"):
+        deal_schedule(plan_from({"faults": [fault]}), abilities=frozenset(Ability))
+
+
+def test_the_example_can_be_played() -> None:
+    plan = plan_from(load_plan(EXAMPLE))
+    schedule = deal_schedule(plan, abilities=frozenset(Ability))
+    assert [fault.when for fault in schedule.faults].count(None) == 1
+    assert plan.shifts_clocks
+
+
+def _waiting(fault_id: int, when: str | None, target: str) -> ScheduledFault:
+    # Each is held until the test is over.
+    return ScheduledFault(
+        fault_id=fault_id, at_s=0, kind="kill", target=target, hold_s=60, when=when
+    )
+
+
+def _run_until_killed(world: World, node: str, *faults: ScheduledFault) -> None:
+    """Run faults until a broker is killed, and heal them."""
+    nemesis = world.nemesis(*faults, overlapping=True)
+    running = threading.Thread(target=nemesis.run, args=(world.stop,))
+    running.start()
+    wait_until(lambda: f"kill {node}" in world.cluster.calls, timeout_s=30, what=f"{node} to end")
+    world.stop.set()
+    running.join()
+    assert nemesis.heal_all().healed
+
+
+def test_a_fault_starts_when_its_state_has_come(world: World) -> None:
+    # The first waits for what only the second brings about.
+    _run_until_killed(world, "n1", _waiting(1, "registered <= 2", "n1"), _waiting(2, None, "n3"))
+    assert world.cluster.calls[:2] == ["kill n3", "kill n1"]
+
+
+def test_a_state_that_does_not_come_leaves_its_fault_out(world: World) -> None:
+    never = "leader epoch of log-0-0 >= 4"
+    _run_until_killed(world, "n3", _waiting(1, never, "n1"), _waiting(2, None, "n3"))
+    assert "kill n1" not in world.cluster.calls
+    first = min(world.last_rows(), key=lambda row: int(row["fault_id"]))
+    assert first["confirmed_ns"] is None
+    assert f"{never}: the leader epoch of log-0-0 was 3" in first["effect"]
