@@ -25,7 +25,7 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.store import Store
-from tests.cluster_hosts.victim import DEEDS, NODES
+from tests.cluster_hosts.victim import DEEDS, GO, HOLD, NODES
 
 PLACES = ("tmp", "home", "cwd")
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +33,8 @@ START_LIMIT_S = 120.0
 MOST_DEEDS = 24
 """A life of hosts and a half: one has some 15 deeds."""
 WITHIN_S = 0.15
-"""How long after the beginning of a deed the blow falls, at most."""
+UP_S = 2.0
+"""How long after the beginning of a deed the blow falls, at most; to make hosts takes longer."""
 PARTS = ("session", "session", "frozen", "stage", "agent")
 """Who is hit; the session, which is what people kill, more often than others. `frozen`: it too, but
 all else of the run on this machine was stopped before, and so can notice nothing."""
@@ -69,11 +70,13 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
     """
     part = part or rng.choice(PARTS)
     before, network = _links(), local_traces(folder / "no-run")
-    with Running(plan, folder, rng.randrange(1 << 20)) as running:
-        deeds = running.wait_for(rng.randint(1, MOST_DEEDS))
-        pause_until(stopwatch_s() + rng.uniform(0, WITHIN_S))
+    moment = Moment(deeds=rng.randint(1, MOST_DEEDS), then=rng.random())
+    with Running(plan, folder, rng.randrange(1 << 20), moment) as running:
+        begun = running.wait_for(moment.deeds)
         namespaces = running.namespaces()
-        deed = running.deeds()[-1] if running.deeds() else deeds
+        running.go()
+        pause_until(stopwatch_s() + moment.then * (UP_S if begun == "up" else WITHIN_S))
+        deed = running.deeds()[-1]
         running.kill(part)
     paths = running.paths
     begun_s = stopwatch_s()
@@ -87,10 +90,23 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
     return Crash(part=part, deed=deed, healed=healed, left=tuple(left), took_s=took_s)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When the blow falls.
+
+    Attributes:
+        deeds: After so many things were begun, of which the last has to wait until all is ready.
+        then: Which part of the longest time after that, 0 to 1.
+    """
+
+    deeds: int
+    then: float
+
+
 class Running:
     """A victim that runs; whatever happens to the test, nothing of it runs afterwards."""
 
-    def __init__(self, plan: Plan, folder: Path, seed: int) -> None:
+    def __init__(self, plan: Plan, folder: Path, seed: int, moment: Moment) -> None:
         environment = places(folder)
         (folder / "plan.toml").write_text(dump_plan(plan), encoding="utf-8")
         store = folder / "runs"
@@ -98,7 +114,7 @@ class Running:
         with (folder / "said").open("wb") as said:
             self._session = subprocess.Popen(
                 [*line, str(folder / "plan.toml"), str(store), str(seed)],
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, HOLD: str(moment.deeds)},
                 cwd=folder / "cwd",
                 stdout=said,
                 stderr=said,
@@ -135,6 +151,10 @@ class Running:
 
         wait_until(begun, timeout_s=START_LIMIT_S, what=f"{count} deeds", interval_s=0.01)
         return self.deeds()[-1]
+
+    def go(self) -> None:
+        """Let it go on with the deed at which it waits."""
+        (self.paths.root / GO).touch()
 
     def namespaces(self) -> set[str]:
         """Return the network namespaces of its processes, other than this process's own."""

@@ -35,6 +35,7 @@ from cluster.protocol import (
 from harness.interrupt import die_with_parent
 from nemesis.ledger import Ledger
 from nemesis.undo import Join, Restart, Resume, Undo
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
 from results.store import Store
@@ -42,6 +43,10 @@ from results.store import Store
 NODES = ("n1", "n2", "n3")
 DEEDS = "deeds"
 """In the run's folder: a line for each thing that was begun."""
+HOLD = "LOGQUAKE_TEST_HOLD"
+"""Environment variable: before which deed, counted from 1, it waits for the file `GO`."""
+GO = "go"
+GO_LIMIT_S = 60.0
 BROKER = ("sh", "-c", "setsid sleep 1000 & sleep 1000 & exec sleep 1000")
 """Stands for a broker: with a child, and one that went its own way."""
 
@@ -96,6 +101,7 @@ class Victim:
         self._plan, self._paths, self._rng = plan, paths, rng
         self._ledger = Ledger(paths.ledger)
         self._faults = 0
+        self._deeds = 0
         why_not = abilities_of(plan.hosts)
         self._can = {each for each in Ability if not why_not.get(each, "no")}
 
@@ -177,6 +183,10 @@ class Victim:
     def _tell(self, deed: str) -> None:
         with (self._paths.root / DEEDS).open("a") as file:
             file.write(f"{deed}\n")
+        self._deeds += 1
+        if os.environ.get(HOLD) == str(self._deeds):
+            told = self._paths.root / GO
+            wait_until(told.exists, timeout_s=GO_LIMIT_S, what="the word", interval_s=0.001)
 
 
 if __name__ == "__main__":
