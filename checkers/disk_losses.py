@@ -38,10 +38,22 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
             ints(hit, "confirmed_ns").tolist(), ints(hit, "healed_ns").tolist(), strict=True,
         )  # fmt: skip
         for effect, heal_effect, targets, confirmed_ns, healed_ns in rows:
-            until_ns = max(confirmed_ns, _heal_begun_ns(heal_effect, healed_ns))
+            until_ns = _down_until_ns(excuse, effect, confirmed_ns)
+            if excuse is not Excuse.FLIP:
+                until_ns = max(until_ns, _heal_begun_ns(heal_effect, healed_ns))
             nodes = frozenset(targets or ())
             found += _losses(excuse, effect, nodes, until_ns=until_ns)
     return tuple(found)
+
+
+def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
+    """Return when brokers were certainly down; with a flipped bit they run when it is confirmed."""
+    if excuse is not Excuse.FLIP:
+        return confirmed_ns
+    try:
+        return confirmed_ns - round(float(json.loads(effect)["ran_s"]) * _NS_PER_S)
+    except _BROKEN:
+        return -1
 
 
 def _heal_begun_ns(heal_effect: str, healed_ns: int) -> int:

@@ -142,7 +142,7 @@ class Life:
         # Before the heal, which starts again whoever is down.
         hit = self._nemesis.ended_by_faults()
         arena.troubles += [
-            f"{called(node)} ended by itself" for node in set(cluster.exited()) - hit
+            f"{called(node)} ended by itself" for node in sorted(set(cluster.exited()) - hit)
         ]
         report = self._nemesis.heal_all()
         arena.reach("healed", failed="; ".join(report.failed))

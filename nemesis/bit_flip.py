@@ -22,7 +22,7 @@ from random import Random
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.protocol import CanKill, ClusterError, Disk
 from nemesis.bits import HEADER_BYTES, put_right, turn_over
-from nemesis.brokers import GONE, HitBrokers
+from nemesis.brokers import GONE, HitBrokers, wait_again
 from nemesis.effects import BackEffect, BitFlipEffect, BitsRightEffect, FlippedBit
 from nemesis.log_folders import Place, log_bounds, recovery_points, replica_folders, segments
 from nemesis.protocol import Aim, Patience, Site
@@ -31,6 +31,7 @@ from nemesis.undo import FlipBack, Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 GONE_LIMIT_S = 10.0
+BACK_LIMIT_S = 60.0
 _MAGIC = 2
 
 
@@ -53,7 +54,7 @@ class BitFlip:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         self.targets = aim.targets
-        self._site = site
+        self._site, self._stop = site, aim.stop
         self._killer: CanKill = site.cluster
         self._latent = aim.rng.random() < 0.5  # noqa: PLR2004 - a coin
         self._brokers = HitBrokers(site, aim.targets)
@@ -64,7 +65,7 @@ class BitFlip:
         ]
         self._found: list[str] = []
         self._flipped_back: list[str] = []
-        self._started_s = self._healed_s = stopwatch_s()
+        self._started_s = self._restarted_s = stopwatch_s()
 
     def undo(self) -> tuple[Restart | FlipBack, ...]:
         """Return the bits to flip back, and the brokers to start if they are down."""
@@ -72,7 +73,11 @@ class BitFlip:
         return (*(flip_back(flip) for flip in self._flips), *restarts)
 
     def inject(self) -> None:
-        """Take the brokers down, flip the bits, start the brokers."""
+        """Take the brokers down, flip the bits, start the brokers.
+
+        Raises:
+            ClusterError: A batch is gone meanwhile, or a broker does not end, or come back.
+        """
         self._started_s = stopwatch_s()
         for node in self.targets:
             if self._latent:
@@ -83,8 +88,16 @@ class BitFlip:
             raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
         for flip in self._flips:
             self._found.append(turn_over(self._disks[flip.node], flip_back(flip)))
+        self._restarted_s = stopwatch_s()
         for node in self.targets:
             self._site.cluster.start_node(node)
+        # Not before it is back has it read what it reads when it starts; healed sooner, the bit
+        # would have been flipped for nobody.
+        for node in self.targets:
+            try:
+                wait_again(self._site, node, Patience(limit_s=BACK_LIMIT_S, stop=self._stop))
+            except WaitTimeoutError as late:
+                raise ClusterError(str(late)) from late
 
     def confirm(self, patience: Patience) -> BitFlipEffect | None:
         """Tell what the reader found: the sum of each batch was wrong when its broker started."""
@@ -96,6 +109,7 @@ class BitFlip:
             processes=self._brokers.changes(),
             flips=tuple(self._flips),
             found=tuple(self._found),
+            ran_s=stopwatch_s() - self._restarted_s,
         )
 
     def heal(self) -> None:

@@ -163,6 +163,31 @@ def running_broker(site: Site, node: str) -> ProcessId:
     return process
 
 
+def wait_again(site: Site, node: str, patience: Patience) -> None:
+    """Wait until a broker that was just started is registered, and serves.
+
+    Raises:
+        ClusterError: It ended again.
+        WaitTimeoutError: It is not back within the patience.
+    """
+    wait_until(
+        lambda: _is_back(site, node),
+        timeout_s=patience.limit_s,
+        what=f"{node} to be back",
+        interval_s=0.2,
+        stop=patience.stop,
+    )
+
+
+def _is_back(site: Site, node: str) -> bool:
+    if not broker_runs(site, node):
+        raise ClusterError(f"the broker of {node} ended again")
+    if isinstance(site.cluster, CanTellBack):
+        return site.cluster.is_back(node)
+    view = site.cluster.view()
+    return view is not None and node in view.registered
+
+
 def broker_runs(site: Site, node: str) -> bool:
     """Return whether a node's broker exists and is not stopped."""
     process = site.cluster.process(node)

@@ -140,7 +140,7 @@ class ReplicaCut:
 
     Attributes:
         topic, partition: Whose.
-        recovery_point: Below it everything was on disk (`recovery-point-offset-checkpoint`).
+        recovery_point: Below it everything was on disk, by the checkpoint or the flush interval.
         log_end_before, log_end_after: Offset behind the last record.
         bytes_cut: How many bytes of its segments are gone.
     """
@@ -233,7 +233,7 @@ class RefetchedEffect:
     """Brokers that are back after a wipe.
 
     Attributes:
-        took_s: From the heal to the registration.
+        took_s: From the heal on, the wait for the replicas included.
         processes: As they run now.
         refetched: Partitions whose replica is in the ISR again, as the leader says: its log reaches
             the leader's end.
@@ -284,6 +284,7 @@ class BitFlipEffect:
         latent: Whether the broker was stopped in order, so that it looks at no batch when it
             starts; otherwise it was killed, and reads the last segments to recover them.
         found: What the reader said of each segment afterwards.
+        ran_s: How long before the confirmation the brokers were started again.
     """
 
     took_s: float
@@ -291,6 +292,7 @@ class BitFlipEffect:
     processes: tuple[ProcessChange, ...]
     flips: tuple[FlippedBit, ...]
     found: tuple[str, ...]
+    ran_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
-from cluster.files.checkpoints import offset_checkpoint
+from cluster.files.checkpoints import offset_checkpoint, properties
+from cluster.files.damage import DamagedFileError
 from cluster.protocol import Disk
 
 Place = tuple[str, int]
@@ -13,6 +14,7 @@ Place = tuple[str, int]
 DATA = "data"
 """The folder of a node's logs, in its own."""
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+FLUSH_INTERVAL = "log.flush.interval.messages"
 METADATA_LOG = "__cluster_metadata"
 
 
@@ -35,6 +37,20 @@ def recovery_points(disk: Disk) -> dict[Place, int]:
         return offset_checkpoint(disk.read(f"{DATA}/{RECOVERY_POINTS}").decode())
     except FileNotFoundError:
         return {}
+
+
+def flush_interval(disk: Disk) -> int | None:
+    """Return after how many messages a broker flushes a log, None if it leaves that to the kernel.
+
+    `log.flush.interval.messages` in its `server.properties`: a log is flushed by the append that
+    reaches so many, before that is acknowledged. The recovery point on disk says so only once a
+    minute (`log.flush.offset.checkpoint.interval.ms`).
+    """
+    try:
+        settings = properties(disk.read("server.properties").decode())
+        return int(settings[FLUSH_INTERVAL])
+    except (FileNotFoundError, KeyError, ValueError, DamagedFileError):
+        return None
 
 
 def log_bounds(disk: Disk, logs: Sequence[PurePosixPath]) -> tuple[int, int]:

@@ -2,14 +2,16 @@
 
 SIGKILL alone loses nothing: what was written lies in the kernel's page cache. Here each replica's
 log is cut behind its recovery point as well, below which Kafka had flushed it
-(`recovery-point-offset-checkpoint`): a segment behind the point is removed, the one that holds it
+(`recovery-point-offset-checkpoint`, or as `log.flush.interval.messages` has it, which is on disk
+long before the checkpoint says so): a segment behind the point is removed, the one that holds it
 is cut at the batch where it lies, and their indexes are removed, as are snapshots of producers
 from behind the new end; Kafka makes them again. A real loss of power takes at most this, for the
 kernel writes by itself, too, and mostly less.
 
 What is not simulated: the files that Kafka flushes when it writes them stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`), and so does the
-metadata log, whose every append is flushed before it counts. Nothing is torn within a batch.
+metadata log, whose every append is flushed before it counts. What a flush by time had saved
+(`log.flush.interval.ms`) counts from the next checkpoint on. Nothing is torn within a batch.
 Healed by a restart.
 """
 
@@ -20,7 +22,14 @@ from cluster.files.batches import read_segment
 from cluster.protocol import CanKill, ClusterError, Disk
 from nemesis.brokers import GONE, HitBrokers
 from nemesis.effects import BackEffect, PowerLossEffect, ReplicaCut
-from nemesis.log_folders import Place, recovery_points, replica_folders, segments
+from nemesis.log_folders import (
+    Place,
+    flush_interval,
+    log_bounds,
+    recovery_points,
+    replica_folders,
+    segments,
+)
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s
@@ -103,16 +112,24 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None) -> list[ReplicaC
     Raises:
         ClusterError: A partition that was named is not there.
     """
-    points = recovery_points(disk)
+    points, interval = recovery_points(disk), flush_interval(disk)
     found = dict(replica_folders(disk))
     if absent := sorted(set(places or ()) - found.keys()):
         topic, partition = absent[0]
         raise ClusterError(f"there is no log of {topic}-{partition}")
     return [
-        _cut_log(disk, folder, place, points.get(place, 0))
+        _cut_log(disk, folder, place, _flushed_to(disk, folder, points.get(place, 0), interval))
         for place, folder in sorted(found.items())
         if places is None or place in places
     ]
+
+
+def _flushed_to(disk: Disk, folder: PurePosixPath, point: int, interval: int | None) -> int:
+    """Return below which offset a log is on disk: fewer than an interval's messages are not."""
+    if interval is None:
+        return point
+    _, end = log_bounds(disk, segments(disk, folder))
+    return max(point, end - interval + 1)
 
 
 def _cut_log(disk: Disk, folder: PurePosixPath, place: Place, recovery_point: int) -> ReplicaCut:

@@ -154,7 +154,7 @@ KINDS: dict[str, Kind] = {
     "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, when_whole=True),
     "wipe": Kind(family="wipe", make=Wipe, settle_s=10, when_whole=True),
     "bit-flip": Kind(
-        family="bit-flip", make=BitFlip, settle_s=8, aims=("follower",), when_whole=True
+        family="bit-flip", make=BitFlip, settle_s=9, aims=("follower",), when_whole=True
     ),
     "disk-full": _disk(DiskFull),
     "read-only": _disk(ReadOnly),

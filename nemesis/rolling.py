@@ -6,16 +6,14 @@ away, so that nothing may be lost and hardly anything may wait. Healed by a star
 down, which is nobody unless the roll was cut short.
 """
 
-from collections.abc import Callable
-
-from cluster.protocol import CanTellBack, ClusterError
-from nemesis.brokers import GONE, HitBrokers, broker_runs
+from cluster.protocol import ClusterError
+from nemesis.brokers import GONE, HitBrokers, wait_again
 from nemesis.effects import BackEffect, Restarted, RollingRestartEffect
 from nemesis.protocol import Aim, Patience, Site
-from nemesis.replicas import unwhole
+from nemesis.replicas import unwhole, wait_whole
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import Restart
-from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.clock import WaitTimeoutError, stopwatch_s
 
 WHOLE_LIMIT_S = 60.0
 """For a broker to be back and in every ISR; after it the roll is given up."""
@@ -76,9 +74,18 @@ class RollingRestart:
         graceful = self._site.cluster.stop_node(node, STOP_LIMIT_S)
         self._brokers.note_gone()
         after = self._site.cluster.start_node(node)
-        self._wait(lambda: self._is_back(node), f"{node} to be back")
+        patience = Patience(limit_s=WHOLE_LIMIT_S, stop=self._stop)
+        try:
+            wait_again(self._site, node, patience)
+        except WaitTimeoutError as late:
+            raise ClusterError(f"{late}; restarted before: {self._so_far()}") from late
         back_s = stopwatch_s() - begun_s
-        self._wait(lambda: not unwhole(self._site), "the ISR of every partition to be full")
+        if not wait_whole(self._site, patience):
+            lacking = ", ".join(unwhole(self._site)[:3])
+            raise ClusterError(
+                f"the ISR was not full after {node} was back: {lacking};"
+                f" restarted before: {self._so_far()}"
+            )
         self._restarts.append(
             Restarted(
                 node=node,
@@ -92,18 +99,5 @@ class RollingRestart:
             )
         )
 
-    def _is_back(self, node: str) -> bool:
-        cluster = self._site.cluster
-        if not broker_runs(self._site, node):
-            raise ClusterError(f"the broker of {node} ended again while it was rolled")
-        if isinstance(cluster, CanTellBack):
-            return cluster.is_back(node)
-        view = cluster.view()
-        return view is not None and node in view.registered
-
-    def _wait(self, probe: Callable[[], bool], what: str) -> None:
-        try:
-            wait_until(probe, timeout_s=WHOLE_LIMIT_S, what=what, interval_s=0.2, stop=self._stop)
-        except WaitTimeoutError as late:
-            done = ", ".join(each.node for each in self._restarts) or "nobody"
-            raise ClusterError(f"{late}; restarted before: {done}") from late
+    def _so_far(self) -> str:
+        return ", ".join(each.node for each in self._restarts) or "nobody"

@@ -61,7 +61,7 @@ class Wipe:
         self._graceful: list[str] = []
         self._replicas: list[ReplicaWiped] = []
         self._removed: dict[str, tuple[str, ...]] = {}
-        self._started_s = self._healed_s = stopwatch_s()
+        self._started_s, self._healed_s = stopwatch_s(), 0.0
 
     def undo(self) -> tuple[Restart, ...]:
         """Return the brokers to start again; what was removed is fetched again, if anywhere."""
@@ -98,6 +98,7 @@ class Wipe:
 
     def heal(self) -> None:
         """Start the brokers again, but those that run."""
+        self._healed_s = self._healed_s or stopwatch_s()
         self._brokers.note_heal()
         self._brokers.start_missing()
 
@@ -120,7 +121,7 @@ class Wipe:
             for (topic, partition), folder in replica_folders(disk)
         }
         return RefetchedEffect(
-            took_s=back.took_s,
+            took_s=stopwatch_s() - self._healed_s,
             processes=back.processes,
             refetched=tuple(place for place in ends if place not in missing),
             missing=tuple(sorted(missing)),

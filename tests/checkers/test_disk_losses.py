@@ -182,13 +182,20 @@ def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
 def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
     place = {"topic": "log-0", "partition": 0}
     wiped = {"replicas": [{**place, "log_start": 2, "log_end": 9}]}
-    flipped = {"flips": [{**place, "base_offset": 4, "end_offset": 5, "log_end": 9}]}
+    flips = [{**place, "base_offset": 4, "end_offset": 5, "log_end": 9}]
+    flipped = {"flips": flips, "ran_s": 0.5}
     assert told(fault(kind="wipe", effect=json.dumps(wiped))) == (
         cut("n1", "n2", after=2, before=9, excuse="wipe"),
     )
     assert told(fault(kind="bit-flip", effect=json.dumps(flipped))) == (
-        cut("n1", "n2", after=4, before=9, excuse="bit-flip"),
+        cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2),
     )
+    # Its broker runs again before the heal, and nobody knows when it began without being told.
+    healed = {"healed_ns": 9 * S, "heal_effect": json.dumps({"took_s": 1})}
+    (known,) = told(fault(kind="bit-flip", effect=json.dumps(flipped), **healed))
+    assert known.until_ns == S * 3 // 2
+    (unknown,) = told(fault(kind="bit-flip", effect=json.dumps({"flips": flips}), **healed))
+    assert unknown.until_ns == -1
 
 
 def test_until_the_heal_began_no_broker_ran_that_could_have_acknowledged_anything() -> None:

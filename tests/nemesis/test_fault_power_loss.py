@@ -120,6 +120,19 @@ def test_what_was_flushed_to_its_end_loses_nothing(
     assert names(data) == before
 
 
+def test_what_a_broker_flushes_by_itself_is_not_cut(
+    data: Path, batches: tuple[RecordBatch, ...]
+) -> None:
+    settings, end = data.parent / "server.properties", batches[-1].end_offset
+    # Of fewer messages than the interval none may be on disk.
+    wide = end - batches[-1].base_offset + 1
+    for interval, kept in ((1, end), (wide, batches[-2].end_offset), (10**9, 0)):
+        settings.write_text(f"log.flush.interval.messages={interval}\n")
+        (cut,) = cut_unflushed(LocalDisk(data.parent), None)
+        assert cut.log_end_after == kept, interval
+    flushed(data, end)
+
+
 def test_a_partition_that_is_not_there_is_named(data: Path) -> None:
     with pytest.raises(ClusterError, match="no log of codecs-7"):
         cut_unflushed(LocalDisk(data.parent), [("codecs", 7)])
