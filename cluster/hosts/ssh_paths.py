@@ -42,8 +42,8 @@ class Abroad:
         places = {str(local): str(self.path(local)) for local in (*self.software, self.here)}
         places |= {escaped(local): escaped(there) for local, there in places.items()}
         longest_first = sorted(places, key=len, reverse=True)
-        # A path ends where no further letter of a name follows: /run is not in /run2.
-        pattern = f"(?:{'|'.join(map(re.escape, longest_first))})(?![\\w.-])"
+        # No further letter of a name stands around a path: /run is not in /run2, nor in /my/run.
+        pattern = f"(?<![\\w.-])(?:{'|'.join(map(re.escape, longest_first))})(?![\\w.-])"
         return re.sub(pattern, lambda found: places[found[0]], text)
 
 
