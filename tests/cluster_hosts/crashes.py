@@ -192,6 +192,10 @@ def places(folder: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(folder / "tmp"),
         "HOME": str(folder / "home"),
+        # Caches of libraries, which are no run's: matplotlib's of fonts; Hypothesis's, which a
+        # library of ours imports where it is installed.
+        "MPLCONFIGDIR": str(folder / "caches"),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "caches"),
         "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
     }
 
