@@ -150,19 +150,21 @@ class Shaper:
                 break
             now_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
             if self._tun in readable:
-                self._take(now_ns)
+                self._take()
             for way in self._ways.values():
                 self._wait(way.line.overdue(now_ns))
             self._pass_on(now_ns)
         self._pass_on(sys.maxsize)
 
-    def _take(self, now_ns: int) -> None:
+    def _take(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(PACKETS_AT_ONCE):
                 packet = os.read(self._tun, 1 << 16)
                 way = self._ways.get(packet[16:20]) if packet[0] >> 4 == IPV4 else None
                 if way is not None and len(self._queue) < QUEUED_PACKETS:
-                    self._wait(way.line.send(packet, now_ns))
+                    # When it was read, for it may have come since the round began: never early.
+                    read_ns = time.monotonic_ns()  # noqa: TID251 - standard library only
+                    self._wait(way.line.send(packet, read_ns))
 
     def _wait(self, departures: list[Departure]) -> None:
         for due_ns, packet in departures:
