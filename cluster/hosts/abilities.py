@@ -32,8 +32,8 @@ def _of_namespaces() -> Mapping[Ability, str]:
 
 
 def _of_containers() -> Mapping[Ability, str]:
-    return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
-            Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+    return {Ability.CUT: "", Ability.CUT_CLIENTS: "",
+            Ability.SHAPE: _why_not(shape_trial()), Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 

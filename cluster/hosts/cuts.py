@@ -14,38 +14,52 @@ from collections.abc import Mapping
 TABLE = "logquake"
 MARK = "0x4c51"
 _DROP_MARKED = """table ip TABLE {
-chain drop_marked {
-type filter hook input priority 0; policy accept;
+chain CHAIN {
+type filter hook HOOK priority 0; policy accept;
 meta mark MARK drop
 }
 }
 """
+INPUT = "input"
+OUTPUT = "output"
+"""Where a receiver's namespace is not ours to change, its senders drop what they send to it."""
 
 
-def drop_marked(table: str = TABLE) -> str:
+def drop_marked(table: str = TABLE, *, hook: str = INPUT) -> str:
     """Return the nft script of the chain that drops."""
-    return _DROP_MARKED.replace("TABLE", table).replace("MARK", MARK)
+    values = {
+        "TABLE": table,
+        "CHAIN": "drop_marked" if hook == INPUT else f"drop_marked_{hook}",
+        "HOOK": hook,
+        "MARK": MARK,
+    }
+    return re.sub("|".join(values), lambda found: values[found[0]], _DROP_MARKED)
 
 
-def cut_rules(cut_id: str, addresses: Mapping[str, str], *, table: str = TABLE) -> str:
+def cut_rules(
+    cut_id: str, addresses: Mapping[str, str], *, table: str = TABLE, hook: str = INPUT
+) -> str:
     """Return the nft script of one cut in one receiver's namespace.
 
     Args:
         cut_id: The cut; its chain is made if there is none.
-        addresses: Of the sources, by their names.
+        addresses: Of the sources, by their names; of the receivers with the hook `OUTPUT`.
         table: The run's table there.
+        hook: `INPUT` or `OUTPUT`.
     """
+    end = "saddr" if hook == INPUT else "daddr"
     rules = "".join(
-        f'ip saddr {address} counter meta mark set {MARK} comment "{source}"\n'
+        f'ip {end} {address} counter meta mark set {MARK} comment "{source}"\n'
         for source, address in addresses.items()
     )
-    hook = "type filter hook input priority -10; policy accept;"
-    return f"table ip {table} {{\nchain {chain(cut_id)} {{\n{hook}\n{rules}}}\n}}\n"
+    head = f"type filter hook {hook} priority -10; policy accept;"
+    return f"table ip {table} {{\nchain {chain(cut_id)} {{\n{head}\n{rules}}}\n}}\n"
 
 
-def join_rules(cut_id: str, *, table: str = TABLE) -> str:
+def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
     """Return the nft script that undoes one cut in one receiver's namespace, made there or not."""
-    return f"{cut_rules(cut_id, {}, table=table)}delete chain ip {table} {chain(cut_id)}\n"
+    made = cut_rules(cut_id, {}, table=table, hook=hook)
+    return f"{made}delete chain ip {table} {chain(cut_id)}\n"
 
 
 def chain(cut_id: str) -> str:

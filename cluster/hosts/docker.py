@@ -18,8 +18,9 @@ ended, and the network: `heal_docker` finds them by their labels.
 
 import os
 import signal
+import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -29,6 +30,15 @@ import docker
 from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
+from cluster.hosts.cuts import (
+    INPUT,
+    OUTPUT,
+    chain,
+    cut_rules,
+    drop_marked,
+    dropped_packets,
+    join_rules,
+)
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.docker_containers import ContainerMaker, line_to, refuse_unknown
 from cluster.hosts.docker_daemon import connect, explained
@@ -39,7 +49,7 @@ from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
 from cluster.hosts.namespace import EVERY_ADDRESS
 from cluster.hosts.signals import process_id, send_signal, state_of
-from cluster.protocol import ClusterError, Command, Disk, ProcessId
+from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, ProcessId, Quality
 from results.record.paths import RunPaths
 
 STATES = {"running": "S", "paused": "T"}
@@ -68,6 +78,7 @@ class DockerHosts(LinkedHosts):
         self._holders: dict[str, Container] = {}
         self._containers: dict[ProcessId, str] = {}
         self._software: Sequence[Path] = ()
+        self._to_clients: dict[str, frozenset[str]] = {}
         self._contents: Contents | None = None
         self._client: docker.DockerClient | None = None
         self._lock = threading.Lock()
@@ -90,19 +101,25 @@ class DockerHosts(LinkedHosts):
                 self.machines[node] = Machine(
                     node, self._ledger, prefix=prefix, listen=EVERY_ADDRESS
                 )
-            for node, machine in self.machines.items():
+            here = self.address(CLIENTS)
+            self.machines[CLIENTS] = Machine(CLIENTS, self._ledger, listen=here)
+            for machine in self.machines.values():
                 machine.wait_ready()
+            for node, holder in self._holders.items():
                 log = self._root / "agents.log"
-                line = line_to(self._holders[node])
-                machine.spawn(node, Command(argv=line, log=log, cwd=self._root))
-                self.drop_what_cuts_mark(node)
+                line = Command(argv=line_to(holder), log=log, cwd=self._root)
+                self.machines[node].spawn(node, line)
+                for hook in (INPUT, OUTPUT):
+                    self.run_nft(node, drop_marked(self.table, hook=hook))
             self._contents = contents_of(next(iter(self._holders.values())), self._image)
         except BaseException:
             self.down()
             raise
 
     def address(self, node: str) -> str:
-        """Return the address of a node on the run's network."""
+        """Return the address of a node on the run's network, or of this machine there."""
+        if node == CLIENTS:
+            return own_address(next(iter(self._addresses.values())))
         if node not in self._addresses:
             raise ClusterError(f"there is no node {node}, only {', '.join(self._addresses)}")
         return self._addresses[node]
@@ -167,6 +184,55 @@ class DockerHosts(LinkedHosts):
                 return None
         return STATES.get(state["Status"])
 
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Drop what travels over the links, in containers' namespaces only.
+
+        That is where a link ends; or begins, if it ends at the clients: this machine's own rules
+        are not the run's to change.
+        """
+        directed = frozenset(links)
+        to_clients = {link for link in directed if link[1] == CLIENTS}
+        super().cut(cut_id, directed - to_clients)
+        self._to_clients[cut_id] = frozenset(sender for sender, _ in to_clients)
+        for sender in sorted(self._to_clients[cut_id]):
+            there = {CLIENTS: self.address(CLIENTS)}
+            rules = cut_rules(_outward(cut_id), there, table=self.table, hook=OUTPUT)
+            self.run_nft(sender, rules)
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+        super().join(cut_id)
+        for sender in sorted(self._to_clients.pop(cut_id, frozenset())):
+            self.run_nft(sender, join_rules(_outward(cut_id), table=self.table, hook=OUTPUT))
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+        counts = dict(super().dropped(cut_id))
+        for sender in sorted(self._to_clients.get(cut_id, frozenset())):
+            argv = [
+                *self.nft(sender),
+                "-j",
+                "list",
+                "chain",
+                "ip",
+                self.table,
+                chain(_outward(cut_id)),
+            ]
+            for receiver, packets in dropped_packets(self.machine(sender).run(argv)):
+                counts[sender, receiver] = packets
+        return counts
+
+    def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
+        """Make links bad for what the first node sends to the second.
+
+        Raises:
+            ClusterError: One begins at the clients: this machine's own routes are not the run's.
+        """
+        directed = frozenset(links)
+        if any(sender == CLIENTS for sender, _ in directed):
+            raise ClusterError("what clients send cannot be made bad where nodes are containers")
+        super().shape(shape_id, directed, quality)
+
     def disk(self, node: str) -> Disk:
         """Return the files of a node's folder, which is this machine's."""
         return LocalDisk(RunPaths(self._root).node(node))
@@ -201,8 +267,9 @@ class DockerHosts(LinkedHosts):
                 machine.close()
             for machine in machines.values():
                 machine.wait_closed()
-            for book in (self._cuts, self._shapes, self._holders, self._containers):
+            for book in (self._cuts, self._shapes, self._to_clients, self._holders):
                 book.clear()
+            self._containers.clear()
 
     def _hold(self, maker: ContainerMaker) -> None:
         """Make the network and the containers that hold the nodes' namespaces."""
@@ -251,3 +318,15 @@ class DockerHosts(LinkedHosts):
         return ProcessId(
             pid=pid, start_ticks=ticks or int(str(container.id)[:12], 16), machine=node
         )
+
+
+def own_address(address: str) -> str:
+    """Return from which address this machine talks to another; nothing is sent (man 7 udp)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect((address, 9))
+        found: str = asked.getsockname()[0]
+        return found
+
+
+def _outward(cut_id: str) -> str:
+    return f"{cut_id} to clients"

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from cluster.hosts.choose import make_hosts
+from cluster.hosts.docker import DockerHosts
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.protocol import CLIENTS, Command
 from nemesis.effects import effect_to_json
@@ -79,16 +81,20 @@ COUNT, SIZE = 150, 1200
 class Hub:
     """Hosts with a program on each node that echoes datagrams."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, where: str, image: str) -> None:
         self.folder = folder
-        self.hosts = NamespaceHosts(NODES, folder / "processes.jsonl")
+        hosts = make_hosts(where, NODES, folder / "processes.jsonl", image=image)
+        assert isinstance(hosts, NamespaceHosts | DockerHosts)
+        self.hosts = hosts
         self.hosts.up()
         self.cluster = Sleepers(NODES, self.hosts, folder)
         self.network = Network(self.hosts)
         for node in NODES:
             source = ECHO.replace("NODE", node)
             argv = [sys.executable, "-I", "-S", "-c", source]
-            self.hosts.spawn(node, Command(argv=argv, log=folder / f"{node}.log", cwd=folder))
+            # By the agent: a container has no Python.
+            echo = Command(argv=argv, log=folder / f"{node}.log", cwd=folder)
+            self.hosts.machine(node).spawn(node, echo)
         for node in NODES:
             wait_until((folder / f"{node}.ready").exists, timeout_s=20, what="an echo")
 
@@ -122,8 +128,9 @@ class Hub:
     def routes(self) -> str:
         """Return every node's routes, devices and rules, as the kernel tells them."""
         script = "ip -brief link | cut -d' ' -f1; ip route; ip rule; nft list ruleset"
-        machines = self.hosts.machines.values()
-        return "".join(machine.run(["sh", "-ec", script]) for machine in machines)
+        # This machine itself, beside containers, has rules of Docker with counters.
+        asked = NODES if isinstance(self.hosts, DockerHosts) else (*NODES, CLIENTS)
+        return "".join(self.hosts.machine(each).run(["sh", "-ec", script]) for each in asked)
 
 
 def played(hub: Hub, number: int, kind: str) -> dict[str, Any]:
@@ -164,10 +171,10 @@ def _turns(answered: list[int]) -> int:
     return sum(bool(a) != bool(b) for a, b in itertools.pairwise(answered))
 
 
-def main(folder: Path, kinds: list[str]) -> None:
+def main(folder: Path, where: str, image: str, *kinds: str) -> None:
     """Play one fault of each kind."""
     folder.mkdir()
-    hub = Hub(folder)
+    hub = Hub(folder, where, image)
     try:
         told: dict[str, Any] = {"before": hub.seen()}
         for number, kind in enumerate(kinds, start=1):
@@ -178,4 +185,4 @@ def main(folder: Path, kinds: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), *sys.argv[2:])

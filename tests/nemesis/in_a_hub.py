@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.signals import is_running, send_signal, state_of, wait_gone
-from cluster.protocol import ClusterView, Command, ProcessId
+from cluster.protocol import ClusterView, Command, Hosts, ProcessId
 from nemesis.runner import Nemesis
 from nemesis.schedule import Schedule, ScheduledFault
 from results.record.clock import RunClock
@@ -26,7 +26,7 @@ KINDS = ("isolate", "halves", "one-way-in", "one-way-out", "kill", "stop", "paus
 class Sleepers:
     """A cluster of processes that sleep; one that runs is registered."""
 
-    def __init__(self, nodes: Sequence[str], hosts: NamespaceHosts, folder: Path) -> None:
+    def __init__(self, nodes: Sequence[str], hosts: Hosts, folder: Path) -> None:
         self.nodes = nodes
         self.controllers: Sequence[str] = ()
         self._hosts = hosts

@@ -1,11 +1,15 @@
-"""Faults of links on real namespaces, seen by sockets that are none of theirs, as two users."""
+"""Faults of links on real hosts, seen by sockets that are none of theirs.
+
+In namespaces, as two users, and in containers.
+"""
 
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,8 @@ import pytest
 
 from cluster.hosts.namespace import enter_prefix
 from tests.cluster_hosts.conftest import REPOSITORY, as_ordinary_user
-
-pytestmark = pytest.mark.namespaces
+from tests.docker_lab import daemon
+from tests.images.java_image import java_image
 
 BAD = ("delay", "jitter", "loss", "duplicate", "reorder", "bandwidth")
 CUT = ("ring", "bridge", "client-cut", "flapping")
@@ -25,24 +29,35 @@ ASKED = {"n1-n2", "n1-n3", "n2-n3", "clients-n1", "clients-n2"}
 Story = Mapping[str, Any]
 
 
-@pytest.fixture(scope="module", params=["root", "ordinary-user"])
-def stories(request: pytest.FixtureRequest) -> Story:
-    root = request.param == "root"
-    if root and os.geteuid():
+ROOT, ORDINARY_USER, DOCKER = "root", "ordinary-user", "docker"
+ROOMS = [
+    pytest.param(ROOT, marks=pytest.mark.namespaces),
+    pytest.param(ORDINARY_USER, marks=pytest.mark.namespaces),
+    pytest.param(DOCKER, marks=pytest.mark.docker),
+]
+
+
+@pytest.fixture(scope="module", params=ROOMS)
+def stories(request: pytest.FixtureRequest) -> Iterator[Story]:
+    if request.param != ORDINARY_USER and os.geteuid():
         pytest.skip("root only")
-    with tempfile.TemporaryDirectory(prefix="bad-", ignore_cleanup_errors=True) as scratch:
-        told = _played(Path(scratch), root=root)
-    assert set(told["before"]) == ASKED
-    assert all(_is_whole(seen) for seen in told["before"].values())
-    return told
+    with (
+        tempfile.TemporaryDirectory(prefix="bad-", ignore_cleanup_errors=True) as scratch,
+        daemon() if request.param == DOCKER else nullcontext(),
+    ):
+        told = _played(Path(scratch), room=request.param)
+        assert set(told["before"]) == ASKED
+        assert all(_is_whole(seen) for seen in told["before"].values())
+        yield told
 
 
-def _played(scratch: Path, *, root: bool) -> Story:
+def _played(scratch: Path, *, room: str) -> Story:
     script = Path(__file__).with_name("in_a_bad_hub.py")
-    folder = scratch / "run"
-    line = [sys.executable, str(script), str(folder), *BAD, *CUT]
-    inner = [*enter_prefix(root=root), *line]
-    if not root and os.geteuid() == 0:
+    where, image = (DOCKER, java_image()) if room == DOCKER else ("namespace", "")
+    inner = [sys.executable, str(script), str(scratch / "run"), where, image, *BAD, *CUT]
+    if room != DOCKER:
+        inner = [*enter_prefix(root=room == ROOT), *inner]
+    if room == ORDINARY_USER and os.geteuid() == 0:
         inner = as_ordinary_user(inner, scratch)
     paths = {"HOME": str(scratch), "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
