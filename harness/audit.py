@@ -8,7 +8,7 @@ it in the milestone `audited`, and the verdict is unknown.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cluster.hosts.audit import differences
+from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
 from cluster.kafka.versions import machines
 from cluster.protocol import CanAudit, ClusterError
@@ -71,4 +71,5 @@ def audit(plan: Plan, paths: RunPaths) -> Audit:
 
 def _traces(plan: Plan, paths: RunPaths) -> Mapping[str, str]:
     hosts = make_hosts(plan.hosts, machines(plan), paths.processes, image=plan.image)
-    return hosts.traces() if isinstance(hosts, CanAudit) else {}
+    there = hosts.traces() if isinstance(hosts, CanAudit) else {}
+    return {**local_traces(paths.processes), **there}
