@@ -17,6 +17,7 @@ from results.record.terms import Mode
 TAKE_OVER_LIMIT_S = 20.0
 """ZooKeeper's session, or the quorum's election after its timeouts, on a busy machine."""
 
+KNOWN_LIMIT_S = 5.0
 LEAST_VOTERS = 3
 """Of so many, one may be gone, and a majority is left."""
 
@@ -30,16 +31,14 @@ class ControllerFailover:
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        view = site.cluster.view()
-        if view is None or view.controller is None:
-            raise ClusterError("no controller is known now")
+        view = _with_controller(site, aim)
         if aim.targets != (view.controller,):
             raise ClusterError(
                 f"{', '.join(aim.targets)} is not the controller: {view.controller} is; use the"
                 " target controller"
             )
         self._site = site
-        self._before, self._epoch = view.controller, view.controller_epoch
+        self._before, self._epoch = aim.targets[0], view.controller_epoch
         self._kill = Kill(aim, site)
         self.targets, self.links = self._kill.targets, self._kill.links
         self._started_s = stopwatch_s()
@@ -91,6 +90,19 @@ class ControllerFailover:
         if view is None or view.controller in {None, self._before}:
             return None
         return view if view.controller_epoch > self._epoch else None
+
+
+def _with_controller(site: Site, aim: Aim) -> ClusterView:
+    """Return a view that knows the controller; who was asked may just have missed its election."""
+
+    def look() -> ClusterView | None:
+        view = site.cluster.view()
+        return view if view is not None and view.controller is not None else None
+
+    try:
+        return wait_until(look, timeout_s=KNOWN_LIMIT_S, what="a controller", stop=aim.stop)
+    except WaitTimeoutError as late:
+        raise ClusterError("no controller is known now") from late
 
 
 def leaves_a_quorum(plan: Plan) -> bool:
