@@ -23,7 +23,8 @@ from pathlib import Path
 from random import Random
 
 from harness.heal import heal_store
-from results.record.clock import pause_until, stopwatch_s
+from results.record.clock import pause_until, stopwatch_s, wait_until
+from results.record.milestones import Milestone, load_milestones
 from results.record.plan import Plan
 from results.store import Store
 from tests.cluster_hosts.crashes import crash, litter_in, places, remains
@@ -32,8 +33,10 @@ from tests.images.java_image import java_image
 from tests.ssh_lab import Lab
 
 COMMAND = "from harness.cli import main; main()"
-WHOLE_RUN_S = 55.0
-"""About how long a run of 15 s lasts with its start, its final reads and its judgement."""
+MILESTONES = 12
+"""Those of a run that is played to its end, of which the last comes before the judgement."""
+BETWEEN_S = 6.0
+LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +85,20 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
         folder = Path(name)
         line = [sys.executable, "-c", COMMAND, "run", "--store", str(folder / "runs")]
         line += ["--hosts", hosts, "--time-limit", "15", "--seed", str(rng.randrange(1 << 20))]
-        line += ["--image", asked.image] if asked.image else []
+        line += ["--image", asked.image] if asked.image and hosts == "docker" else []
         with (folder / "said").open("wb") as said:
             run = subprocess.Popen(
                 line, env={**os.environ, **places(folder)}, stdout=said, stderr=said,
                 start_new_session=True, cwd=folder / "cwd",
             )  # fmt: skip
-        after_s = rng.uniform(1, WHOLE_RUN_S)
-        pause_until(stopwatch_s() + after_s)
+        moment = rng.randint(0, MILESTONES)
+        wait_until(
+            lambda: len(_milestones(folder)) >= moment or run.poll() is not None,
+            timeout_s=LIMIT_S,
+            what=f"{moment} milestones",
+        )
+        pause_until(stopwatch_s() + rng.uniform(0, BETWEEN_S))
+        after = [each.name for each in _milestones(folder)][-1:]
         run.kill()
         run.wait()
         plan = _plan(asked, hosts, rng)
@@ -99,9 +108,16 @@ def _crashed_run(asked: _Asked, hosts: str, rng: Random) -> bool:
         ]
         left += [*healed.failed, *litter_in(folder)]
         print(
-            f"a run of {hosts}, killed after {after_s:.1f} s: {'; '.join(left) or 'nothing left'}"
+            f"a run of {hosts}, killed after {' '.join(after) or 'its start'}:"
+            f" {'; '.join(left) or 'nothing left'}",
+            flush=True,
         )
     return bool(left)
+
+
+def _milestones(folder: Path) -> list[Milestone]:
+    runs = Store(folder / "runs").runs()
+    return load_milestones(runs[0].milestones) if runs else []
 
 
 def _plan(asked: _Asked, hosts: str, rng: Random) -> Plan:

@@ -5,6 +5,7 @@ from pathlib import Path
 from cluster.hosts.heal import Healed
 from harness.scratch import remove_scratch
 from nemesis.ledger import heal_dead_run
+from results.record.clock import WaitTimeoutError
 from results.store import Store, is_alive
 
 
@@ -21,6 +22,10 @@ def heal_store(root: Path) -> Healed:
             done.append(f"{run.run_id} is still under way: left alone")
             continue
         healed = heal_dead_run(run)
-        done += [f"{run.run_id}: {said}" for said in (*healed.done, *remove_scratch(run))]
+        done += [f"{run.run_id}: {sentence}" for sentence in healed.done]
         failed += [f"{run.run_id}: {sentence}" for sentence in healed.failed]
+        try:
+            done += [f"{run.run_id}: {sentence}" for sentence in remove_scratch(run)]
+        except WaitTimeoutError as late:
+            failed.append(f"{run.run_id}: {late}")
     return Healed(done=tuple(done), failed=tuple(failed))

@@ -12,30 +12,39 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cluster.hosts.ledger import mark
+from results.record.clock import wait_until
 from results.record.paths import RunPaths
 
 VARIABLE = "TMPDIR"
 """Where programs put temporary files (POSIX, and Python's `tempfile`)."""
+GONE_TIMEOUT_S = 10.0
 
 
 @contextmanager
 def scratch_in(paths: RunPaths) -> Iterator[None]:
-    """Have this process and its children put temporary files into a run's folder; remove them."""
+    """Have this process and its children put temporary files into a run's folder; remove them.
+
+    Children carry the run's mark meanwhile, so that they are found should they outlive us.
+    """
     folder = paths.scratch.absolute()
     if shlex.quote(str(folder)) != str(folder):
         yield  # Java's options are cut at blanks: such a folder cannot be told to Spark.
         return
     folder.mkdir(exist_ok=True)
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
-    variable = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = str(folder)
+    settings = {VARIABLE: str(folder), **mark(paths.processes)}
+    before = {name: os.environ.get(name) for name in settings}
+    default, tempfile.tempdir = tempfile.tempdir, str(folder)
+    os.environ.update(settings)
     try:
         yield
     finally:
-        tempfile.tempdir = before
-        os.environ.pop(VARIABLE)
-        if variable is not None:
-            os.environ[VARIABLE] = variable
+        tempfile.tempdir = default
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -43,5 +52,11 @@ def remove_scratch(paths: RunPaths) -> list[str]:
     """Remove the temporary files that a dead run left in its folder; return what was done."""
     if not paths.scratch.is_dir():
         return []
-    shutil.rmtree(paths.scratch)
+
+    def removed() -> bool:
+        shutil.rmtree(paths.scratch, ignore_errors=True)
+        return not paths.scratch.exists()
+
+    # Whoever was just killed may have been writing one more file.
+    wait_until(removed, timeout_s=GONE_TIMEOUT_S, what=f"the end of {paths.scratch}")
     return [f"removed the temporary files in {paths.scratch}"]

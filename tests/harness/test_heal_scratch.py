@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.heal import Healed
+from cluster.hosts.ledger import RUN_MARK
 from harness.heal import heal_store
 from harness.scratch import scratch_in
 from results.record.paths import RunPaths
 from results.store import Store
+
+LOOK = f"import os, tempfile; print(tempfile.mkdtemp(), os.environ['{RUN_MARK}'])"
 
 
 def test_temporary_files_of_all_processes_lie_in_the_runs_folder(
@@ -24,11 +27,13 @@ def test_temporary_files_of_all_processes_lie_in_the_runs_folder(
     with scratch_in(paths):
         ours = Path(tempfile.mkdtemp())
         child = subprocess.run(
-            [sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert {ours.parent, Path(child.stdout.strip()).parent} == {paths.scratch}
+            [sys.executable, "-c", LOOK], capture_output=True, text=True, check=True
+        )
+        made, marked = child.stdout.split()
+        assert {ours.parent, Path(made).parent} == {paths.scratch}
+        assert marked == str(paths.processes), "so that heal ends it"
     assert not paths.scratch.exists()
+    assert RUN_MARK not in os.environ
     assert (os.environ["TMPDIR"], tempfile.gettempdir()) == ("/elsewhere", before)
 
 
