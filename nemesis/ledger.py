@@ -15,12 +15,14 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from cluster.hosts.disk import LocalDisk
 from cluster.hosts.heal import Healed, heal_hosts
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import send_signal, state_of
-from cluster.protocol import ProcessId
+from cluster.protocol import ClusterError, ProcessId
+from nemesis.bits import put_right
 from nemesis.brokers import STOPPED
-from nemesis.undo import Resume, Undo
+from nemesis.undo import FlipBack, Resume, Undo
 from results.record.paths import RunPaths
 
 
@@ -110,6 +112,7 @@ def heal_dead_run(paths: RunPaths) -> Healed:
     left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
     undone = [said for entry in entries for each in entry.undo if (said := _undone(each, left))]
     healed = heal_hosts(paths)
+    undone += [said for entry in entries for each in entry.undo if (said := _righted(each, paths))]
     failed = healed.failed or _not_struck(paths.ledger, entries)
     return Healed(done=(*undone, *healed.done), failed=tuple(failed))
 
@@ -122,6 +125,22 @@ def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
     except OSError as refused:
         return [f"all faults are healed, but {path} cannot be written: {refused.strerror}"]
     return []
+
+
+def _righted(undo: Undo, paths: RunPaths) -> str | None:
+    """Put a flipped bit right in the files of a dead run: they are evidence of Kafka's, not ours.
+
+    Args:
+        undo: The entry.
+        paths: The run's; no broker of it runs any more.
+    """
+    if not isinstance(undo, FlipBack):
+        return None
+    try:
+        righted = put_right(LocalDisk(paths.node(undo.node)), undo)
+    except (ClusterError, OSError):
+        return None  # Whatever it is now, it is not our bit alone: the record shows it.
+    return f"flipped a bit of {undo.node} back, in {undo.segment}" if righted else None
 
 
 def _undone(undo: Undo, left: Collection[ProcessId]) -> str | None:
