@@ -1,9 +1,11 @@
 """What each kind of hosts can do on this machine, and why not."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.examine import Finding, disk_trial, shape_trial
+from cluster.hosts.ssh_file import load_hosts
 from cluster.protocol import Ability
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
@@ -16,7 +18,8 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
     Args:
         hosts: As in a plan that was played: `namespace`, `docker`, `ssh:FILE`, `process`.
     """
-    return _BY_KIND[hosts.partition(":")[0]]()
+    kind, _, file = hosts.partition(":")
+    return _of_ssh(file) if kind == "ssh" else _BY_KIND[kind]()
 
 
 def _of_processes() -> Mapping[Ability, str]:
@@ -37,9 +40,11 @@ def _of_containers() -> Mapping[Ability, str]:
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
-def _of_ssh() -> Mapping[Ability, str]:
+def _of_ssh(file: str) -> Mapping[Ability, str]:
+    ordinary = [host.name for host in load_hosts(Path(file)) if host.sudo] if file else []
+    no_shape = f"on {ordinary[0]} only nft may be run as root; log in as root" if ordinary else ""
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
-            Ability.SHAPE: NOT_BUILT, Ability.DISK: NOT_BUILT,
+            Ability.SHAPE: no_shape, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip
 
 
@@ -51,7 +56,6 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
     "process": _of_processes,
     "namespace": _of_namespaces,
     "docker": _of_containers,
-    "ssh": _of_ssh,
 }
 
 

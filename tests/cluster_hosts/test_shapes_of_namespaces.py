@@ -82,29 +82,6 @@ def shapers() -> list[int]:
     return found
 
 
-def test_shapes_hold_for_their_links_and_are_undone_one_by_one(
-    namespace_room: "Room", tmp_path: Path
-) -> None:
-    with shaped_hosts(namespace_room, tmp_path) as hosts:
-        clean = state(hosts)
-        assert late_links(hosts) == set()
-        hosts.shape("first", [("n1", "n2")], SLOW)
-        # A round trip is late whichever of its ways is.
-        assert late_links(hosts) == {("n1", "n2"), ("n2", "n1")}
-        hosts.shape("second", [("n1", "n3"), ("n3", "n1")], SLOW)
-        assert late_links(hosts) == set(LINKS) - {("n2", "n3"), ("n3", "n2")}
-        with pytest.raises(ClusterError, match="n1 to n2 is shaped by first already"):
-            hosts.shape("third", [("n1", "n2")], LOSSY)
-        hosts.unshape("third")
-        hosts.unshape("first")
-        hosts.unshape("first")
-        assert late_links(hosts) == {("n1", "n3"), ("n3", "n1")}
-        hosts.unshape("second")
-        assert late_links(hosts) == set()
-        assert state(hosts) == clean
-        assert shapers() == []
-
-
 def test_cuts_and_shapes_of_one_link_leave_each_other_alone(
     namespace_room: "Room", tmp_path: Path
 ) -> None:
