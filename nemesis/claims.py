@@ -15,19 +15,18 @@ class Aspect(StrEnum):
     """What of a node a fault takes in hand."""
 
     PROCESS = "broker"
-    """Its broker runs or not; whoever touches the files of a stopped broker has it, too."""
+    """Its broker runs or not; whoever touches its files or its disk has it, too."""
     LINKS = "links"
     """Cuts, which add up: never claimed."""
     QUALITY = "network"
     """Delay, loss and the like on its links."""
     CLOCK = "clock"
-    DISK = "disk"
     CLUSTER = "cluster"
     """Leadership and topics: nothing of a node."""
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
-TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY, Aspect.DISK})
+TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY})
 """What keeps a node from doing its part, or may: a majority of nodes must be left whole."""
 
 

@@ -15,7 +15,7 @@ RUN_LIMIT_S = 240
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2 * RUN_LIMIT_S)]
 ONE_REPLICA = (
     "--nodes", "1", "--replication", "1", "--min-insync", "1", "--topics", "1", "--partitions", "2",
-    "--nemesis", "power-loss", "--nemesis-interval", "3", "--time-limit", "16",
+    "--nemesis", "power-loss", "--nemesis-interval", "6", "--time-limit", "20",
 )  # fmt: skip
 
 
