@@ -312,6 +312,23 @@ def test_an_image_with_another_kafka_than_the_plan_s_is_refused() -> None:
         refuse_another_kafka(Plan(image=image, system="kafka:4.1.0"), image_has=choice.kafka)
 
 
+def test_an_image_s_own_kafka_takes_the_place_of_ours(run: Path, java: str) -> None:
+    kafka = fetch_kafka("4.3.1", progress=print)
+    jars = ":".join(map(str, kafka.classpath))
+    say = Command(argv=["sh", "-c", 'echo "$0"; ls "$1"', jars, str(kafka.classpath[0])],
+                  log=run / "log", cwd=run)  # fmt: skip
+    for image, said in (
+        (image_with_kafka(kafka.classpath, kafka.version), "/opt/kafka/libs/*\n"),
+        (java, f"{jars}\n{kafka.classpath[0]}\n"),
+    ):
+        (run / "log").unlink(missing_ok=True)
+        with hosts_of(run, image) as hosts:
+            hosts.provide("n1", kafka.classpath)
+            process = hosts.spawn("n1", say)
+            wait_until(lambda: hosts.state_of(process) is None, timeout_s=20, what="its end")  # noqa: B023 - called at once
+        assert (run / "log").read_text().partition("ls: ")[0] == said
+
+
 def test_a_daemon_that_is_not_there_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
