@@ -16,6 +16,8 @@ FINAL, CRASH = "final", "crash"
 NOTED = "noted"
 """The last look at the brokers before their stop: what they said, and no files."""
 
+AUDITED = "audited"
+"""The milestone that has what is not as it was on the hosts."""
 QUORUM_TOPIC = "__cluster_metadata"
 """The topic of the controllers' log; it has one partition, and is none of the plan's."""
 
@@ -66,6 +68,7 @@ class RunFacts:
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
         disk_losses: What confirmed power losses, wipes and flipped bits took.
+        unclean_orders: Partitions of which a fault ordered an unclean election.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -96,6 +99,7 @@ class RunFacts:
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
+    unclean_orders: frozenset[tuple[str, int]] = frozenset()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True
@@ -104,6 +108,11 @@ class RunFacts:
     history: bool = False
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def played(self) -> tuple[Milestone, ...]:
+        """The milestones of the run itself: the audit of its hosts comes after its last second."""
+        return tuple(each for each in self.milestones if each.name != AUDITED)
 
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""

@@ -68,7 +68,7 @@ def _rate(facts: RunFacts, offered: pa.Table) -> dict[str, object]:
 
 def _phases(facts: RunFacts) -> dict[str, float]:
     """Seconds from each milestone to the next one, named by the former."""
-    stones = facts.milestones
+    stones = facts.played
     return {
         one.name: round((other.at_ns - one.at_ns) / NS_PER_S, 3) for one, other in pairwise(stones)
     }

@@ -13,7 +13,6 @@ from itertools import chain
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
-from checkers.not_restored import AUDITED
 from checkers.protocol import DISK_EXCUSES, Checker, Excuse, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
@@ -353,8 +352,7 @@ def _shortfalls(facts: RunFacts) -> list[str]:
     """What the run did not get to, by its milestones."""
     sentences = []
     if facts.milestone("stopped") is None:
-        played = [each.name for each in facts.milestones if each.name != AUDITED]
-        last = played[-1] if played else "none"
+        last = facts.played[-1].name if facts.played else "none"
         sentences.append(
             "the run ended before its brokers were stopped, so that there is no final log"
             f" (its last milestone: {last})"

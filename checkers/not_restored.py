@@ -10,7 +10,7 @@ have disturbed this run's end, and may disturb the next one.
 What would not prove it: a change on the machine that is nobody's of the run.
 """
 
-from checkers.facts import RunFacts
+from checkers.facts import AUDITED, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
@@ -18,8 +18,6 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 NAME = "host-not-restored"
-AUDITED = "audited"
-"""The milestone that has the differences; runs of before there was an audit have none."""
 
 
 def _check(group: Group) -> Findings:
@@ -35,6 +33,7 @@ def _describe(group: Group, item: tuple[str, str]) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
+    # Runs of before there was an audit have none.
     return facts.milestone(AUDITED) is not None
 
 

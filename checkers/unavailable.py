@@ -67,7 +67,7 @@ class Outage:
 
 
 def _last_known_ns(facts: RunFacts) -> int:
-    return max((each.at_ns for each in facts.milestones), default=_NEVER)
+    return max((each.at_ns for each in facts.played), default=_NEVER)
 
 
 def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:

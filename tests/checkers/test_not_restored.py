@@ -1,14 +1,15 @@
 """host-not-restored: what the audit found makes a run unknown, with either engine."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from checkers import not_restored
+from checkers import not_restored, unavailable
 from checkers.run import judge_runs
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
-from tests.checkers.hand import facts, found, sentences, whole_run
+from tests.checkers.hand import A, S, facts, found, group, sentences, timed_out, whole_run
 
 LEFT = {"process 4711": "is there after the run, and was not before (java of n1)"}
 
@@ -49,3 +50,17 @@ def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -
     assert verdict.unknown_because == (
         "host-not-restored: process 4711 is there after the run, and was not before (java of n1)",
     )
+
+
+def test_an_audit_is_no_time_in_which_a_send_could_have_succeeded() -> None:
+    """The run died 20 s after the last heal; its hosts were looked at 200 s later."""
+    died = Milestone(name="failed", at_ns=120 * S)
+    later = 320 * S
+    lost = {**timed_out(A), "process": 1, "invoke_ns": 100 * S, "complete_ns": later}
+    for stones, outages in (
+        ((died,), 0),
+        ((died, replace(audited({}), at_ns=later)), 0),
+        ((replace(died, at_ns=later),), 1),
+    ):
+        about = facts(calm_from_ns=100 * S, milestones=(*facts().milestones, *stones))
+        assert len(sentences(unavailable.CHECKER, group(about, sends=[lost]))) == outages
