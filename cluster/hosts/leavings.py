@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster.hosts.ledger import Entry, boot_id, read_ledger
-from cluster.hosts.signals import process_id
+from cluster.hosts.signals import is_running, process_id
 
 PLACES = (
     ("/dev/shm", "faketime_shm_{pid}"),  # noqa: S108 - looked for, not made
@@ -45,8 +45,10 @@ def remove_leavings(processes_file: Path) -> list[str]:
 
 def _left_by(entry: Entry) -> Iterator[Path]:
     process = entry.process
-    if process is None or process.machine or process_id(process.pid).start_ticks:
-        return  # It was never started here, or the number is somebody's now.
+    if process is None or process.machine or is_running(process):
+        return
+    if process_id(process.pid).start_ticks not in {0, process.start_ticks}:
+        return  # The number is somebody else's now; a zombie of ours still has it.
     since_s = _boot_s() + process.start_ticks / os.sysconf("SC_CLK_TCK") - SLACK_S
     for folder, name in PLACES:
         for path in Path(folder).glob(name.format(pid=process.pid)):

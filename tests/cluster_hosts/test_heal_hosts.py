@@ -40,6 +40,20 @@ def test_what_an_ended_process_left_outside_of_the_store_is_removed(tmp_path: Pa
     assert heal_hosts(paths) == Healed()
 
 
+def test_what_a_zombie_left_is_removed_and_what_a_process_uses_is_not(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as child:
+        process = process_id(child.pid)
+        ProcessLedger(paths.processes).started("java", "n1", process)
+        file = clock_file(process)
+        file.write_bytes(b"")
+        assert leavings(paths.processes) == []
+        child.kill()
+        wait_until(lambda: not is_running(process), timeout_s=20, what="its end")
+        assert leavings(paths.processes) == [file], "though nobody has taken note of its end"
+        file.unlink()
+
+
 def test_files_of_other_processes_are_left_alone(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     earlier = clock_file(ended_process(paths))
