@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
+from cluster.hosts.docker_image import try_daemon
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.hosts.shaper import TRIAL
@@ -51,7 +52,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    return [_user(), *namespace_trials(), *_fault_trials(), *_devices()]
+    return [_user(), *namespace_trials(), _docker(), *_fault_trials(), *_devices()]
 
 
 def namespace_trials() -> list[Finding]:
@@ -147,6 +148,16 @@ def _user() -> Finding:
     root = os.geteuid() == 0
     detail = "root" if root else f"an ordinary user (uid {os.geteuid()})"
     return Finding(what="user", works=True, detail=detail, remedy="")
+
+
+def _docker() -> Finding:
+    try:
+        try_daemon()
+    except UserError as refused:
+        detail, _, remedy = str(refused).partition("; ")
+        remedy = remedy or "use --hosts namespace"
+        return Finding(what="Docker", works=False, detail=detail, remedy=remedy)
+    return Finding(what="Docker", works=True, detail="the daemon answers", remedy="")
 
 
 def _program(name: str, package: str) -> Finding:
