@@ -116,10 +116,13 @@ def refuse_absent(client: docker.DockerClient, image: str) -> None:
     """
     try:
         client.images.get(image)
-    except (ImageNotFound, APIError) as refused:
+    except ImageNotFound as absent:
         raise UserError(
-            f"the image {image} is not on this machine ({refused.explanation}); type: docker pull"
-            f" {image}"
+            f"the image {image} is not on this machine; type: docker pull {image}"
+        ) from absent
+    except APIError as refused:
+        raise UserError(
+            f"{image} is no image that Docker knows ({refused.explanation})"
         ) from refused
 
 
