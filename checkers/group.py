@@ -275,10 +275,12 @@ class Group:
     def unclean_election_seen(self) -> bool:
         """Whether the metadata log has an election from outside of the ISR, as the plan allows.
 
+        It does so by the brokers' settings, or by a fault that orders one of this partition.
         ZooKeeper keeps no log of elections: there it is enough that the plan allows them, unless
         the leader epoch is still 0, its first: then nobody was elected since the beginning.
         """
-        if not self.facts.plan.unclean_elections:
+        ordered = (self.topic, self.partition) in self.facts.unclean_orders
+        if not ordered and not self.facts.plan.unclean_elections:
             return False
         rows = self.table("leadership")
         if self.facts.plan.mode is Mode.ZOOKEEPER:

@@ -1,6 +1,7 @@
 """What the configuration of a run promises, in sentences for people."""
 
 from checkers.facts import RunFacts
+from checkers.unclean_orders import KIND as UNCLEAN_ORDER
 
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
@@ -30,6 +31,8 @@ def _acks(facts: RunFacts) -> str:
 def _unclean(facts: RunFacts) -> str:
     if facts.plan.unclean_elections:
         return "unclean elections are on: a replica that lacks messages may become the leader"
+    if any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ()):
+        return "unclean elections are off, but for those that faults order: these lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 
 

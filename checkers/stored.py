@@ -32,6 +32,7 @@ from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
+from checkers.unclean_orders import unclean_orders
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
@@ -224,6 +225,7 @@ def load_facts(root: Path) -> RunFacts:
         silences=silences(_times(paths), calm_ns),
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         disk_losses=disk_losses(faults),
+        unclean_orders=unclean_orders(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
