@@ -1,11 +1,13 @@
 """The audit: what a run leaves is seen, and what others do is not its business."""
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.ledger import ProcessLedger, mark
@@ -14,7 +16,10 @@ from cluster.hosts.signals import process_id
 from cluster.protocol import ClusterError
 from harness import audit as audit_module
 from harness.audit import audit
-from results.record.clock import wait_until
+from harness.session import Session
+from harness.stage import Ending, StageResult
+from results.record.clock import RunClock, wait_until
+from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 
@@ -115,3 +120,28 @@ def test_what_vanished_and_what_changed_are_differences_too() -> None:
         "a": "was there before the run, and is not any more (1)",
         "c": "was otherwise before the run (3, now 4)",
     }
+
+
+@pytest.mark.parametrize("ending", [Ending.PLAYED, Ending.CLUSTER])
+def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
+    ending: Ending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the death of the stage left is no surprise, as long as the clean-up ends it."""
+    monkeypatch.setattr(audit_module, "SETTLE_LIMIT_S", 0.2)
+    run = RunPaths(tmp_path / "run")
+    plan = processes(run)
+    left: list[subprocess.Popen[bytes]] = []
+
+    def play(*_: object) -> StageResult:
+        left.append(subprocess.Popen(["sleep", "600"], env=os.environ | mark(run.processes)))
+        wait_until(lambda: local_traces(run.processes), timeout_s=20, what="it to be seen")
+        return StageResult(ending=ending, sentence="")
+
+    monkeypatch.setattr(Session, "_play", play)
+    said = Console(file=io.StringIO(), soft_wrap=True)
+    Session(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now())
+    assert left[0].wait(timeout=20) == -9
+    (noted,) = load_milestones(run.milestones)
+    assert noted.name == "audited"
+    expected = {f"process {left[0].pid}": "is there after the run, and was not before (sleep)"}
+    assert noted.detail == (expected if ending is Ending.PLAYED else {})
