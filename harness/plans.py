@@ -138,7 +138,7 @@ def refuse_impossible(
 
     Raises:
         PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
-        UserError: A fault was asked for that these hosts cannot inject.
+        UserError: A fault was asked for that these hosts cannot inject, or disks of their own.
     """
     check_client_settings(plan)
     missing = unsupported(plan, abilities=abilities, why_not=why_not)
@@ -148,6 +148,22 @@ def refuse_impossible(
         raise UserError(
             f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
             " logquake doctor says what keeps namespaces from working here"
+        )
+    if plan.disk_mb is not None:
+        _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
+
+
+def _refuse_disks(plan: Plan, abilities: Collection[Ability], why_not: str) -> None:
+    if Ability.DISK not in abilities:
+        because = f" ({why_not})" if why_not else ""
+        raise UserError(
+            f"disk_mb: these hosts cannot give each node a disk of its own{because}; leave it out,"
+            " or use --hosts namespace"
+        )
+    if plan.scenario is not None:
+        raise UserError(
+            f"disk_mb: the story of {plan.scenario.name} copies the nodes' files while they run,"
+            " and cannot on disks of their own; leave it out"
         )
 
 

@@ -65,3 +65,15 @@ def test_nodes_have_disks_of_their_own_only_where_a_fault_fills_them(
 
 def test_the_commented_plan_names_every_family() -> None:
     assert not [each for each in NEMESIS_KINDS if each not in COMMENTED_PLAN]
+
+
+def test_disks_of_their_own_are_refused_where_nodes_cannot_have_them() -> None:
+    plan = plan_from({"disk_mb": 64, "nemesis": []})
+    refuse_impossible(plan, abilities=EVERYTHING)
+    with pytest.raises(UserError, match=r"disk_mb: these hosts cannot .* own \(no mounts\); leave"):
+        refuse_impossible(
+            plan, abilities=EVERYTHING - {Ability.DISK}, why_not={Ability.DISK: "no mounts"}
+        )
+    story = plan_from({"workload": "script", "disk_mb": 64, "scenario": {"name": "epoch-1"}})
+    with pytest.raises(UserError, match="disk_mb: the story of epoch-1 copies the nodes' files"):
+        refuse_impossible(story, abilities=EVERYTHING)
