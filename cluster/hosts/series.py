@@ -50,7 +50,8 @@ def measure(
         now_s = stopwatch_s()
         if before != (returned, arrived):
             quiet_since_s = now_s
-        if now_s > deadline_s or now_s - quiet_since_s > QUIET_S:
+        is_quiet = _sent(returned, spacing["count"]) and now_s - quiet_since_s > QUIET_S
+        if is_quiet or now_s > deadline_s:
             break
     return {link: measured(returned[name], arrived[name]) for name, link in names.items()}
 
@@ -90,6 +91,10 @@ def _looked(
     for receiver, those in by_receiver.items():
         arrived |= machine(receiver).arrived(those)["series"]
     return returned, arrived
+
+
+def _sent(returned: Mapping[str, Message], count: int) -> bool:
+    return all(each["sent"] == count for each in returned.values())
 
 
 def _whole(returned: Mapping[str, Message], count: int) -> bool:
