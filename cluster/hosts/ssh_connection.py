@@ -87,12 +87,23 @@ class SshConnection:
             client.close()
 
     def channel(self, command: str) -> paramiko.Channel:
-        """Start a command; return its channel."""
+        """Start a command; return its channel.
+
+        A connection may have been lost without a word: if nothing can be started on it, another
+        one is tried.
+        """
         try:
-            channel = self.transport().open_session(timeout=LOGIN_TIMEOUT_S)
-            channel.exec_command(command)
+            return self._start(command)
+        except (paramiko.SSHException, EOFError, OSError):
+            self.close()
+        try:
+            return self._start(command)
         except (paramiko.SSHException, EOFError, OSError) as lost:
             raise ClusterError(f"{self.host.name} starts no command: {lost}") from lost
+
+    def _start(self, command: str) -> paramiko.Channel:
+        channel = self.transport().open_session(timeout=LOGIN_TIMEOUT_S)
+        channel.exec_command(command)
         return channel
 
     def call(
