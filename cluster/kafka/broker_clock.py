@@ -18,6 +18,9 @@ from results.record.clock import WaitTimeoutError, unix_s, wait_until
 ABSURD_SIZE = 0x7FFF_FFFF
 CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
+MOST_KNOCKS = 5
+CLOSE_S = 0.1
+"""An answer that came so soon is close enough; on a busy machine another one may come sooner."""
 LOG = "logs/server.log"
 STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
@@ -37,6 +40,14 @@ def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
     Raises:
         ClusterError: It cannot be reached, or says nothing within seconds.
     """
+    told: list[tuple[float, float]] = []
+    while len(told) < MOST_KNOCKS and (not told or min(told)[0] > CLOSE_S):
+        told.append(_asked_once(address, disk, node=node))
+    return min(told)[1]
+
+
+def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[float, float]:
+    """Return how far the answer may be wrong, and by how much the clock is ahead."""
     try:
         start = disk.size(LOG)
     except OSError as unreadable:
@@ -46,7 +57,7 @@ def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
         after_s = unix_s()
         stamp_s = _stamp_of(disk, start, port, node=node)
     # The line was written between the knock and its answer, the end of the connection.
-    return stamp_s - (before_s + after_s) / 2
+    return (after_s - before_s) / 2, stamp_s - (before_s + after_s) / 2
 
 
 @contextmanager
