@@ -81,6 +81,7 @@ class DockerHosts(LinkedHosts):
         self._to_clients: dict[str, frozenset[str]] = {}
         self._contents: Contents | None = None
         self._client: docker.DockerClient | None = None
+        self._maker: ContainerMaker | None = None
         self._lock = threading.Lock()
 
     def up(self) -> None:
@@ -95,7 +96,8 @@ class DockerHosts(LinkedHosts):
         self._client = connect()
         try:
             refuse_absent(self._client, self._image)
-            self._hold(ContainerMaker(self._client, self._root, self._image))
+            self._maker = ContainerMaker(self._client, self._root, self._image)
+            self._hold(self._maker)
             for node, holder in self._holders.items():
                 prefix = enter(holder.attrs["State"]["Pid"])
                 self.machines[node] = Machine(
@@ -135,7 +137,7 @@ class DockerHosts(LinkedHosts):
         with self._lock:
             self._starts[node] += 1
             number = self._starts[node]
-        container = ContainerMaker(self._daemon(), self._root, self._image).process(
+        container = self._made_by().process(
             holder,
             node=node,
             number=number,
@@ -257,7 +259,7 @@ class DockerHosts(LinkedHosts):
     def down(self) -> None:
         """End every process, remove the containers and the network. Idempotent."""
         machines, self.machines = self.machines, {}
-        client, self._client = self._client, None
+        client, self._client, self._maker = self._client, None, None
         try:
             if client is not None:
                 with closing(client), explained():
@@ -289,6 +291,11 @@ class DockerHosts(LinkedHosts):
         if self._client is None:
             raise ClusterError("the hosts are down")
         return self._client
+
+    def _made_by(self) -> ContainerMaker:
+        if self._maker is None:
+            raise ClusterError("the hosts are down")
+        return self._maker
 
     def _inside(self) -> Contents:
         if self._contents is None:

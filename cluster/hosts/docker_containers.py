@@ -35,6 +35,10 @@ class ContainerMaker:
         self._client = client
         self._root = root.absolute()
         self._image = image
+        # By default all containers together weigh as much as one process of this machine
+        # (`cpu.shares` of the cgroup `docker`): brokers starve beside a busy harness. With the
+        # driver systemd a parent would have to be a slice.
+        self._parent = "/" if client.info()["CgroupDriver"] == "cgroupfs" else None
 
     def network(self) -> str:
         """Make a bridge network without a way out, whose addresses the daemon chooses.
@@ -99,6 +103,7 @@ class ContainerMaker:
                 environment=dict(command.env),
                 network_mode=shared,
                 pid_mode=shared,
+                cgroup_parent=self._parent,
                 mounts=[self._folder(), *([_read_only(software)] if software else [])],
                 labels=self._labels(node),
             )
