@@ -138,7 +138,7 @@ class Life:
             self._fail(str(failed))
         else:
             if effect is None:
-                self._fail(f"no effect could be measured within {CONFIRM_LIMIT_S:g} s")
+                self._fail("no effect could be measured in time")
             else:
                 self.effect = effect
                 now_ns = self._book.clock.now_ns()
