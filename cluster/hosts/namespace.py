@@ -44,6 +44,7 @@ LOOSEN = ("sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter || true")
 
 A shaped link is such a case: `shaper` refuses to begin where that is so. Our namespaces are ours.
 """
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library has it (man 3 shm_open)
 MAX_NODES = 253
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a namespace of our own
 
@@ -112,6 +113,9 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
             for node in self._numbers:
                 commands = node_commands(self.address(node))
                 self.machines[node].run(["ip", "-batch", "-"], stdin=commands)
+                if Path(SHARED_MEMORY).is_dir():
+                    # What a killed process leaves there (libfaketime's) goes with the namespace.
+                    self.machines[node].run(["mount", "-t", "tmpfs", "tmpfs", SHARED_MEMORY])
             for node, machine in self.machines.items():
                 machine.run(LOOSEN)
                 self.drop_what_cuts_mark(node)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +13,12 @@ from cluster.hosts.leavings import leavings, remove_leavings
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import is_running, process_id
-from cluster.protocol import ClusterError, ProcessId
+from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
+
+if TYPE_CHECKING:
+    from tests.cluster_hosts.conftest import Room
 
 
 def ended_process(paths: RunPaths) -> ProcessId:
@@ -104,3 +108,15 @@ def test_a_host_that_cannot_be_reached_keeps_nothing_else_from_being_healed(
     healed = heal_hosts(paths)
     assert healed.done == ("removed a table from n2",)
     assert healed.failed == ("n1 does not answer",)
+
+
+def test_shared_memory_of_a_namespace_is_its_own(namespace_room: "Room", tmp_path: Path) -> None:
+    name = f"left-by-{os.getpid()}"
+    with namespace_room.hosts(tmp_path) as hosts:
+        left = ["sh", "-c", f"touch /dev/shm/{name} && ls /dev/shm > {tmp_path}/seen"]
+        hosts.spawn("n1", Command(argv=left, log=tmp_path / "log", cwd=tmp_path))
+        seen = tmp_path / "seen"
+        wait_until(
+            lambda: seen.exists() and seen.read_text() == f"{name}\n", timeout_s=20, what="the file"
+        )
+        assert not Path("/dev/shm", name).exists()  # noqa: S108 - where it would be
