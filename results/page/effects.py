@@ -109,7 +109,7 @@ def _share(count: str) -> Callable[[Json], float | None]:
 
 
 _QUALITIES: Mapping[str, tuple[str, str, Callable[[Json], float | None]]] = {
-    "delay_ms": ("round trip", " ms", lambda measured: measured["median_ms"]),
+    "delay_ms": ("fastest round trip", " ms", lambda measured: measured["fastest_ms"]),
     "jitter_ms": ("spread of round trips", " ms", lambda measured: measured["spread_ms"]),
     "loss": ("lost", " %", lambda it: 100 * (it["sent"] - it["arrived"]) / it["sent"]),
     "duplicate": ("arrived twice", " %", _share("copies")),

@@ -53,10 +53,24 @@ PLACE = ("log-0", 1)
 GONE = ProcessChange(node="n2", pid=811, start_ticks=1, state_before="S", state_after=None)
 RUNS = ProcessChange(node="n2", pid=812, start_ticks=2, state_before=None, state_after="S")
 GOOD = LinkMeasured(
-    sent=50, arrived=50, copies=0, overtaken=0, median_ms=0.2, spread_ms=0.1, rate_kbit=9000
+    sent=50,
+    arrived=50,
+    copies=0,
+    overtaken=0,
+    fastest_ms=0.2,
+    median_ms=0.3,
+    spread_ms=0.1,
+    rate_kbit=9000,
 )
 BAD = LinkMeasured(
-    sent=50, arrived=40, copies=5, overtaken=4, median_ms=200.0, spread_ms=90, rate_kbit=512
+    sent=50,
+    arrived=40,
+    copies=5,
+    overtaken=4,
+    fastest_ms=200.0,
+    median_ms=210.0,
+    spread_ms=90,
+    rate_kbit=512,
 )
 
 
@@ -74,7 +88,7 @@ SENTENCES: list[tuple[Any, str]] = [
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
         "probes stopped arriving and arrived again, by turns, on n1→n2",
     ),
-    (_quality(delay_ms=100), "datagrams on 1 links: round trip 0.2 → 200.0 ms"),
+    (_quality(delay_ms=100), "datagrams on 1 links: fastest round trip 0.2 → 200.0 ms"),
     (_quality(jitter_ms=100), "datagrams on 1 links: spread of round trips 0.1 → 90.0 ms"),
     (_quality(loss=0.2), "datagrams on 1 links: lost 0.0 → 20.0 %"),
     (_quality(duplicate=0.2), "datagrams on 1 links: arrived twice 0.0 → 10.0 %"),
