@@ -36,6 +36,7 @@ class TopicChurn:
             raise ClusterError("topics of this cluster can neither be made nor deleted")
         self.targets = aim.targets
         self._cluster: CanMakeTopics = site.cluster
+        self._site = site
         self._nodes = tuple(site.cluster.nodes)
         # No role and no record takes topics that begin so for the run's own.
         self._prefix = f"__logquake-churn-{aim.fault_id}-"
@@ -111,9 +112,11 @@ class TopicChurn:
             pause_until(stopwatch_s() + REST_S, self._over)
 
     def _come_and_go(self, name: str, number: int) -> None:
-        ring = [*self._nodes, *self._nodes]
-        first = number % len(self._nodes)
-        replicas = ring[first : first + min(REPLICAS, len(self._nodes))]
+        view = self._site.cluster.view()
+        # On a broker that another fault has taken, no replica would ever be in sync.
+        there = [node for node in self._nodes if view is None or node in view.registered]
+        first = number % max(1, len(there))
+        replicas = [*there[first:], *there[:first]][:REPLICAS]
         assignment = dict.fromkeys(range(PARTITIONS), replicas)
         self._cluster.create_topic(name, assignment=assignment, configs={})
         self._created += 1
