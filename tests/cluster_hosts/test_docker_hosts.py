@@ -272,7 +272,10 @@ def test_of_a_killed_harness_nothing_is_left_after_heal(
 
 REFUSALS = (
     (None, "needs an image with Java; name one"),
-    ("logquake-test:never-made", "is not on this machine; type: docker pull logquake-test:never-made"),
+    (
+        "logquake-test:never-made",
+        "is not on this machine; type: docker pull logquake-test:never-made",
+    ),
     (image_without_java, "has no Java"),
     (image_with_old_java, "has Java 11, but 17 or later is needed"),
     (image_without_programs, "has no sleep|no shell"),

@@ -50,7 +50,7 @@ def inside(hosts: NamespaceDisks, paths: RunPaths, script: str) -> str:
 
 
 def test_a_disk_is_the_nodes_own_and_has_an_end(namespace_room: "Room", tmp_path: Path) -> None:
-    assert namespace_room
+    assert namespace_room.kind == "namespace"
     with disks(tmp_path) as (hosts, paths):
         assert inside(hosts, paths, "cat meta.properties t-0/0.log") == "cluster.id=x\nbefore"
         size = "df --output=size --block-size=1 . | tail -1"
@@ -72,7 +72,7 @@ def test_a_disk_is_the_nodes_own_and_has_an_end(namespace_room: "Room", tmp_path
 
 
 def test_a_disk_that_is_read_only_takes_nothing(namespace_room: "Room", tmp_path: Path) -> None:
-    assert namespace_room
+    assert namespace_room.kind == "namespace"
     with disks(tmp_path) as (hosts, paths):
         disk = hosts.disk("n1")
         assert isinstance(disk, LocalDisk)
@@ -93,7 +93,7 @@ def test_a_disk_that_is_read_only_takes_nothing(namespace_room: "Room", tmp_path
 def test_its_files_are_seen_from_here_and_brought_back(
     namespace_room: "Room", tmp_path: Path
 ) -> None:
-    assert namespace_room
+    assert namespace_room.kind == "namespace"
     with disks(tmp_path) as (hosts, paths):
         inside(
             hosts, paths, "rm meta.properties; printf after > t-0/0.log; mkdir u-0; echo > u-0/f"
@@ -118,7 +118,7 @@ def test_its_files_are_seen_from_here_and_brought_back(
 def test_what_is_gone_with_its_machine_is_not_taken_for_fetched(
     namespace_room: "Room", tmp_path: Path
 ) -> None:
-    assert namespace_room
+    assert namespace_room.kind == "namespace"
     with disks(tmp_path) as (hosts, _):
         machine = hosts.machine("n1")
         machine.close()
@@ -128,7 +128,7 @@ def test_what_is_gone_with_its_machine_is_not_taken_for_fetched(
 
 
 def test_a_node_without_a_disk_says_so(namespace_room: "Room", tmp_path: Path) -> None:
-    assert namespace_room
+    assert namespace_room.kind == "namespace"
     with disks(tmp_path) as (hosts, _):
         for deed in (hosts.fill_disk, hosts.lock_disk, hosts.try_disk):
             with pytest.raises(ClusterError, match="n2 has no disk of its own"):
