@@ -132,6 +132,7 @@ SENTENCES: list[tuple[Any, str]] = [
     (
         BitFlipEffect(
             took_s=1,
+            ran_s=0.5,
             latent=False,
             processes=(GONE,),
             found=("log-0-1: the sum is wrong",),
