@@ -58,7 +58,7 @@ def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
         if node in clean and told:
             known = [line for line in told if line and None not in line.values()]
             lines[node] = sorted((line["epoch"], line["start_offset"]) for line in known)
-    return lines
+    return {node: known for node, known in lines.items() if known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.

@@ -69,7 +69,6 @@ class RunFacts:
             step's name, in the order of the steps.
         disk_losses: What confirmed power losses, wipes and flipped bits took.
         unclean_orders: Partitions of which a fault ordered an unclean election.
-        unclean_orders: Partitions of which a fault ordered an unclean election.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -100,7 +99,6 @@ class RunFacts:
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
-    unclean_orders: frozenset[tuple[str, int]] = frozenset()
     unclean_orders: frozenset[tuple[str, int]] = frozenset()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT

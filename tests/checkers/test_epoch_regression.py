@@ -233,6 +233,9 @@ def test_the_checkpoint_of_a_killed_broker_or_of_a_step_proves_nothing() -> None
         replica_states=[checkpoint("n1", (3, 0), snapshot="step-01")],
     )  # fmt: skip
     assert found(CHECKER, step).anomalies == ()
+    wordless = {**checkpoint("n1"), "epochs": [{"epoch": None, "start_offset": 0}]}
+    unread = group(about, replica_records=log("n1", (4, A)), replica_states=[wordless])
+    assert found(epoch_regression.CHECKER, unread).anomalies == ()
     empty = group(about, replica_records=log("n1", (4, A)), replica_states=[checkpoint("n1")])
     assert found(CHECKER, empty).anomalies == ()
     no_epoch = group(
