@@ -3,7 +3,9 @@
 Kafka leaves flushing to the kernel and relies on replicas that do not fail together. A record that
 every replica held in memory only when it lost power, or on a disk that was emptied, or behind a bit
 that was flipped, was never promised; the contract allows its loss. If one replica that may have
-held it was spared, nothing is excused.
+held it was spared, nothing is excused. Nor is anything if they were hit one after the other, and
+what one had lost it had fetched again before the last was hit: it left the ISR, and the ISR was
+full again, as one broker told in this order.
 
 What was there when the fault came was acknowledged before the broker ran again. An acknowledgement
 that a busy client saw later than that is not believed to be one of those.
@@ -11,6 +13,7 @@ that a busy client saw later than that is not believed to be one of those.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,15 +38,25 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
         hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
         rows = zip(
             texts(hit, "effect"), texts(hit, "heal_effect"), hit["targets"].to_pylist(),
-            ints(hit, "confirmed_ns").tolist(), ints(hit, "healed_ns").tolist(), strict=True,
+            ints(hit, "requested_ns").tolist(), ints(hit, "confirmed_ns").tolist(),
+            ints(hit, "healed_ns").tolist(), strict=True,
         )  # fmt: skip
-        for effect, heal_effect, targets, confirmed_ns, healed_ns in rows:
+        for effect, heal_effect, targets, requested_ns, confirmed_ns, healed_ns in rows:
             until_ns = _down_until_ns(excuse, effect, confirmed_ns)
             if excuse is not Excuse.FLIP:
                 until_ns = max(until_ns, _heal_begun_ns(heal_effect, healed_ns))
-            nodes = frozenset(targets or ())
-            found += _losses(excuse, effect, nodes, until_ns=until_ns)
+            times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
+            found += _losses(excuse, effect, frozenset(targets or ()), times)
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    """Of a fault, as `DiskLoss` has them."""
+
+    until_ns: int
+    began_ns: int
+    healed_ns: int
 
 
 def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
@@ -65,7 +78,7 @@ def _heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
 
 
 def _losses(
-    excuse: Excuse, effect: str, nodes: frozenset[str], *, until_ns: int
+    excuse: Excuse, effect: str, nodes: frozenset[str], times: _Times
 ) -> Iterator[DiskLoss]:
     """Yield a loss for each partition; an effect that cannot be read excuses nothing."""
     ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -81,7 +94,9 @@ def _losses(
             partition=partition,
             end_after=max(after for after, _ in spans),
             end_before=max(before for _, before in spans),
-            until_ns=until_ns,
+            until_ns=times.until_ns,
+            began_ns=times.began_ns,
+            healed_ns=times.healed_ns,
             excuse=excuse.value,
         )
 
@@ -127,11 +142,29 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         and loss.end_after <= offset
     ]
     replicas = set(group.logs.get(FINAL, {}))
-    hit = {node for loss in took for node in loss.nodes}
-    all_hit = len(replicas) >= group.facts.plan.replication and replicas <= hit
-    if not all_hit or not any(offset < loss.end_before for loss in took):
+    if len(replicas) < group.facts.plan.replication:
         return ()
-    return tuple(sorted({loss.excuse for loss in took if loss.nodes & replicas}))
+    for last in took:
+        at_once = [(loss, _lacking(group, loss, last.began_ns) & replicas) for loss in took]
+        hit = {node for _, nodes in at_once for node in nodes}
+        if replicas <= hit and any(nodes and offset < loss.end_before for loss, nodes in at_once):
+            return tuple(sorted({loss.excuse for loss, nodes in at_once if nodes}))
+    return ()
+
+
+def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
+    """Return the nodes of a loss that had been hit, and were not known to be whole, at a time."""
+    if loss.began_ns > at_ns:
+        return set()
+    again = {
+        back.node
+        for back in group.isr_returns
+        if back.left_ns >= loss.began_ns
+        and back.asked_ns >= loss.until_ns
+        and 0 <= loss.healed_ns < at_ns
+        and back.seen_ns < at_ns
+    }
+    return set(loss.nodes - again)
 
 
 def taken_from(group: Group, node: str, offsets: Ints) -> dict[str, Mask]:

@@ -31,6 +31,8 @@ class DiskLoss:
         end_after: At most so much of the log was left on each: its end, exclusive.
         end_before: On one of them the log had reached that far.
         until_ns: Until then, at least, none of their brokers ran again.
+        began_ns: Not before that was anything done to them.
+        healed_ns: When the fault was over, -1 if it never was.
         excuse: What it was, as the contract's table has it: `power-loss`.
     """
 
@@ -40,6 +42,8 @@ class DiskLoss:
     end_after: int
     end_before: int
     until_ns: int
+    began_ns: int = -1
+    healed_ns: int = -1
     excuse: str
 
 

@@ -26,6 +26,7 @@ from tests.checkers.hand import (
     facts,
     found,
     group,
+    isr,
     leads,
     log,
     read,
@@ -43,10 +44,12 @@ def cut(
     until: int = 2 * S,
     partition: int = 0,
     excuse: str = "power-loss",
+    began: int = -1,
+    healed: int = -1,
 ) -> DiskLoss:
     return DiskLoss(
         nodes=frozenset(nodes), topic="log-0", partition=partition, end_after=after,
-        end_before=before, until_ns=until, excuse=excuse,
+        end_before=before, until_ns=until, began_ns=began, healed_ns=healed, excuse=excuse,
     )  # fmt: skip
 
 
@@ -94,6 +97,52 @@ def test_what_takes_the_place_of_a_lost_record_is_excused_as_the_loss_is() -> No
     assert excused.excuses == ("power-loss",)
     (other,) = found(inconsistent_offsets.CHECKER, group(about(cut("n1")), **rows)).anomalies
     assert other.excuses == ()
+
+
+def tells(*brokers: int, at: int, observer: str = "n2", **changes: object) -> Row:
+    """Metadata of one broker that came in a second after somebody asked."""
+    return {**isr(*brokers), "observer": observer, "incarnation": 1, "asked_ns": at - S,
+            "observed_ns": at, **changes}  # fmt: skip
+
+
+def one_by_one(*told: Row, healed: int = 15 * S, until: int = 12 * S) -> tuple[str, ...]:
+    """Return what excuses a loss if n1 was wiped from 10 s on and n2 from 30 s on."""
+    wipes = (
+        cut("n1", until=until, began=10 * S, healed=healed, excuse="wipe"),
+        cut("n2", until=32 * S, began=30 * S, healed=36 * S, excuse="wipe"),
+    )
+    on = group(
+        about(*wipes),
+        sends=[ack(A, 0)],
+        leadership=[leads(1, 0), *told],
+        replica_states=[state("n1", 0), state("n2", 0)],
+    )
+    (anomaly,) = found(lost_write.CHECKER, on).anomalies
+    return anomaly.excuses
+
+
+LEFT, BACK = tells(2, at=11 * S), tells(1, 2, at=20 * S)
+
+
+def test_what_was_fetched_again_before_the_last_replica_was_hit_excuses_nothing() -> None:
+    assert one_by_one(LEFT, BACK) == ()
+    assert one_by_one({**LEFT, "source": "zookeeper"}, {**BACK, "source": "zookeeper"}) == ()
+
+
+def test_as_long_as_nobody_knows_that_it_was_fetched_again_it_may_be_the_disks() -> None:
+    assert one_by_one() == ("wipe",)
+    assert one_by_one(LEFT) == ("wipe",)
+    assert one_by_one(BACK) == ("wipe",)  # Of before, for all that one knows.
+    assert one_by_one(LEFT, tells(1, 2, at=30 * S)) == ("wipe",)  # n2 was being wiped.
+    assert one_by_one(LEFT, {**BACK, "asked_ns": 12 * S - 1}) == ("wipe",)  # n1 was down.
+    assert one_by_one(LEFT, BACK, healed=-1) == ("wipe",)
+    assert one_by_one(LEFT, BACK, healed=30 * S) == ("wipe",)
+    assert one_by_one(tells(2, at=10 * S - 1), BACK) == ("wipe",)  # It left before its wipe.
+    # Another broker may tell what was, and so may one that was started anew.
+    assert one_by_one(LEFT, {**BACK, "observer": "n3"}) == ("wipe",)
+    assert one_by_one(LEFT, {**BACK, "incarnation": 2}) == ("wipe",)
+    # Who else left and came back says nothing of n1.
+    assert one_by_one(tells(1, at=11 * S), BACK) == ("wipe",)
 
 
 def test_the_excuse_names_what_took_it() -> None:
@@ -172,7 +221,7 @@ def told(row: Row) -> tuple[DiskLoss, ...]:
 
 
 def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
-    assert told(fault()) == (cut("n1", "n2", after=5, before=9),)  # Each has at most 5 left.
+    assert told(fault()) == (cut("n1", "n2", after=5, before=9, began=S),)  # At most 5 are left.
     assert told(fault(kind="kill")) == ()
     assert told(fault(confirmed_ns=None)) == ()
     for damaged in (None, "{", "{}", "[]", '{"replicas": 7}', '{"replicas": [{"topic": "log-0"}]}'):
@@ -185,10 +234,10 @@ def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
     flips = [{**place, "base_offset": 4, "end_offset": 5, "log_end": 9}]
     flipped = {"flips": flips, "ran_s": 0.5}
     assert told(fault(kind="wipe", effect=json.dumps(wiped))) == (
-        cut("n1", "n2", after=2, before=9, excuse="wipe"),
+        cut("n1", "n2", after=2, before=9, excuse="wipe", began=S),
     )
     assert told(fault(kind="bit-flip", effect=json.dumps(flipped))) == (
-        cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2),
+        cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2, began=S),
     )
     # Its broker runs again before the heal, and nobody knows when it began without being told.
     healed = {"healed_ns": 9 * S, "heal_effect": json.dumps({"took_s": 1})}
@@ -212,4 +261,6 @@ def test_a_runs_folder_tells_of_its_losses(tmp_path: Path) -> None:
     run.rows["faults"] = [fault(healed_ns=3 * S)]
     root = run.write(tmp_path / "t" / "dark")
     judge_runs([root], engine="local")
-    assert load_facts(root).disk_losses == (cut("n1", "n2", after=5, before=9),)
+    assert load_facts(root).disk_losses == (
+        cut("n1", "n2", after=5, before=9, began=S, healed=3 * S),
+    )
