@@ -69,10 +69,12 @@ def test_a_transaction_binds_readers_of_committed_data_and_a_plain_send_all() ->
     assert edges(sends=[unknown], polls=[committed]) == [(1, READER)]
 
 
-def test_jepsen_takes_every_sender_and_every_reader() -> None:
-    for send in (sent(V[1], 1, op=1, outcome="fail"), sent(V[1], 1, op=1, txn_id=1)):
-        told = edges(judge=Judge.JEPSEN, sends=[send], polls=[got(V[1], 1)])
-        assert told == [(1, READER)]
+def test_jepsen_takes_every_sender_and_of_transactions_readers_of_committed_data() -> None:
+    failed, in_one = sent(V[1], 1, op=1, outcome="fail"), sent(V[1], 1, op=1, txn_id=1)
+    plain, committed = got(V[1], 1), got(V[1], 1, isolation="read_committed")
+    assert edges(judge=Judge.JEPSEN, sends=[failed], polls=[plain]) == [(1, READER)]
+    assert edges(judge=Judge.JEPSEN, sends=[in_one], polls=[committed]) == [(1, READER)]
+    assert edges(judge=Judge.JEPSEN, sends=[in_one], polls=[plain]) == []
 
 
 def test_of_several_edges_between_two_ops_the_first_by_offset_is_told() -> None:
