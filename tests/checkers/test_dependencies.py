@@ -23,9 +23,14 @@ def got(value: int | None, offset: int, *, op: int | None = READER, **more: obje
 
 
 def rows(
-    *, ww: bool = False, judge: Judge = Judge.CONTRACT, sends: list[Row], polls: list[Row]
+    *,
+    ww: bool = False,
+    judge: Judge = Judge.CONTRACT,
+    workload: str = "txn",
+    sends: list[Row],
+    polls: list[Row],
 ) -> list[Row]:
-    about = facts(plan={"workload": "txn"}, ww_deps=ww, judge=judge)
+    about = facts(plan={"workload": workload}, ww_deps=ww, judge=judge)
     return dependencies(group(about, sends=sends, polls=polls)).to_pylist()
 
 
@@ -69,12 +74,13 @@ def test_a_transaction_binds_readers_of_committed_data_and_a_plain_send_all() ->
     assert edges(sends=[unknown], polls=[committed]) == [(1, READER)]
 
 
-def test_jepsen_takes_every_sender_and_of_transactions_readers_of_committed_data() -> None:
-    failed, in_one = sent(V[1], 1, op=1, outcome="fail"), sent(V[1], 1, op=1, txn_id=1)
+def test_jepsen_takes_every_sender_and_in_runs_of_transactions_no_watcher() -> None:
     plain, committed = got(V[1], 1), got(V[1], 1, isolation="read_committed")
-    assert edges(judge=Judge.JEPSEN, sends=[failed], polls=[plain]) == [(1, READER)]
-    assert edges(judge=Judge.JEPSEN, sends=[in_one], polls=[committed]) == [(1, READER)]
-    assert edges(judge=Judge.JEPSEN, sends=[in_one], polls=[plain]) == []
+    for send in (sent(V[1], 1, op=1, outcome="fail"), sent(V[1], 1, op=1, txn_id=1)):
+        assert edges(judge=Judge.JEPSEN, sends=[send], polls=[committed]) == [(1, READER)]
+        assert edges(judge=Judge.JEPSEN, sends=[send], polls=[plain]) == []
+        alone = edges(judge=Judge.JEPSEN, workload="log", sends=[send], polls=[plain])
+        assert alone == [(1, READER)]
 
 
 def test_of_several_edges_between_two_ops_the_first_by_offset_is_told() -> None:
