@@ -16,6 +16,7 @@ where the batch is still there.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 from random import Random
 
@@ -86,6 +87,8 @@ class BitFlip:
                 self._killer.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no bit was flipped")
+        # Only now nobody writes any more: what came since the bit was drawn lies behind it, too.
+        self._flips = [_measured_again(self._disks[flip.node], flip) for flip in self._flips]
         for flip in self._flips:
             self._found.append(turn_over(self._disks[flip.node], flip_back(flip)))
         self._restarted_s = stopwatch_s()
@@ -160,6 +163,11 @@ class BitFlip:
                     return 0
                 count += len(segment.batches)
         return count
+
+
+def _measured_again(disk: Disk, flip: FlippedBit) -> FlippedBit:
+    logs = segments(disk, PurePosixPath(flip.segment).parent)
+    return replace(flip, log_end=log_bounds(disk, logs)[1])
 
 
 def flip_back(flip: FlippedBit) -> FlipBack:

@@ -1,6 +1,8 @@
 """The fault `bit-flip`: which bit, what a reader makes of it, and that it is put right again."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -127,6 +129,31 @@ def test_it_lives_and_is_over(world: World, node: Path) -> None:
     assert world.cluster.calls[1:] == ["start n2"]
     assert (node / "data" / SEGMENT).read_bytes() == before
     assert '"flip-back"' in world.paths.ledger.read_text()
+
+
+def test_what_was_written_until_the_broker_was_down_lies_behind_the_bit_as_well(
+    world: World, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = node / "data" / SEGMENT
+    whole = segment.read_bytes()
+    batches = read_segment(whole).batches
+    segment.write_bytes(whole[: batches[1].position])
+
+    def go_down(called: str, down: Callable[..., object]) -> None:
+        def write_and_go(*args: object) -> object:
+            segment.write_bytes(whole)
+            return down(*args)
+
+        monkeypatch.setattr(world.cluster, called, write_and_go)
+
+    go_down("kill_node", world.cluster.kill_node)
+    go_down("stop_node", world.cluster.stop_node)
+    fault = ScheduledFault(fault_id=1, at_s=0, kind="bit-flip", target="n2", hold_s=0)
+    world.nemesis(fault).run(world.stop)
+    (row,) = world.last_rows()
+    (flip,) = json.loads(row["effect"])["flips"]
+    assert flip["end_offset"] == batches[0].end_offset
+    assert flip["log_end"] == batches[-1].end_offset
 
 
 def test_a_dead_runs_bit_is_put_right(world: World, node: Path) -> None:
