@@ -188,6 +188,12 @@ def _is_back(site: Site, node: str) -> bool:
     return view is not None and node in view.registered
 
 
+def broker_is_gone(site: Site, node: str) -> bool:
+    """Return whether a node has no broker; one that stands still is there."""
+    process = site.cluster.process(node)
+    return process is None or site.state_of(process) in GONE
+
+
 def broker_runs(site: Site, node: str) -> bool:
     """Return whether a node's broker exists and is not stopped."""
     process = site.cluster.process(node)

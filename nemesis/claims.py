@@ -1,7 +1,8 @@
 """Which fault has what of which node: two faults on one aspect of a node exclude each other.
 
 Faults on different aspects compose: a paused broker can be cut off, and the heal of either leaves
-the other in force. Cuts of links add up, each with an id of its own, and so claim nothing.
+the other in force. Cuts of links add up, each with an id of its own, and so claim nothing. Whoever
+moves a partition's replicas has the partition: two would give back what the other took.
 """
 
 import threading
@@ -23,6 +24,8 @@ class Aspect(StrEnum):
     CLOCK = "clock"
     CLUSTER = "cluster"
     """Leadership and topics: nothing of a node."""
+    REPLICAS = "replicas"
+    """Which nodes have a partition, in which order; claimed by the partition's name."""
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
@@ -38,7 +41,7 @@ class Claims:
         self._lock = threading.Lock()
 
     def claim(self, fault_id: int, nodes: Iterable[str], aspect: Aspect = Aspect.PROCESS) -> None:
-        """Take an aspect of all of the nodes, or of none.
+        """Take an aspect of all of the nodes (or partitions), or of none.
 
         Raises:
             ClusterError: Another fault has one of them.

@@ -1,7 +1,9 @@
 """The fault `clock-strobe`: a broker's wall clock jumps to and fro, many times while it lasts."""
 
 import threading
+from contextlib import suppress
 
+from cluster.protocol import ClusterError
 from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
 from nemesis.protocol import Aim, Patience, Site
@@ -70,6 +72,8 @@ class ClockStrobe(ShiftedClocks):
         wrong = False
         while not self._over.is_set():
             wrong = not wrong
+            offset_s = self._jump_s if wrong else 0.0
             for node in self.targets:
-                self.hosts.set_clock(node, offset_s=self._jump_s if wrong else 0.0)
+                with suppress(ClusterError, OSError):  # A machine out of reach: the next may come.
+                    self.hosts.set_clock(node, offset_s=offset_s)
             pause_until(stopwatch_s() + self._period_s, self._over)

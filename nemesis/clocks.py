@@ -7,7 +7,7 @@ timestamp is compared with our clock (`CanTellTime`), before, during and after.
 from collections.abc import Mapping
 
 from cluster.protocol import CanShiftClock, CanTellTime, ClusterError
-from nemesis.brokers import broker_runs, running_broker
+from nemesis.brokers import broker_is_gone, running_broker
 from nemesis.cluster_effects import ClockEffect, ClockShifted, ClockTrueEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import TrueClock
@@ -81,10 +81,13 @@ class ShiftedClocks:
         told: dict[str, float] = {}
 
         def are_true() -> bool:
-            for node in self.targets:
-                if broker_runs(self._site, node):
-                    told[node] = self.ahead_s(node)
-            return all(abs(ahead_s) < TOLERANCE_S for ahead_s in told.values())
+            told.clear()
+            there = [node for node in self.targets if not broker_is_gone(self._site, node)]
+            try:
+                told.update({node: self.ahead_s(node) for node in there})
+            except ClusterError:
+                return False  # It is just starting, or stands still: it cannot tell yet.
+            return all(abs(told[node]) < TOLERANCE_S for node in there)
 
         try:
             wait_until(

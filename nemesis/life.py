@@ -9,7 +9,7 @@ from random import Random
 
 from cluster.protocol import CanFindCoordinators, ClusterError, ClusterView
 from nemesis.brokers import broker_runs
-from nemesis.claims import Claims
+from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
 from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
@@ -18,6 +18,7 @@ from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
 from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
+from nemesis.undo import Reassign
 from results.record.clock import RunClock, WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
@@ -219,6 +220,7 @@ class Life:
             fault_id=self.scheduled.fault_id, targets=targets, rng=rng, stop=stop, place=place
         )
         fault = make(aim, self._site)
+        self._claim_moved(fault)
         spec = replace(self._spec_for(fault.targets, view), links=fault.links)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
         return fault
@@ -228,6 +230,11 @@ class Life:
         if not isinstance(self._target, Named):
             aspect = KINDS[self.scheduled.kind].aspect
             self._book.claims.claim(self.scheduled.fault_id, targets, aspect)
+
+    def _claim_moved(self, fault: Fault) -> None:
+        """Have no other fault move the same partitions, as long as this one can move them back."""
+        moved = [f"{at.topic}-{at.partition}" for at in fault.undo() if isinstance(at, Reassign)]
+        self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
     def _resolved(
         self, target: Target, rng: Random, stop: threading.Event

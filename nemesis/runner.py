@@ -195,9 +195,9 @@ class Nemesis:
             life.hold(stop)
             if stop.is_set():
                 return
-            life.heal()
             limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
-            life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
+            if life.heal():
+                life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
 
     def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
         threads = [

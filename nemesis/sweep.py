@@ -9,10 +9,12 @@ from nemesis.brokers import GONE, STOPPED, broker_runs
 from nemesis.life import FAILURES, Life
 from nemesis.network import Network
 from nemesis.protocol import Patience, Site
-from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
 """For each of: the heals of faults together, all brokers being back."""
+RETRY_S = 1.0
+"""Between two tries to heal a fault, where one ends with an error."""
 LINKS_LIMIT_S = 5.0
 
 
@@ -60,15 +62,26 @@ def sweep(lives: Sequence[Life], site: Site, *, away: Collection[str] = ()) -> H
 
 def _heal_faults(lives: Sequence[Life], findings: _Findings) -> None:
     # All are undone before any is confirmed: of two brokers killed neither may be back alone.
-    for life in reversed(lives):
-        life.heal()
+    refused = [life for life in reversed(lives) if not life.heal()]
     deadline_s = stopwatch_s() + HEAL_LIMIT_S
     for life in lives:
         name = f"fault {life.scheduled.fault_id} ({life.scheduled.kind})"
-        if life.confirm_healed(Patience(limit_s=max(1.0, deadline_s - stopwatch_s()))):
+        if _is_over(life, undone=life not in refused, deadline_s=deadline_s):
             findings.done.append(f"{name} was healed")
         else:
             findings.failed.append(f"{name} is not healed: {life.row.spec.not_healed}")
+
+
+def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
+    """See that a fault is over; undo it again while that fails, for brokers are still starting."""
+    while True:
+        limit_s = max(1.0, deadline_s - stopwatch_s())
+        if undone and life.confirm_healed(Patience(limit_s=limit_s)):
+            return True
+        if stopwatch_s() + RETRY_S >= deadline_s:
+            return False
+        pause_until(stopwatch_s() + RETRY_S)
+        undone = life.heal()
 
 
 def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings) -> None:

@@ -21,6 +21,11 @@ CONFIRM_LIMIT_S = 15.0
 """A first topic is there as soon as its replicas are, which takes seconds on a busy machine."""
 
 
+END_LIMIT_S = 3.0
+"""For the last topic to be deleted. One that waits for a broker that is down takes longer, and may
+not hold up the heal of whatever keeps that broker down."""
+
+
 class TopicChurn:
     """Topics that come and go.
 
@@ -72,11 +77,13 @@ class TopicChurn:
 
     def heal(self) -> None:
         """Come to an end, and delete what is left."""
+        if not self._over.is_set():
+            self._healed_s = stopwatch_s()
         self._over.set()
         if self._thread is not None:
-            self._thread.join()
-            self._healed_s = stopwatch_s()
-        self._thread = None
+            self._thread.join(END_LIMIT_S)
+        if self._is_busy():
+            return  # It deletes its last topic itself, or leaves it to who sees that it is gone.
         left = {topic for node in self._nodes for topic in self._left_at(node) or ()}
         if left:
             self._cluster.delete_topics(sorted(left))
@@ -143,7 +150,12 @@ class TopicChurn:
             return None
         return frozenset(topic for topic in topics if topic.startswith(self._prefix))
 
+    def _is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def _told_gone(self) -> tuple[str, ...] | None:
+        if self._is_busy():
+            return None  # A topic that is being made now is not known to anybody yet.
         told = {node: self._left_at(node) for node in self._nodes}
         known = {topic for left in told.values() for topic in left or ()}
         if known:
