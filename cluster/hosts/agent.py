@@ -134,7 +134,7 @@ class Agent:
         self._listen = listen
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._faked: set[int] = set()
-        self._nonces: set[str] = set()
+        self._nonces: dict[str, None] = {}
         self._series: dict[str, Series] = {}
         self._arrivals: dict[bytes, Arrivals] = {}
         self._shapers: dict[str, subprocess.Popen[bytes]] = {}
@@ -293,6 +293,7 @@ class Agent:
             input=request["input"],
             capture_output=True,
             text=True,
+            errors="replace",  # Whatever a program writes, it is no reason to end.
             timeout=request["timeout_s"],
             check=False,
         )
@@ -307,7 +308,7 @@ class Agent:
 
     def _seen(self, request: Message) -> Message:
         self._receive()
-        return {"nonces": sorted(self._nonces.intersection(request["nonces"]))}
+        return {"nonces": sorted(set(request["nonces"]) & self._nonces.keys())}
 
     def _receive(self) -> None:
         # ECONNREFUSED and the like of an earlier datagram of ours end the loop as well.
@@ -320,17 +321,16 @@ class Agent:
         form, name = data[: len(QUESTION)], data[len(QUESTION) : HEAD_BYTES - NUMBER_BYTES]
         number = int.from_bytes(data[HEAD_BYTES - NUMBER_BYTES : HEAD_BYTES], "big")
         if form == QUESTION:
-            if len(self._arrivals) >= REMEMBERED_SERIES:
-                self._arrivals.clear()  # All but the newest were asked for long ago.
+            if name not in self._arrivals:
+                _forget_oldest(self._arrivals, REMEMBERED_SERIES)
             self._arrivals.setdefault(name, Arrivals()).arrived(number)
             self._datagrams.sendto(ANSWER + data[len(QUESTION) : HEAD_BYTES], sender)
         elif form == ANSWER:
             if series := self._series.get(name.hex()):
                 series.answered(number)
         else:
-            if len(self._nonces) >= REMEMBERED_NONCES:
-                self._nonces.clear()
-            self._nonces.add(data.decode(errors="replace"))
+            _forget_oldest(self._nonces, REMEMBERED_NONCES)
+            self._nonces[data.decode(errors="replace")] = None
 
     def _patience_s(self) -> float:
         """Return how long there is nothing to do but to answer."""
@@ -340,8 +340,7 @@ class Agent:
         return min(max(0, min(due_ns) - now_ns()) / NS_PER_S, ORPHAN_CHECK_S)
 
     def _start_series(self, request: Message) -> Message:
-        if len(self._series) >= REMEMBERED_SERIES:
-            self._series.clear()
+        _forget_oldest(self._series, REMEMBERED_SERIES)
         self._series[request["series"]] = Series(request)
         return {}
 
@@ -409,6 +408,12 @@ class Agent:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 self._tidy(os.waitpid(-1, 0)[0])
+
+
+def _forget_oldest(remembered: dict[Any, Any], limit: int) -> None:
+    """Make room for one more: the oldest was asked for long ago, the newest may still be."""
+    while len(remembered) >= limit:
+        del remembered[next(iter(remembered))]
 
 
 def _first_line(process: "subprocess.Popen[bytes]") -> str:

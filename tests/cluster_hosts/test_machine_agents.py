@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cluster.hosts.agent import command_line
+from cluster.hosts.agent import REMEMBERED_SERIES, command_line
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.line import PipeLine
 from cluster.hosts.machine import Machine
@@ -91,6 +92,30 @@ def test_many_threads_may_ask_at_once(machine: Machine) -> None:
     for thread in threads:
         thread.join()
     assert said == {number: f"{number}\n" for number in range(20)}
+
+
+def test_what_a_program_writes_need_not_be_text(machine: Machine) -> None:
+    assert machine.run(["printf", r"\377"]) == "\N{REPLACEMENT CHARACTER}"
+    assert machine.run(["echo", "still there"]) == "still there\n"
+
+
+def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
+    here = ("127.0.0.1", machine.probe_port)
+    spacing = {"count": 2, "size": 64, "interval_s": 0.001}
+    for _ in range(REMEMBERED_SERIES - 1):
+        machine.start_series(uuid.uuid4().hex, here, spacing)
+    names = [uuid.uuid4().hex for _ in range(3)]
+    for name in names:  # The limit is reached between the first of them and the last.
+        machine.start_series(name, here, spacing)
+
+    def whole() -> bool:
+        back, there = machine.returned(names)["series"], machine.arrived(names)["series"]
+        return all(
+            len(back[name]["round_trip_ms"]) == 2 and there[name]["numbers"] == [0, 1]
+            for name in names
+        )
+
+    wait_until(whole, timeout_s=20, what="all of the newest series")
 
 
 def test_signals_and_states_go_by_the_agent_too(machine: Machine, tmp_path: Path) -> None:
