@@ -23,7 +23,7 @@ from checkers.facts import FINAL, DiskLoss
 from checkers.group import Group
 from checkers.protocol import Excuse
 
-_BROKEN = (ValueError, TypeError, KeyError)
+_BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
 
 Json = Mapping[str, object]

@@ -38,7 +38,7 @@ def _families(faults: pa.Table) -> list[str]:
 def _told_family(spec: str) -> str:
     try:
         told = json.loads(spec)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return str(told.get("family") or "") if isinstance(told, dict) else ""
 

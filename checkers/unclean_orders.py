@@ -14,7 +14,7 @@ from checkers.columns import equal, select, texts
 
 KIND = "unclean-election"
 _TARGET = re.compile(r"[a-z-]+\((?P<topic>[^(),]+),(?P<partition>\d{1,9})\)")
-_BROKEN = (ValueError, TypeError, KeyError, IndexError)
+_BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError)
 
 
 def unclean_orders(faults: pa.Table) -> frozenset[tuple[str, int]]:

@@ -18,7 +18,7 @@ def json_object(value: object) -> Json:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
 
@@ -56,7 +56,7 @@ def _told(effect: Json, tellers: Mapping[str, Callable[[Json], str]]) -> str:
     teller = tellers.get(str(effect.get("kind")))
     try:
         return teller(effect) if teller else _flat(effect)
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError):
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
         return _flat(effect)  # Of another version, or damaged.
 
 

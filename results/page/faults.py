@@ -53,7 +53,7 @@ def _line(row: Json) -> FaultLine:
         kind=str(row["kind"]),
         family=str(spec.get("family") or ""),
         target=str(spec.get("target", "")),
-        nodes=", ".join(row["targets"] or ()) or "nobody",
+        nodes=", ".join(map(str, row["targets"] or ())) or "nobody",
         roles=_roles(json_object(spec.get("roles"))),
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
@@ -69,7 +69,8 @@ def _seconds(time_ns: int | None) -> float | None:
 
 
 def _roles(roles: Json) -> str:
-    led = [str(each) for each in roles.get("led") or ()]
+    told = roles.get("led")
+    led = [str(each) for each in told] if isinstance(told, list) else []
     parts = []
     if led:
         more = f" and {len(led) - _LED_NAMED} more" if len(led) > _LED_NAMED else ""

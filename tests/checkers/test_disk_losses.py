@@ -228,6 +228,21 @@ def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
         assert told(fault(effect=damaged)) == ()
 
 
+def test_numbers_that_cannot_be_excuse_nothing() -> None:
+    place = {"topic": "log-0", "partition": 0, "base_offset": 4, "log_end": 9}
+    for damaged in (
+        json.dumps({"flips": [{**place, "partition": float("inf")}], "ran_s": 1}),
+        json.dumps({"flips": [{**place, "log_end": float("nan")}], "ran_s": 1}),
+        "[" * 100_000,
+    ):
+        assert told(fault(kind="bit-flip", effect=damaged)) == ()
+    endless = json.dumps({"flips": [place], "ran_s": float("inf")})
+    assert [each.until_ns for each in told(fault(kind="bit-flip", effect=endless))] == [-1]
+    for damaged in (json.dumps({"took_s": float("-inf")}), json.dumps({"took_s": 1e300})):
+        (cut_off,) = told(fault(healed_ns=9 * S, heal_effect=damaged))
+        assert cut_off.until_ns == 2 * S
+
+
 def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
     place = {"topic": "log-0", "partition": 0}
     wiped = {"replicas": [{**place, "log_start": 2, "log_end": 9}]}

@@ -32,6 +32,7 @@ def _faults(kind: str, target: str, effect: object) -> pa.Table:
         ("unclean-election", "replicas(log-0,2)", {"without_effect": "late"}, {("log-0", 2)}),
         ("unclean-election", "replicas", {"without_effect": "late"}, set()),
         ("unclean-election", "replicas", {"place": "log-1"}, set()),
+        ("unclean-election", "replicas", {"place": ["log-1", float("inf")]}, set()),
         ("kill", "replicas(log-0,2)", {"place": ["log-0", 2]}, set()),
     ],
 )

@@ -308,3 +308,17 @@ def test_a_damaged_effect_is_shown_as_it_is(effect: Any) -> None:  # noqa: ANN40
         assert isinstance(effect_sentence(json.dumps({"kind": kind, **wrong}), confirmed=True), str)
     assert effect_sentence('{"kind": "novel", "what": 3}', confirmed=True) == "what 3"
     assert heal_sentence('{"kind": "novel", "what": 3}') == "what 3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"kind": "quality", "quality": {"loss": 0.1}, "links": [{"before": {"sent": 0,'
+        ' "arrived": 0}, "during": {"sent": 0, "arrived": 0}}]}',
+        '{"kind": "bits-right", "sound": Infinity, "processes": []}',
+        "[" * 100_000,
+    ],
+)
+def test_numbers_that_cannot_be_are_shown_as_they_are(text: str) -> None:
+    assert effect_sentence(text, confirmed=True)
+    assert heal_sentence(text)

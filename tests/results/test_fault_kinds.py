@@ -96,3 +96,16 @@ def test_show_prints_the_table_within_80_columns(make_run: MakeRun) -> None:
     assert lines[at + 1 : at + 5] == [
         "kill 3 2 1 1 1", "delay 2 2 0 1 1", "loss 2 0 2 0 1", "all 7 4 3 2 3",
     ]  # fmt: skip
+
+
+def test_rows_that_cannot_be_are_shown_and_told_as_text(make_run: MakeRun) -> None:
+    spec = {"target": "<b>one[/]", "roles": {"led": 7, "followed": "<i>"}}
+    rows = [
+        _fault(1, "<script>[/red]", "<u>", spec=spec, targets=["<s>", None], effect="<em>"),
+        _fault(2, "kill", "kill", targets=None, requested_ns=None, heal_effect="[" * 100_000),
+    ]
+    run = _run(make_run, rows)
+    page = render_report(run)
+    assert not [tag for tag in ("<script>[", "<b>one", "<u>", "<s>", "<em>") if tag in page]
+    assert "&lt;script&gt;[/red]" in page
+    show_run(run, Console(width=80, file=io.StringIO()))
