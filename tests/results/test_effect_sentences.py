@@ -310,11 +310,14 @@ def test_a_damaged_effect_is_shown_as_it_is(effect: Any) -> None:  # noqa: ANN40
     assert heal_sentence('{"kind": "novel", "what": 3}') == "what 3"
 
 
+NOTHING_SENT = {"sent": 0, "arrived": 0}
+SILENT = {"before": NOTHING_SENT, "during": NOTHING_SENT}
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        '{"kind": "quality", "quality": {"loss": 0.1}, "links": [{"before": {"sent": 0,'
-        ' "arrived": 0}, "during": {"sent": 0, "arrived": 0}}]}',
+        json.dumps({"kind": "quality", "quality": {"loss": 1}, "links": [SILENT]}),
         '{"kind": "bits-right", "sound": Infinity, "processes": []}',
         "[" * 100_000,
     ],
