@@ -31,13 +31,13 @@ def labels_of(root: Path) -> dict[str, str]:
     Args:
         root: The run's folder.
     """
-    folder = root.absolute()
+    folder = root.resolve()  # By whatever way one comes to it.
     return {RUN_LABEL: RunPaths(folder).run_id, STORE_LABEL: str(folder.parent.parent)}
 
 
 def prefix_of(root: Path) -> str:
     """Return how names of a run's objects begin; runs of two stores do not share it."""
-    folder = root.absolute()
+    folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
     return f"logquake-{readable}-{hashlib.sha256(str(folder).encode()).hexdigest()[:6]}"
 

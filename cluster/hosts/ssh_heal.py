@@ -1,6 +1,7 @@
 """Removes at once what a dead run left on its ssh hosts; their wardens would a little later."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -60,9 +61,14 @@ def _forget(file: Path, left: set[str]) -> list[str]:
 
 
 def _today(hosts_file: Path, host: SshHost) -> SshHost:
-    """Return how a host is reached today, if the file still has it."""
+    """Return how a host is reached today, if the file still has it.
+
+    What was made there lies where the run had it, and is its user's: whoever looked elsewhere would
+    find nothing, and take the host for healed.
+    """
     try:
         hosts = load_hosts(hosts_file)
     except UserError:
         return host
-    return next((each for each in hosts if each.address == host.address), host)
+    today = next((each for each in hosts if each.address == host.address), host)
+    return replace(today, folder=host.folder, user=host.user, sudo=host.sudo)

@@ -2,17 +2,24 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cluster.hosts import heal
+from cluster.hosts.agent import Message
+from cluster.hosts.docker_objects import labels_of, prefix_of
 from cluster.hosts.heal import Healed, heal_hosts, hosts_of
 from cluster.hosts.leavings import leavings, remove_leavings
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import is_running, process_id
+from cluster.hosts.ssh_connection import SshConnection
+from cluster.hosts.ssh_file import SshHost, load_hosts
+from cluster.hosts.ssh_heal import heal_ssh
+from cluster.hosts.ssh_run import FILE, SshRun
 from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
@@ -108,6 +115,44 @@ def test_a_host_that_cannot_be_reached_keeps_nothing_else_from_being_healed(
     healed = heal_hosts(paths)
     assert healed.done == ("removed a table from n2",)
     assert healed.failed == ("n1 does not answer",)
+
+
+def test_a_file_of_hosts_tells_how_they_are_reached_today_and_not_what_was_made_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "HOSTS.toml"
+    text = 'user = "kafka"\nfolder = "~/then"\n[[hosts]]\naddress = "10.0.0.1"\n'
+    file.write_text(text)
+    run, paths = (
+        SshRun(run="0123456789abcdef", hosts={"n1": load_hosts(file)[0]}),
+        RunPaths(tmp_path),
+    )
+    run.note(paths.processes.with_name(FILE))
+    asked: list[tuple[SshHost, str]] = []
+
+    def call(self: SshConnection, do: str, order: Mapping[str, object]) -> Message:
+        asked.append((self.host, f"{do} {order['folder']}"))
+        return {"done": [], "failed": []}
+
+    monkeypatch.setattr(SshConnection, "call", call)
+    file.write_text("port = 2222\n" + text.replace("kafka", "root").replace("then", "now"))
+    heal_ssh(file, paths)
+    ((host, what),) = asked
+    assert what == "undo ~/then/0123456789abcdef"
+    assert (host.port, host.user, host.sudo) == (2222, "kafka", True)
+
+
+def test_containers_are_found_by_whatever_way_leads_to_their_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "store" / "log" / "20261121T220000Z-7"
+    run.mkdir(parents=True)
+    (tmp_path / "linked").symlink_to(tmp_path / "store")
+    monkeypatch.chdir(tmp_path / "store")
+    ways = [tmp_path / "linked" / "log" / run.name, Path("../store/log", run.name)]
+    for way in ways:
+        assert labels_of(way) == labels_of(run)
+        assert prefix_of(way) == prefix_of(run)
 
 
 def test_shared_memory_of_a_namespace_is_its_own(namespace_room: "Room", tmp_path: Path) -> None:
