@@ -8,7 +8,7 @@ from cluster.protocol import Ability, UserError
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, played_families, unsupported
-from results.record.plan import Plan, load_plan, plan_from
+from results.record.plan import ALL, Plan, load_plan, plan_from
 from workloads.clients.settings import check_client_settings
 
 DISK_MB = 512
@@ -138,12 +138,20 @@ def refuse_impossible(
 
     Raises:
         PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
-        UserError: A fault was asked for that these hosts cannot inject, or disks of their own.
+        UserError: A fault was asked for that these hosts cannot inject, or that a cluster of this
+            size has no room for; disks of their own, or an image, where there can be none.
     """
     check_client_settings(plan)
-    missing = unsupported(plan, abilities=abilities, why_not=why_not)
+    missing = unsupported(plan, abilities=abilities, why_not=why_not) + _too_small_for(
+        plan, abilities
+    )
     if missing:
         raise UserError(missing[0])
+    if plan.image is not None and plan.hosts != "docker":
+        raise UserError(
+            f"image: only containers are made from {plan.image!r}, and hosts are {plan.hosts};"
+            " add --hosts docker, or leave the image out"
+        )
     if plan.scenario is not None and Ability.CUT not in abilities and cuts(plan):
         raise UserError(
             f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
@@ -151,6 +159,23 @@ def refuse_impossible(
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
+
+
+def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
+    """Return sentences about families that were named and that this plan has no room for.
+
+    Left out they would leave a run with fewer faults than asked for, or none, that may be valid.
+    """
+    if plan.faults is not None or plan.scenario is not None:
+        return []
+    named = plan.nemesis if "nemesis" in plan.model_fields_set and ALL not in plan.nemesis else ()
+    played = played_families(plan, abilities=abilities)
+    return [
+        f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
+        f" replication {plan.replication}; use more, or leave it out"
+        for family in named
+        if family not in played
+    ]
 
 
 def _refuse_disks(plan: Plan, abilities: Collection[Ability], why_not: str) -> None:

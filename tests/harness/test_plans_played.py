@@ -52,6 +52,28 @@ def test_what_was_asked_for_by_name_is_refused_with_the_reason() -> None:
         refuse_impossible(plan, abilities=frozenset(), why_not={Ability.CUT: why})
 
 
+def test_a_family_that_the_cluster_is_too_small_for_is_refused_if_it_was_named() -> None:
+    alone = {"nodes": 1, "replication": 1, "min_insync": 1}
+    sentence = "nemesis 'leadership': no fault of it can come to be with nodes 1 and replication 1"
+    with pytest.raises(UserError, match=sentence):
+        refuse_impossible(plan_from({**alone, "nemesis": "kill,leadership"}), abilities=EVERYTHING)
+    with pytest.raises(UserError, match="nemesis 'splits': no fault of it"):
+        refuse_impossible(plan_from({**alone, "nemesis": "splits"}), abilities=EVERYTHING)
+    # Neither a default nor what `all` leaves out was named, and faults by hand are their own.
+    by_hand = {"nemesis": "splits", "faults": [{"kind": "kill"}]}
+    for fine in ({}, {"nemesis": "all"}, {"nemesis": "kill"}, {"nemesis": ""}, by_hand):
+        refuse_impossible(plan_from({**alone, **fine}), abilities=EVERYTHING)
+
+
+def test_an_image_is_refused_where_nothing_is_made_from_it() -> None:
+    image = {"image": "apache/kafka:4.3.1", "nemesis": ""}
+    refuse_impossible(plan_from({**image, "hosts": "docker"}), abilities=EVERYTHING)
+    for hosts in ("auto", "namespace", "process", "ssh:hosts.toml"):
+        sentence = f"from 'apache/kafka:4.3.1', and hosts are {hosts}; add --hosts docker"
+        with pytest.raises(UserError, match=sentence):
+            refuse_impossible(plan_from({**image, "hosts": hosts}), abilities=EVERYTHING)
+
+
 def test_nodes_have_disks_of_their_own_only_where_a_fault_fills_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
