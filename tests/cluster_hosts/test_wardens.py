@@ -1,0 +1,76 @@
+"""A warden without ssh: what it does with what it hears, and that it undoes all in the end."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cluster.hosts import agent
+from cluster.hosts.undoing import MARK, WARDEN, Order, undo
+from results.record.clock import wait_until
+
+REPOSITORY = Path(__file__).parents[2]
+START = "import json, sys; from cluster.hosts.warden import main; main(json.load(sys.stdin))"
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Iterator[Order]:
+    """What a warden that runs was told; it and all of its is gone afterwards."""
+    folder = tmp_path / "runs" / "1"
+    told: Order = {
+        "do": "keep",
+        "folder": str(folder),
+        "id": f"test-{os.getpid()}",
+        "table": "none",
+    }
+    told |= {"nft": ["true"], "umount": ["true"], "ttl_s": 60, "listen": "127.0.0.1"}
+    told |= {"programs": {"agent.py": Path(agent.__file__).read_text()}}
+    done = subprocess.run(
+        [sys.executable, "-c", START],
+        input=json.dumps(told),
+        env={**os.environ, MARK: told["id"], WARDEN: "1", "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "error" not in json.loads(done.stdout), done.stdout
+    yield told
+    undo(told)
+    assert not folder.exists()
+
+
+@contextmanager
+def line_to(order: Order) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        # The path of the socket itself may be too long (man 7 unix).
+        folder = os.open(order["folder"], os.O_PATH)
+        line.connect(f"/proc/self/fd/{folder}/line")
+        os.close(folder)
+        line.settimeout(20)
+        yield line
+
+
+def answer(line: socket.socket) -> dict[str, object]:
+    with line.makefile("rb") as heard:
+        return dict(json.loads(heard.readline()))
+
+
+def test_a_line_that_was_cut_off_ends_the_connection_and_not_the_warden(order: Order) -> None:
+    with line_to(order) as line:
+        line.sendall(b'{"do": "ping", "i\n')
+        assert line.recv(1) == b""
+    with line_to(order) as line:
+        line.sendall(b'{"do": "ping", "id": 1}\n')
+        assert answer(line)["id"] == 1
+
+
+def test_a_warden_that_fails_undoes_all_the_same(order: Order) -> None:
+    with line_to(order) as line:
+        line.sendall(b"[]\n")  # No such thing is ever sent.
+        wait_until(lambda: not Path(order["folder"]).exists(), timeout_s=20, what="its end")
