@@ -78,8 +78,15 @@ class NamespaceDisks(NamespaceHosts):
         return LocalDisk(self._there(node).parent)
 
     def fill_disk(self, node: str) -> int:
-        """Write a file until there is no room for another byte; return its size."""
-        ballast = self._there(node) / BALLAST
+        """Write a file until there is no room for another byte; return its size.
+
+        Raises:
+            ClusterError: The disk is gone with its machine: what is there is not the node's own.
+        """
+        there = self._there(node)
+        if there.stat().st_dev == self._here(node).stat().st_dev:
+            raise ClusterError(f"the machine of {node} has ended, and with it went its disk")
+        ballast = there / BALLAST
         with ballast.open("ab", buffering=0) as file:
             for size in _CHUNKS:
                 _write_until_full(file.fileno(), bytes(size))

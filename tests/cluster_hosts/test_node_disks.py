@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cluster.hosts import node_disks
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.node_disks import BALLAST, PROBE, NamespaceDisks
@@ -125,6 +126,23 @@ def test_what_is_gone_with_its_machine_is_not_taken_for_fetched(
         machine.wait_closed()
         with pytest.raises(ClusterError, match="n1 has ended, and with it went its disk"):
             hosts.fetch("n1")
+
+
+def test_a_disk_that_is_not_a_node_s_own_is_never_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, paths = (
+        NamespaceDisks(["n1"], tmp_path / "processes.jsonl", disk_mb=8),
+        RunPaths(tmp_path),
+    )
+    data = paths.node("n1") / "data"
+    data.mkdir(parents=True)
+    # As where the number of a node's agent, which has ended, is another process's by now.
+    monkeypatch.setattr(hosts, "_there", lambda _: Path("/proc/self/root") / data.relative_to("/"))
+    monkeypatch.setattr(node_disks, "_CHUNKS", ())
+    with pytest.raises(ClusterError, match="n1 has ended, and with it went its disk"):
+        hosts.fill_disk("n1")
+    assert list(data.iterdir()) == []
 
 
 def test_a_node_without_a_disk_says_so(namespace_room: "Room", tmp_path: Path) -> None:
