@@ -3,8 +3,12 @@
 import os
 import signal
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from cluster.hosts import clock
 from cluster.hosts.choose import HostKind
@@ -111,3 +115,18 @@ def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path) -> None:
 def _shared(process: ProcessId) -> int:
     names = os.listdir("/dev/shm")  # noqa: S108, PTH208 - looked at
     return sum(name.rpartition("_")[2] == str(process.pid) for name in names)
+
+
+def test_a_trial_that_is_killed_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, seen = clock.environment, []
+
+    def looked(preloaded: Path, file: Path) -> Mapping[str, str]:
+        seen.append(list(tmp_path.iterdir()))
+        return environment(preloaded, file)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(clock, "environment", looked)
+    assert clock.why_not.__wrapped__() == ""
+    assert seen == [[]]
