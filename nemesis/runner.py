@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from cluster.protocol import Ability, CanPartition, Cluster, HasControllers, Hosts, ProcessId
 from nemesis.claims import Claims
@@ -165,13 +166,9 @@ class Nemesis:
         lanes: dict[int, list[Life]] = {}
         for life in self._lives:
             lanes.setdefault(life.scheduled.lane, []).append(life)
-        with ThreadPoolExecutor(max(1, len(lanes)), thread_name_prefix="lane") as threads:
-            running = [
-                threads.submit(self._run_in_turn, lives, started_s, stop)
-                for lives in lanes.values()
-            ]
-        for lane in running:
-            lane.result()  # A bug of ours is one of the run.
+        _side_by_side(
+            [partial(self._run_in_turn, lives, started_s, stop) for lives in lanes.values()]
+        )
 
     def _run_in_turn(self, lives: Sequence[Life], started_s: float, stop: threading.Event) -> None:
         end_s = started_s + self._time_limit_s
@@ -200,19 +197,7 @@ class Nemesis:
                 life.confirm_healed(Patience(limit_s=limit_s, stop=stop))
 
     def _run_overlapping(self, started_s: float, stop: threading.Event) -> None:
-        threads = [
-            threading.Thread(
-                target=self._run_alone,
-                args=(life, started_s, stop),
-                name=f"fault-{life.scheduled.fault_id}",
-                daemon=True,
-            )
-            for life in self._lives
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        _side_by_side([partial(self._run_alone, life, started_s, stop) for life in self._lives])
 
     def _run_alone(self, life: Life, started_s: float, stop: threading.Event) -> None:
         if pause_until(started_s + life.scheduled.at_s, stop) or not self._has_come(life, stop):
@@ -255,3 +240,11 @@ class Nemesis:
 
     def _heals(self, life: Life, stop: threading.Event) -> bool:
         return life.heal() and life.confirm_healed(Patience(limit_s=BACK_LIMIT_S, stop=stop))
+
+
+def _side_by_side(deeds: Sequence[Callable[[], None]]) -> None:
+    """Do all at once; when all are over, raise what one raised: a bug of ours is one of the run."""
+    with ThreadPoolExecutor(max(1, len(deeds)), thread_name_prefix="faults") as threads:
+        running = [threads.submit(deed) for deed in deeds]
+    for each in running:
+        each.result()

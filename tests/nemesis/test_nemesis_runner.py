@@ -175,6 +175,18 @@ def test_the_end_of_the_main_phase_leaves_the_rest_to_heal_all(world: World) -> 
     assert (again.done, again.failed) == ((), ())
 
 
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_a_bug_of_ours_in_a_fault_is_one_of_the_run(
+    world: World,
+    overlapping: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    world.cluster.refusals["kill n1"] = ValueError("nobody thought of this")
+    nemesis = world.nemesis(_fault(1, "kill", "n1"), overlapping=overlapping)
+    with pytest.raises(ValueError, match="nobody thought of this"):
+        nemesis.run(world.stop)
+    assert nemesis.heal_all().healed
+
+
 def test_faults_that_overlap_add_up(world: World) -> None:
     nemesis, thread = _in_thread(
         world,
