@@ -58,7 +58,7 @@ class DiskFull:
         """See that the disks take no page more, and wait a little for the brokers to end."""
         self._brokers.wait_states(GONE, patience)
         errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
-        if any(now != FULL for _, now in errors.values()):
+        if any(before or now != FULL for before, now in errors.values()):
             return None
         changes = self._brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)

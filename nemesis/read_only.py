@@ -74,7 +74,7 @@ class ReadOnly:
         if not self._brokers.wait_states(GONE, patience):
             return None
         errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
-        if any(now != READ_ONLY for _, now in errors.values()):
+        if any(before or now != READ_ONLY for before, now in errors.values()):
             return None
         return ReadOnlyEffect(
             took_s=stopwatch_s() - self._started_s,
