@@ -10,6 +10,7 @@ has to live once the replica is back.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cluster.protocol import CanKill, CanTellBack, ClusterError
 from nemesis.brokers import HitBrokers
@@ -27,6 +28,8 @@ BEHIND_LIMIT_S = 20.0
 BEHIND_S = 1.0
 """So long the others write on without it."""
 BACK_LIMIT_S = 60.0
+ELECTED_LIMIT_S = 15.0
+"""What it loses is excused by the election: it may not go unseen because a machine is busy."""
 
 
 class UncleanElection:
@@ -60,6 +63,7 @@ class UncleanElection:
         self._brokers = HitBrokers(site, aim.targets)
         self._stop = aim.stop
         self._last_isr: tuple[str, ...] = ()
+        self._refusal: ClusterError | None = None
         self._before = now
         self._started_s = stopwatch_s()
 
@@ -87,15 +91,21 @@ class UncleanElection:
             BACK_LIMIT_S,
             f"{self._partition} to be without a leader",
         )
-        self._partition.orders.elect_unclean(self._partition.place)
+        try:
+            self._partition.orders.elect_unclean(self._partition.place)
+        except ClusterError as refusal:
+            # The answer may be all that got lost: whether it was done, the metadata tell.
+            self._refusal = refusal
 
     def confirm(self, patience: Patience) -> UncleanElectionEffect | None:
         """See that it leads in a later epoch, and was not in the last ISR."""
         after = self._partition.wait(
             lambda now: now.leader == self._late and now.leader_epoch > self._before.leader_epoch,
-            patience,
+            replace(patience, limit_s=max(patience.limit_s, ELECTED_LIMIT_S)),
             what="the unclean leader",
         )
+        if after is None and self._refusal is not None:
+            raise self._refusal
         if after is None or self._late in self._last_isr:
             return None
         return UncleanElectionEffect(
