@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from cluster.files.batches import read_segment
 from cluster.files.checkpoints import offset_checkpoint, properties
 from cluster.files.damage import DamagedFileError
-from cluster.protocol import Disk
+from cluster.protocol import ClusterError, Disk
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
@@ -32,11 +32,17 @@ def segments(disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
 
 
 def recovery_points(disk: Disk) -> dict[Place, int]:
-    """Return below which offset each log was flushed; none if nothing ever was."""
+    """Return below which offset each log was flushed; none if nothing ever was.
+
+    Raises:
+        ClusterError: The checkpoint is damaged, so that nobody knows.
+    """
     try:
         return offset_checkpoint(disk.read(f"{DATA}/{RECOVERY_POINTS}").decode())
     except FileNotFoundError:
         return {}
+    except (DamagedFileError, UnicodeDecodeError) as damaged:
+        raise ClusterError(f"{RECOVERY_POINTS} cannot be read: {damaged}") from damaged
 
 
 def flush_interval(disk: Disk) -> int | None:

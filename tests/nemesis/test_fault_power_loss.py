@@ -59,6 +59,14 @@ def flushed(data: Path, offset: int) -> None:
     (data / RECOVERY_POINTS).write_text(f"0\n1\ncodecs 0 {offset}\n")
 
 
+def test_a_damaged_checkpoint_is_told_in_one_sentence_and_nothing_is_cut(data: Path) -> None:
+    (data / RECOVERY_POINTS).write_text("0\n1\n")
+    before = {path: path.stat().st_size for path in data.rglob("*")}
+    with pytest.raises(ClusterError, match="recovery-point-offset-checkpoint cannot be read: 1 l"):
+        cut_unflushed(LocalDisk(data.parent), None)
+    assert {path: path.stat().st_size for path in data.rglob("*")} == before
+
+
 def names(data: Path) -> set[str]:
     return {path.name for path in (data / "codecs-0").iterdir()}
 
