@@ -83,7 +83,9 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
     families = played_families(plan, abilities=abilities)
-    dropped = [_left_out(family, abilities) for family in _wanted(plan) if family not in families]
+    dropped = [
+        _left_out(family, plan, abilities) for family in _wanted(plan) if family not in families
+    ]
     faults = _dealt_faults(plan, families)
     dropped += _without_room(plan, list(families), faults)
     return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
@@ -106,10 +108,12 @@ def _wanted(plan: Plan) -> tuple[str, ...]:
     return NEMESIS_KINDS if ALL in plan.nemesis else plan.nemesis
 
 
-def _left_out(family: str, abilities: Collection[Ability]) -> str:
-    if kinds_of(family, abilities):
-        least = min(KINDS[kind].least_nodes for kind in kinds_of(family, abilities))
-        return f"faults of {family} are left out: they need {least} nodes or more"
+def _left_out(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
+    if kinds := kinds_of(family, abilities):
+        least = min(KINDS[kind].least_nodes for kind in kinds)
+        if plan.nodes < least:
+            return f"faults of {family} are left out: they need {least} nodes or more"
+        return f"faults of {family} are left out: they need more nodes, or more replicas"
     return (
         f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"
     )

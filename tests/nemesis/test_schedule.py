@@ -266,6 +266,13 @@ def test_a_single_node_has_no_partitions_and_no_followers() -> None:
     assert schedule.dropped == ("faults of partition are left out: they need 2 nodes or more",)
 
 
+def test_what_would_need_more_replicas_is_told_so() -> None:
+    plan = Plan(nodes=1, replication=1, min_insync=1, nemesis=("leadership",))
+    assert deal_schedule(plan, abilities=frozenset(Ability)).dropped == (
+        "faults of leadership are left out: they need more nodes, or more replicas",
+    )
+
+
 def test_without_a_nemesis_there_are_no_faults() -> None:
     assert deal_schedule(Plan(nemesis=()), abilities=frozenset(Ability)).faults == ()
     assert deal_schedule(Plan(nemesis=("partition",)), abilities=frozenset()).faults == ()
