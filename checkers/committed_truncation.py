@@ -115,7 +115,8 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
     recorded = np.zeros(len(lost), dtype=np.bool_)
     for start, end in zip(ints(mine, "from_offset"), ints(mine, "to_offset"), strict=True):
         recorded |= (one.log.offsets >= start) & ((one.log.offsets < end) | (end < 0))
-    for taken in taken_from(group, one.log.node, one.log.offsets).values():
+    gone = taken_from(group, one.log.node, one.log.offsets, since_ns=one.asked_ns)
+    for taken in gone.values():
         recorded |= taken
     return lost & recorded
 
@@ -262,8 +263,12 @@ _SUFFERED = {
 
 def _by_disk(group: Group, dropped: Dropped) -> list[str]:
     ends = np.array([dropped.first, dropped.last], dtype=np.int64)
-    taken = taken_from(group, dropped.node, ends)
-    return sorted(excuse for excuse, gone in taken.items() if gone.all())
+    held_ns = dropped.announced.asked_ns if dropped.had is None else dropped.had.asked_ns
+    taken = taken_from(group, dropped.node, ends, since_ns=held_ns)
+    # One may have taken the end, and a later one what was left.
+    if not np.logical_or.reduce([*taken.values(), np.zeros(2, dtype=np.bool_)]).all():
+        return []
+    return sorted(excuse for excuse, gone in taken.items() if gone.any())
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:

@@ -167,17 +167,19 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
     return set(loss.nodes - again)
 
 
-def taken_from(group: Group, node: str, offsets: Ints) -> dict[str, Mask]:
+def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict[str, Mask]:
     """Tell which offsets of a replica a fault of its disk took, by the fault's excuse.
 
     Args:
         group: The partition.
         node: Whose replica.
         offsets: Which.
+        since_ns: What had been taken before had come back by then: the replica had it.
     """
     gone: dict[str, Mask] = {}
     for loss in group.facts.disk_losses:
         here = (loss.topic, loss.partition) == (group.topic, group.partition) and node in loss.nodes
+        here &= loss.until_ns >= since_ns
         mask = here & (offsets >= loss.end_after) & (offsets < loss.end_before)
         gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask
     return gone

@@ -307,6 +307,30 @@ def test_a_leader_that_has_records_of_later_epochs_there_dropped_what_it_announc
     assert [two_epochs.evidence[name] for name in names] == [0, 1, 2]
 
 
+def test_disks_took_only_what_the_leader_did_not_announce_afterwards() -> None:
+    def excuses(*spans: tuple[int, int, str], until_ns: int) -> tuple[str, ...]:
+        """Offsets 0 to 1 were announced at 2 s, and are replaced."""
+        lost = tuple(
+            DiskLoss(
+                nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=after,
+                end_before=before, until_ns=until_ns, excuse=excuse,
+            )
+            for after, before, excuse in spans
+        )  # fmt: skip
+        about = facts(disk_losses=lost)
+        (anomaly,) = found(CHECKER, owned((4, A), (4, B), (5, C), about=about)).anomalies
+        return anomaly.excuses
+
+    assert excuses((0, 2, "wipe"), until_ns=3 * S) == ("wipe",)
+    assert excuses((0, 2, "wipe"), until_ns=2 * S - 1) == ("wipe",)  # It was asked just then.
+    assert excuses((0, 2, "wipe"), until_ns=2 * S - 2) == ()  # It had them again.
+    # One lost its end, the other all that was left.
+    both = ((1, 2, "power-loss"), (0, 1, "wipe"))
+    assert excuses(*both, until_ns=3 * S) == ("power-loss", "wipe")
+    for one in both:
+        assert excuses(one, until_ns=3 * S) == ()
+
+
 def test_a_leader_whose_log_ends_below_what_it_announced_dropped_the_rest() -> None:
     (anomaly,) = found(CHECKER, owned((3, A))).anomalies
     names = ("first_offset", "last_offset", "dropped")
