@@ -13,7 +13,8 @@ def fake_java(folder: Path, *, version: str, modules: str = "java.base") -> Path
     program.parent.mkdir(parents=True)
     program.write_text(
         "#!/bin/sh\n"
-        f'[ "$1" = -version ] && echo \'openjdk version "{version}"\' >&2 && exit\n'
+        "for last do :; done\n"
+        f'[ "$last" = -version ] && echo \'openjdk version "{version}"\' >&2 && exit\n'
         f'[ "$1" = --list-modules ] && echo "{modules}" && exit\n'
         'for argument do echo "<$argument>"; done\n'
     )
