@@ -203,9 +203,12 @@ class DockerHosts(LinkedHosts):
 
     def join(self, cut_id: str) -> None:
         """Undo one cut, and no other. Idempotent."""
-        super().join(cut_id)
-        for sender in sorted(self._to_clients.pop(cut_id, frozenset())):
-            self.run_nft(sender, join_rules(_outward(cut_id), table=self.table, hook=OUTPUT))
+        try:
+            super().join(cut_id)
+        finally:
+            for sender in sorted(self._to_clients.get(cut_id, frozenset())):
+                self.run_nft(sender, join_rules(_outward(cut_id), table=self.table, hook=OUTPUT))
+            self._to_clients.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
         """Return how many packets each link of a cut has dropped so far (nft counters)."""

@@ -69,10 +69,17 @@ class LinkedHosts:
             self.run_nft(receiver, cut_rules(cut_id, addresses, table=self.table))
 
     def join(self, cut_id: str) -> None:
-        """Undo one cut, and no other. Idempotent."""
-        for receiver in sorted(_sources_by_receiver(self._cuts.pop(cut_id, frozenset()))):
-            # Made once more before it is deleted, so that a cut that failed half-way is undone too.
-            self.run_nft(receiver, join_rules(cut_id, table=self.table))
+        """Undo one cut, and no other. Idempotent; who could not be reached is asked again."""
+        failures: list[ClusterError] = []
+        for receiver in sorted(_sources_by_receiver(self._cuts.get(cut_id, frozenset()))):
+            try:
+                # Made once more before it is deleted: a cut that failed half-way is undone too.
+                self.run_nft(receiver, join_rules(cut_id, table=self.table))
+            except ClusterError as failed:
+                failures.append(failed)
+        if failures:
+            raise failures[0]
+        self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
         """Return how many packets each link of a cut has dropped so far (nft counters)."""
