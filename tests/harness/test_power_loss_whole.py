@@ -13,10 +13,19 @@ from results.record.paths import RunPaths
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 240
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2 * RUN_LIMIT_S)]
-ONE_REPLICA = (
-    "--nodes", "1", "--replication", "1", "--min-insync", "1", "--topics", "1", "--partitions", "2",
-    "--nemesis", "power-loss", "--nemesis-interval", "6", "--time-limit", "20",
-)  # fmt: skip
+ONE_REPLICA = """
+seed = 1
+nodes = 1
+replication = 1
+min_insync = 1
+topics = 1
+partitions = 2
+nemesis = ["power-loss"]
+time_limit_s = 20
+
+[minimums]
+around_faults = 0  # Nobody serves while the only broker is down.
+"""
 
 
 def logquake(*words: str, store: Path) -> tuple[int, dict[str, Any]]:
@@ -31,6 +40,12 @@ def logquake(*words: str, store: Path) -> tuple[int, dict[str, Any]]:
     return done.returncode, told[0] if isinstance(told, list) else told
 
 
+def plan_in(folder: Path) -> str:
+    path = folder / "one-replica.toml"
+    path.write_text(ONE_REPLICA, encoding="utf-8")
+    return str(path)
+
+
 def lost_writes(verdict: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = verdict["anomalies"].get("lost-write", {"count": 0})
     return found
@@ -39,7 +54,7 @@ def lost_writes(verdict: dict[str, Any]) -> dict[str, Any]:
 def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_else(
     tmp_path: Path,
 ) -> None:
-    code, verdict = logquake("run", *ONE_REPLICA, store=tmp_path)
+    code, verdict = logquake("run", plan_in(tmp_path), store=tmp_path)
     lost = lost_writes(verdict)
     assert lost["count"] == lost["allowed"] == lost["trusted"] != 0
     assert (code, verdict["valid"]) == (0, "valid"), verdict["unknown_because"]
@@ -53,7 +68,7 @@ def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_el
 
 def test_with_a_flush_at_each_message_nothing_is_lost(tmp_path: Path) -> None:
     flushing = ("--set", "log.flush.interval.messages=1", "--judge", "strict")
-    code, verdict = logquake("run", *ONE_REPLICA, *flushing, store=tmp_path)
+    code, verdict = logquake("run", plan_in(tmp_path), *flushing, store=tmp_path)
     assert (code, verdict["valid"]) == (0, "valid"), verdict["unknown_because"]
     assert verdict["anomalies"] == {}
     paths = RunPaths((tmp_path / "latest").resolve())
