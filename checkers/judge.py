@@ -33,17 +33,21 @@ _OF_A_LEADER_THAT_LACKED = frozenset({
 })  # fmt: skip
 """What is seen besides where such a loss went through a leader: what was read may be taken back
 and, if its writer had no answer yet, be written again."""
+_OF_ITS_READERS = frozenset({
+    "poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll",
+})  # fmt: skip
+"""What happens to those who had read on to where the log of such a leader does not reach."""
 _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
     Excuse.ACKS: _AFTER_A_LOSS,
-    Excuse.UNCLEAN: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | {
-        "poll-skip", "int-poll-skip", "log-divergence",
+    Excuse.UNCLEAN: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS | {
+        "log-divergence",
     },
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
     Excuse.NEW_EPOCH: frozenset({"duplicate"}),
     **dict.fromkeys(
         DISK_EXCUSES,
-        _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | {"poll-skip", "int-poll-skip"},
+        _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS,
     ),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip

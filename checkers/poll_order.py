@@ -11,8 +11,10 @@ from its position on; what a broker serves below the last stable offset is final
 What would not prove it: offsets without a committed record (markers and aborted records of
 transactions); records that retention took; an assignment that names another offset, or none, which
 is the partition's beginning; an assignment without the partition, and a new process. Across a
-rebalance a member starts where its group committed: allowed. A skip over nothing but lost records
-is the shadow of their loss: it is told with `lost-write`, and not counted here.
+rebalance a member starts where its group committed: allowed. So is a member that goes back from a
+record that an unclean election, or a disk, took: its client goes where the log ends now. A skip
+over nothing but lost records is the shadow of their loss: it is told with `lost-write`, and not
+counted here.
 """
 
 from collections.abc import Callable
@@ -21,13 +23,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, Mask, ints
-from checkers.dropped import taken_by_disks
+from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
+from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
-from checkers.positions import Steps, ok_inner_poll_steps, poll_steps, read_rows
+from checkers.positions import (
+    REBALANCES,
+    SUBSCRIBE,
+    Steps,
+    ok_inner_poll_steps,
+    poll_steps,
+    read_rows,
+)
 from checkers.protocol import Checker, Excuse, Findings, Premise
 from checkers.step_findings import step_findings
 from checkers.version_order import VersionOrder, version_order
@@ -77,16 +86,16 @@ def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
 def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
     unclean = np.full(len(steps.at), group.unclean_election_seen)
+    lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
+    if name in {NONMONOTONIC, INT_NONMONOTONIC}:
+        sent_back = _sent_back(group, steps)
+        lost = {excuse: mask & sent_back for excuse, mask in lost.items()}
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
     return step_findings(
         int(read_rows(group).sum()),
         ints(group.table("polls"), "offset")[steps.at],
         story.describe,
-        {
-            Excuse.UNCLEAN: unclean,
-            Excuse.REBALANCE: steps.rebalanced,
-            **_stood_on_the_lost(group, steps),
-        },
+        {**lost, Excuse.REBALANCE: steps.rebalanced},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
 
@@ -95,6 +104,19 @@ def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
     """Tell which readers stood on a record that went with all disks: the log began anew below."""
     read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1 is the last.
     return taken_by_disks(group, steps.after, read_ns[steps.since])
+
+
+def _sent_back(group: Group, steps: Steps) -> Mask:
+    """Tell which readers are members of groups that stood on a record that is gone.
+
+    Their client goes back by itself when its position is beyond the log's end (KIP-320, and
+    `auto.offset.reset`); that of a reader that was assigned reports an error.
+    """
+    polls, moves = group.table("polls"), group.table("assignments")
+    members = ints(select(moves, equal(moves, "kind", SUBSCRIBE, *REBALANCES)), "process")
+    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1 is the last.
+    gone = (steps.since >= 0) & dropped(group, steps.after, values)
+    return np.asarray(gone & within(ints(polls, "process")[steps.at], members), dtype=np.bool_)
 
 
 def _rest_on_others(facts: RunFacts) -> set[str]:

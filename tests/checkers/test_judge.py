@@ -124,7 +124,8 @@ CONTRACT: dict[str, Set[str]] = {
                  "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets"},
     "unclean-election": {"lost-write", "unseen", "offset-order", "nonmonotonic-send",
                          "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets",
-                         "poll-skip", "int-poll-skip", "uncommitted-read", "incomplete-leader",
+                         "poll-skip", "int-poll-skip", "nonmonotonic-poll",
+                         "int-nonmonotonic-poll", "uncommitted-read", "incomplete-leader",
                          "committed-truncation", "high-watermark-regression", "log-divergence",
                          "duplicate"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
@@ -136,7 +137,7 @@ CONTRACT: dict[str, Set[str]] = {
          "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets", "uncommitted-read",
          "incomplete-leader",
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
-         "int-poll-skip"}),
+         "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}),
     ),
 }  # fmt: skip
 """The contract's table, row by row; what is always allowed needs no excuse."""

@@ -248,6 +248,32 @@ def test_a_reader_that_stopped_at_a_lost_record_casts_no_shadow() -> None:
     assert "jumped" not in lost.sentence
 
 
+def test_a_member_of_a_group_goes_back_from_what_an_unclean_election_took() -> None:
+    """Its position was 4, and the log ended at 3 when another leader had the partition."""
+    allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    took = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6, unclean=True)]
+    taken = log("n1", (0, V[0]), (0, V[1]), (0, V[2]), (1, V[6]))
+    kept = log("n1", *((0, V[offset]) for offset in range(4)))
+    member = [move("subscribe", op=0)]
+
+    def excuses(
+        records: list[dict[str, object]], moves: list[dict[str, object]], *, inside: bool
+    ) -> tuple[str, ...]:
+        polls = got(2, 3, 2, op=1) if inside else [*got(2, 3, op=1), *got(2, op=2)]
+        on = group(
+            allow, polls=polls, assignments=moves, leadership=took, replica_records=records,
+            replica_states=[state("n1", 4)],
+        )  # fmt: skip
+        checker = INT_NONMONOTONIC_CHECKER if inside else NONMONOTONIC_CHECKER
+        return found(checker, on).anomalies[0].excuses
+
+    for inside in (False, True):
+        assert excuses(taken, member, inside=inside) == ("unclean-election",)
+        assert excuses(kept, member, inside=inside) == ()  # It stood on a record that is there.
+        assert excuses(taken, [move(op=0, offset=0)], inside=inside) == ()  # It would be told.
+        assert excuses(taken, [move("subscribe", op=0, process=2)], inside=inside) == ()
+
+
 def test_an_unclean_election_that_was_seen_labels_skips() -> None:
     allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
     polls = [*got(0, 2, op=1), *got(4, op=2), *ELSEWHERE]
