@@ -3,11 +3,13 @@
 A fault has a life: plan, undo into the ledger, inject, confirm by measurement, hold, heal, confirm,
 strike from the ledger. What lives here:
 
-- the faults: `kill`, `stop`, `pause`, and the partitions `isolate`, `halves`, `one_way`, by name in
-  `registry`; `restart` and `cut` are what several of them share;
-- whom and when: `targets` (nodes by role), `grudges` (shapes of partitions), `schedule` (the deal);
-- the life: `runner` drives the schedule, `life` one fault, `ledger` and `undo` outlive a crash,
-  `network` knows every cut in force, `effects` are what was measured, `rows` the `faults` table.
+- the faults, by name in `registry` (docs/faults.md has the table); what several of them share is in
+  `brokers`, `log_folders`, `disks`, `clocks`, `leadership`, `replicas`, `cut` and `quality`;
+- whom and when: `roster` and `targets` (nodes by role), `grudges` (shapes of partitions),
+  `schedule` and `decks` (the deal), `triggers` (states that are waited for), `scripted` (stories);
+- the life: `runner` drives the schedule, `life` one fault, `claims` keep two apart, `ledger` and
+  `undo` outlive a crash, `sweep` heals the rest, `network` knows every cut in force, `effects` are
+  what was measured (by the rules of `evidence`), `rows` the `faults` table.
 
 Only `harness` may import it; it imports `cluster` and `results`, never `workloads` or `checkers`.
 

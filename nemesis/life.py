@@ -211,7 +211,7 @@ class Life:
         if isinstance(self._target, Named):
             targets, view, make = self._target.nodes, self._site.cluster.view(), self._target.make
         else:
-            targets, view = self._resolved(self._target, rng, stop)
+            targets, view = self._resolved(self._target, stop)
             make = KINDS[self.scheduled.kind].make
         self._write(replace(self.row, targets=targets, spec=self._spec_for(targets, view)))
         self._claim(targets)
@@ -237,10 +237,15 @@ class Life:
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
     def _resolved(
-        self, target: Target, rng: Random, stop: threading.Event
+        self, target: Target, stop: threading.Event
     ) -> tuple[tuple[str, ...], ClusterView | None]:
-        """Return the nodes of the target, and the view in which they were found."""
+        """Return the nodes of the target, and the view in which they were found.
+
+        They are drawn from a source of their own: what else the fault draws hangs neither on who
+        holds a role nor on how long one is sought.
+        """
         why_not = "nobody"
+        rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/target")
 
         def resolution() -> tuple[tuple[str, ...], ClusterView | None] | None:
             nonlocal why_not

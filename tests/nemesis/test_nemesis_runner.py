@@ -11,6 +11,7 @@ from nemesis import life, runner
 from nemesis.claims import Aspect
 from nemesis.ledger import Entry, open_entries
 from nemesis.life import FaultPhase
+from nemesis.protocol import Aim, Fault, Site
 from nemesis.registry import KINDS
 from nemesis.runner import Nemesis
 from nemesis.schedule import ScheduledFault
@@ -337,6 +338,26 @@ def test_heal_all_says_what_it_could_not_mend(world: World) -> None:
     report = nemesis.heal_all()
     assert not report.healed
     assert "every link between nodes" in report.failed[0]
+
+
+def test_what_a_fault_draws_does_not_hang_on_who_holds_its_role(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[float] = []
+    isolate = KINDS["isolate"]
+
+    def make(aim: Aim, site: Site) -> Fault:
+        drawn.append(aim.rng.random())
+        return isolate.make(aim, site)
+
+    monkeypatch.setitem(KINDS, "isolate", replace(isolate, make=make))
+    faults = [_fault(number, "isolate", "follower") for number in range(1, 9)]
+    world.nemesis(*faults).run(world.stop)
+    (world.paths.live / "faults.nemesis.arrows").unlink()
+    world.cluster.leaders |= dict.fromkeys((("log-0", 1), ("log-1", 2), ("log-1", 3)))
+    world.nemesis(*faults).run(world.stop)
+    assert len(drawn) == 16
+    assert drawn[:8] == drawn[8:]
 
 
 def test_the_same_seed_hits_the_same_nodes(world: World) -> None:
