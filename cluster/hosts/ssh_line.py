@@ -41,6 +41,7 @@ class SshLine:
 
     Attributes:
         losses: How often the connection was lost.
+        is_up: Whether there is one now, as far as is known.
     """
 
     def __init__(self, connection: SshConnection, folder: str) -> None:
@@ -51,6 +52,7 @@ class SshLine:
         self._sending = threading.Lock()
         self._channel: paramiko.Channel | None = None
         self._last = b""
+        self.is_up = False
         self._over = ""
         self.losses = 0
         self._closed = threading.Event()
@@ -68,9 +70,13 @@ class SshLine:
             self._write(data)
 
     def receive(self, timeout_s: float) -> bytes:
-        """Return the line that came next; none if the line is over."""
+        """Return the line that came next; none if the line is over.
+
+        While the line is broken, what was asked for may come as long as the host's lease lasts:
+        who gave up before would not know of what is done there all the same.
+        """
         try:
-            data = self._heard.get(timeout=timeout_s)
+            data = self._next(timeout_s)
         except queue.Empty as late:
             raise TimeoutError("timed out") from late
         if not data:
@@ -78,6 +84,14 @@ class SshLine:
             if self._over:
                 raise ConnectionResetError(self._over)
         return data
+
+    def _next(self, timeout_s: float) -> bytes:
+        try:
+            return self._heard.get(timeout=timeout_s)
+        except queue.Empty:
+            if self.is_up:
+                raise
+            return self._heard.get(timeout=self._connection.host.ttl_s)
 
     def close(self) -> None:
         """End the line; what it leads to is ended by `undo`."""
@@ -113,7 +127,9 @@ class SshLine:
             with self._sending:
                 self._channel = channel
                 self._write(self._last)
+            self.is_up = True
             why = self._listen(channel)
+            self.is_up = False
             channel.close()
             self.losses += not why
             # Who was cut off meanwhile learns only from a second call if the warden has gone too.
