@@ -89,14 +89,17 @@ def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:
     if group.unclean_election_seen:
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        excuses += lost_on_disks(group, offset, _first_acked_ns(group, offset))
+        excuses += lost_on_disks(group, offset, _first_known_ns(group, offset))
     return tuple(excuses), ()
 
 
-def _first_acked_ns(group: Group, offset: int) -> int:
-    sends = group.table("sends")
+def _first_known_ns(group: Group, offset: int) -> int:
+    """Return when a record was first known to stand there; a reader may have what no ack told."""
+    sends, polls = group.table("sends"), group.table("polls")
     here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
-    return int(min(ints(select(sends, here), "complete_ns"), default=-1))
+    read = select(polls, ints(polls, "offset") == offset)
+    times = [*ints(select(sends, here), "complete_ns"), *ints(read, "complete_ns")]
+    return int(min((at for at in times if at >= 0), default=-1))
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

@@ -150,7 +150,7 @@ def test_the_smallest_value_may_be_one_of_two_at_the_first_offset() -> None:
     assert anomaly.evidence["polled_values"] == [0, B]
 
 
-def test_only_an_acknowledgement_at_that_offset_can_be_what_power_took() -> None:
+def test_only_what_was_known_to_stand_at_that_offset_can_be_what_power_took() -> None:
     """It was acknowledged before the power went; others were, at other offsets or for nobody."""
     cut = DiskLoss(nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=0,
                    end_before=9, until_ns=2 * S, excuse="power-loss")  # fmt: skip
@@ -170,6 +170,11 @@ def test_only_an_acknowledgement_at_that_offset_can_be_what_power_took() -> None
     readers = group(about, polls=[read(A, 3), *polls], replica_states=states)
     (anomaly,) = found(inconsistent_offsets.CHECKER, readers).anomalies
     assert anomaly.excuses == ()
+    for read_ns, excuses in ((2 * S, ("power-loss",)), (2 * S + 1, ())):
+        first = {**read(A, 3, op=8), "complete_ns": read_ns}  # Its sender was told nothing.
+        again = group(about, sends=[late], polls=[first, *polls], replica_states=states)
+        (anomaly,) = found(inconsistent_offsets.CHECKER, again).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_a_record_is_dropped_where_another_one_stands_smaller_or_larger() -> None:
