@@ -24,6 +24,7 @@ class ClockStrobe(ShiftedClocks):
 
     def __init__(self, aim: Aim, site: Site) -> None:
         super().__init__(aim, site)
+        self._aim = aim
         self._jump_s = aim.rng.choice(JUMPS_S)
         self._period_s = aim.rng.choice(PERIODS_S)
         self._over = threading.Event()
@@ -70,7 +71,7 @@ class ClockStrobe(ShiftedClocks):
 
     def _strobe(self) -> None:
         wrong = False
-        while not self._over.is_set():
+        while not self._over.is_set() and not self._aim.is_late:
             wrong = not wrong
             offset_s = self._jump_s if wrong else 0.0
             for node in self.targets:

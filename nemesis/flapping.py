@@ -41,7 +41,7 @@ class Flapping:
         if not self.links:
             raise ClusterError(f"no link to cut around {', '.join(aim.targets)}")
         self._network = site.network
-        self._cut_id = f"fault-{aim.fault_id}"
+        self._aim, self._cut_id = aim, f"fault-{aim.fault_id}"
         self._rng = aim.rng
         self._turn = threading.Lock()
         self._over = threading.Event()
@@ -114,18 +114,21 @@ class Flapping:
     def _flap(self) -> None:
         cut_s = open_s = FIRST_S
         try:
-            while not self._over.is_set():
+            while not self._is_over():
                 self._phase(cut=True, hold_s=cut_s)
                 self._phase(cut=False, hold_s=open_s)
                 cut_s, open_s = self._rng.uniform(*CUT_S), self._rng.uniform(*OPEN_S)
         except (ClusterError, OSError) as failed:
             self._failed = failed
 
+    def _is_over(self) -> bool:
+        return self._over.is_set() or self._aim.is_late
+
     def _phase(self, *, cut: bool, hold_s: float) -> None:
         """Turn the links, see that they are turned, and leave them so for a while."""
         at_s = stopwatch_s() - self._started_s
         with self._turn:
-            if self._over.is_set():
+            if self._is_over():
                 return
             dropped = sum(self._network.dropped(self._cut_id).values())
             if cut:

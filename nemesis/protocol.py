@@ -43,7 +43,8 @@ class Aim:
         fault_id: Counted from 1 in a run.
         targets: The nodes that the role expression means now.
         rng: The fault's own, seeded by the run's seed and the fault's number.
-        stop: Set when the main phase ends: a fault that takes long to inject ends early.
+        stop: Set when the main phase ends: a fault that takes long to inject ends early, and one
+            that goes on by itself does nothing more.
         place: The topic and partition that the role expression names; None: none.
     """
 
@@ -52,6 +53,11 @@ class Aim:
     rng: Random
     stop: threading.Event | None = None
     place: tuple[str, int] | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the main phase has ended; it may end by an error, and then nobody heals."""
+        return self.stop is not None and self.stop.is_set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

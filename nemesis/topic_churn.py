@@ -39,7 +39,7 @@ class TopicChurn:
     def __init__(self, aim: Aim, site: Site) -> None:
         if not isinstance(site.cluster, CanMakeTopics):
             raise ClusterError("topics of this cluster can neither be made nor deleted")
-        self.targets = aim.targets
+        self._aim, self.targets = aim, aim.targets
         self._cluster: CanMakeTopics = site.cluster
         self._site = site
         self._nodes = tuple(site.cluster.nodes)
@@ -110,7 +110,7 @@ class TopicChurn:
 
     def _churn(self) -> None:
         number = 0
-        while not self._over.is_set():
+        while not self._over.is_set() and not self._aim.is_late:
             number += 1
             try:
                 self._come_and_go(f"{self._prefix}{number}", number)

@@ -12,6 +12,7 @@ from cluster.protocol import ClusterError, ClusterView
 from nemesis import sweep as sweeps
 from nemesis.clock_offset import ClockOffset
 from nemesis.clock_strobe import ClockStrobe
+from nemesis.flapping import Flapping
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.schedule import ScheduledFault
 from nemesis.topic_churn import TopicChurn
@@ -234,6 +235,30 @@ def test_a_strobe_goes_on_when_a_jump_fails(world: World, moving: MovingCluster)
     wait_until(lambda: len(hosts.jumps) > jumps + 1, timeout_s=10, what="two jumps more")
     fault.heal()
     assert moving.clock_error_s("n1") == 0
+
+
+def test_what_goes_on_by_itself_does_nothing_more_when_the_main_phase_is_over(
+    world: World, moving: MovingCluster
+) -> None:
+    # A run that ends by an error heals nothing: its hosts are taken down, and stay so.
+    aim = Aim(fault_id=1, targets=("n1",), rng=Random(0), stop=world.stop)
+    faults = [make(aim, _site(world)) for make in (ClockStrobe, TopicChurn, Flapping)]
+    hosts = _clocks(world)
+    for fault in faults:
+        fault.inject()
+    wait_until(lambda: hosts.jumps and world.network.cuts, timeout_s=10, what="all of them")
+    assert moving.creating.wait(10)
+    names = {"clock-strobe", "topic-churn", "fault-1-flapping"}
+    assert names <= {thread.name for thread in threading.enumerate()}
+    world.stop.set()
+    wait_until(
+        lambda: names.isdisjoint(thread.name for thread in threading.enumerate()),
+        timeout_s=10,
+        what="their threads to end",
+    )
+    for fault in faults:
+        fault.heal()
+        assert fault.confirm_healed(Patience(limit_s=5)) is not None
 
 
 def test_topics_that_are_still_being_made_hold_no_other_heal_up(
