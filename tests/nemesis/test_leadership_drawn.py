@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.protocol import Ability
+from nemesis.clock_drift import RATES
 from nemesis.clock_offset import drawn_offset_s
+from nemesis.clocks import PROOF_LIMIT_S
 from nemesis.reassignment import another
-from nemesis.schedule import played_families
+from nemesis.schedule import deal_schedule, played_families
 from results.record.plan import Plan
 
 SEEDS = st.integers(0, 2**32)
@@ -35,6 +37,15 @@ def test_clocks_jump_back_by_hours_and_forward_by_seconds_only(seed: int) -> Non
     offset_s = drawn_offset_s(Random(seed))
     assert -5 * 3600 <= offset_s <= 3
     assert abs(offset_s) >= 1.5
+
+
+def test_no_drift_that_is_dealt_is_healed_by_a_jump_back_beyond_a_budget() -> None:
+    plan = Plan(nemesis=("clock",), nemesis_interval_s=60, time_limit_s=600)
+    held_s = max(fault.hold_s for fault in deal_schedule(plan, abilities=frozenset(Ability)).faults)
+    assert held_s > 20
+    ahead_s = (max(RATES) - 1) * (held_s + PROOF_LIMIT_S)
+    assert 0 < ahead_s < min(plan.budgets.election_s, plan.budgets.unavailable_s)
+    assert min(RATES) < 1
 
 
 def test_both_directions_and_hours_are_drawn() -> None:
