@@ -161,6 +161,8 @@ def _remove_folder(order: Order) -> "list[str]":
     deadline_s = now_s() + GONE_TIMEOUT_S
     while folder.exists():  # A killed process may be writing its last file.
         shutil.rmtree(folder, ignore_errors=now_s() < deadline_s)
+        if folder.exists():
+            time.sleep(POLL_S)  # noqa: TID251 - standard library only
     with contextlib.suppress(OSError):
         if os.listdir(folder.parent) == [OURS]:  # noqa: PTH208 - names only
             (folder.parent / OURS).unlink()

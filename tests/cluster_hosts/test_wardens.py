@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts import agent
+from cluster.hosts import agent, undoing
 from cluster.hosts.undoing import MARK, WARDEN, Order, undo
 from results.record.clock import wait_until
 
@@ -74,3 +75,22 @@ def test_a_warden_that_fails_undoes_all_the_same(order: Order) -> None:
     with line_to(order) as line:
         line.sendall(b"[]\n")  # No such thing is ever sent.
         wait_until(lambda: not Path(order["folder"]).exists(), timeout_s=20, what="its end")
+
+
+def test_a_folder_that_cannot_be_removed_is_told_and_costs_no_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    attempts: list[Path] = []
+
+    def refused(path: Path, *, ignore_errors: bool) -> None:
+        attempts.append(path)
+        if not ignore_errors:
+            raise OSError("it is in use")
+
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    monkeypatch.setattr(undoing, "GONE_TIMEOUT_S", 0.5)
+    told = {"folder": str(folder), "id": "none", "table": "none", "nft": ["true"], "umount": []}
+    assert undo(told)["failed"] == ["it is in use"]
+    assert len(attempts) <= 0.5 / undoing.POLL_S + 1
