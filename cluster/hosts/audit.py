@@ -17,6 +17,7 @@ from cluster.hosts.leftovers import leftovers
 from cluster.hosts.links import BRIDGE
 
 NFT_TIMEOUT_S = 10.0
+_OCTAL = re.compile(rb"\\([0-7]{3})")
 _OUR_LINKS = re.compile(rf"{BRIDGE}|lq\d+")
 
 
@@ -57,13 +58,15 @@ def _mounts(folder: Path) -> list[str]:
     listing = Path("/proc/self/mountinfo")
     if not listing.exists():
         return []
-    # A blank in a path is written as its octal number.
-    points = [
-        line.split()[4].encode().decode("unicode_escape")
-        for line in listing.read_text().splitlines()
-    ]
     root = folder.resolve()
+    points = mount_points(listing.read_bytes())
     return sorted(point for point in points if Path(point).is_relative_to(root))
+
+
+def mount_points(mountinfo: bytes) -> list[str]:
+    """Return where something is mounted; a blank in a path is written as its octal number."""
+    points = [line.split()[4] for line in mountinfo.splitlines()]
+    return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), at)) for at in points]
 
 
 def _network() -> dict[str, str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
 from cluster.kafka.versions import machines
 from harness import audit as audit_module
@@ -30,6 +31,11 @@ def changes_around(plan: Plan, folder: Path) -> tuple[str, dict[str, str]]:
     finally:
         hosts.down()
     return str(during), before.changes()
+
+
+def test_a_mount_is_found_whatever_its_folder_is_called() -> None:
+    info = "36 35 0:31 / /srv/h\u00e4user\\040und\\011mehr rw - tmpfs tmpfs rw\n".encode()
+    assert mount_points(info) == ["/srv/h\u00e4user und\tmehr"]
 
 
 @pytest.mark.docker
