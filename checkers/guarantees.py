@@ -31,7 +31,8 @@ def _acks(facts: RunFacts) -> str:
 def _unclean(facts: RunFacts) -> str:
     if facts.plan.unclean_elections:
         return "unclean elections are on: a replica that lacks messages may become the leader"
-    if any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ()):
+    planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())
+    if planned or facts.unclean_orders:  # Dealt ones are known when they have come.
         return "unclean elections are off, but for those that faults order: these lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 

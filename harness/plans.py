@@ -65,6 +65,7 @@ time_limit_s = 60
 # kind = "isolate"
 # target = "leader(log-0,0)"
 # hold_s = 6
+# when = "leader epoch of log-0-0 >= 3"     # From at_s on, as soon as that is so.
 
 judge = "contract"           # contract, strict, jepsen
 

@@ -201,7 +201,9 @@ class Plan(Part):
     def _consistent(self) -> "Plan":
         unknown = [kind for kind in self.nemesis if kind not in {*NEMESIS_KINDS, ALL}]
         if unknown:
-            raise ValueError(f"nemesis: {unknown[0]!r} is none of {', '.join(NEMESIS_KINDS)}")
+            raise ValueError(
+                f"nemesis: {unknown[0]!r} is none of {', '.join((*NEMESIS_KINDS, ALL))}"
+            )
         if refusal := _mode_refusal(self.version_numbers, self.mode, self.kafka_version):
             raise ValueError(f"system: {refusal}")
         if self.workload == "script" and self.scenario is None:

@@ -7,8 +7,9 @@ import pytest
 
 from checkers.facts import RunFacts
 from checkers.group import Group, group_of
+from checkers.guarantees import guarantees
 from checkers.unclean_orders import unclean_orders
-from results.record.plan import Plan
+from results.record.plan import Plan, PlannedFault
 
 LEADERSHIP = pa.table({"source": ["metadata-log"], "unclean": [True]})
 
@@ -40,6 +41,16 @@ def test_the_place_is_the_effect_s_or_the_target_s(
     kind: str, target: str, effect: object, places: set[tuple[str, int]]
 ) -> None:
     assert unclean_orders(_faults(kind, target, effect)) == places
+
+
+def test_the_guarantees_name_the_order_be_it_written_or_dealt() -> None:
+    by_hand = Plan(faults=(PlannedFault(kind="unclean-election"),))
+    dealt = frozenset({("log-0", 2)})
+    for plan, orders in ((by_hand, frozenset[tuple[str, int]]()), (Plan(), dealt)):
+        facts = RunFacts(run_id="r", recorded_id="r", plan=plan, unclean_orders=orders)
+        assert "but for those that faults order" in " ".join(guarantees(facts))
+    none = RunFacts(run_id="r", recorded_id="r", plan=Plan())
+    assert "only an in-sync replica becomes the leader" in " ".join(guarantees(none))
 
 
 def _group(*, ordered: tuple[str, int], plan: Plan, seen: bool = True) -> Group:

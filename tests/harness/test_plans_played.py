@@ -9,7 +9,7 @@ from harness.plans import COMMENTED_PLAN, DISK_MB, as_played, refuse_impossible
 from nemesis.kill import Kill
 from nemesis.registry import KINDS, Kind, kinds_of
 from nemesis.schedule import deal_schedule
-from results.record.plan import NEMESIS_KINDS, Plan, dump_plan, plan_from
+from results.record.plan import NEMESIS_KINDS, Plan, PlannedFault, dump_plan, plan_from
 
 EVERYTHING = frozenset(Ability)
 
@@ -87,6 +87,15 @@ def test_nodes_have_disks_of_their_own_only_where_a_fault_fills_them(
 
 def test_the_commented_plan_names_every_family() -> None:
     assert not [each for each in NEMESIS_KINDS if each not in COMMENTED_PLAN]
+
+
+def test_the_faults_of_the_commented_plan_can_be_played() -> None:
+    _, mark, rest = COMMENTED_PLAN.partition("# [[faults]]")
+    block, _, _ = rest.partition("\n\n")
+    (fault,) = tomllib.loads(f"{mark}{block}".replace("\n# ", "\n").removeprefix("# "))["faults"]
+    assert set(fault) == set(PlannedFault.model_fields)
+    (dealt,) = deal_schedule(plan_from({"faults": [fault]}), abilities=EVERYTHING).faults
+    assert dealt.when == "leader epoch of log-0-0 >= 3"
 
 
 def test_disks_of_their_own_are_refused_where_nodes_cannot_have_them() -> None:
