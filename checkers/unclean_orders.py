@@ -2,12 +2,14 @@
 
 A plan may leave `unclean.leader.election.enable` off and have a fault order such an election of one
 partition. That it came to be, the metadata log tells, as of every other (`unclean_election_seen`);
-here is only where it was wanted. An order that could not be confirmed may have been carried out.
+here is only where it was wanted. An order that could not be confirmed may have been carried out;
+one for which nobody was sought, since it was left out, was not.
 """
 
 import json
 import re
 
+import numpy as np
 import pyarrow as pa
 
 from checkers.columns import equal, select, texts
@@ -19,7 +21,8 @@ _BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, Recursion
 
 def unclean_orders(faults: pa.Table) -> frozenset[tuple[str, int]]:
     """Return the partitions that such faults were about, by effect or by target."""
-    rows = select(faults, equal(faults, "kind", KIND))
+    begun = np.array([bool(targets) for targets in faults["targets"].to_pylist()], dtype=np.bool_)
+    rows = select(faults, equal(faults, "kind", KIND) & begun)
     named = [_of_target(spec) for spec in texts(rows, "spec")]
     seen = [_of_effect(effect) for effect in texts(rows, "effect")]
     return frozenset(place for place in (*named, *seen) if place is not None)

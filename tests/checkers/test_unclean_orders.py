@@ -14,10 +14,13 @@ from results.record.plan import Plan, PlannedFault
 LEADERSHIP = pa.table({"source": ["metadata-log"], "unclean": [True]})
 
 
-def _faults(kind: str, target: str, effect: object) -> pa.Table:
+def _faults(
+    kind: str, target: str, effect: object, *, targets: list[str] | None = None
+) -> pa.Table:
     return pa.table(
         {
             "kind": [kind],
+            "targets": pa.array([["n1"] if targets is None else targets], pa.list_(pa.string())),
             "spec": [json.dumps({"target": target})],
             "effect": [json.dumps(effect)],
         }
@@ -41,6 +44,13 @@ def test_the_place_is_the_effect_s_or_the_target_s(
     kind: str, target: str, effect: object, places: set[tuple[str, int]]
 ) -> None:
     assert unclean_orders(_faults(kind, target, effect)) == places
+
+
+def test_an_order_that_was_left_out_was_never_given() -> None:
+    """It waited for full ISRs in vain: nobody was sought, and so nothing is excused."""
+    why = {"without_effect": "it takes what a replica has, and an ISR was not full"}
+    left_out = _faults("unclean-election", "replicas(log-0,2)", why, targets=[])
+    assert unclean_orders(left_out) == frozenset()
 
 
 def test_the_guarantees_name_the_order_be_it_written_or_dealt() -> None:
