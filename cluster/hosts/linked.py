@@ -5,6 +5,7 @@ reached and removed is a kind's own.
 """
 
 import uuid
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +19,7 @@ from results.record.clock import pause_until, stopwatch_s
 PROBE_INTERVAL_S = 0.1
 
 
-class LinkedHosts:
+class LinkedHosts(ABC):
     """Implements `CanPartition` and `CanShape` for kinds of hosts with an agent on each machine.
 
     Attributes:
@@ -32,9 +33,9 @@ class LinkedHosts:
         self._cuts: dict[str, frozenset[Link]] = {}
         self._shapes: dict[str, frozenset[Link]] = {}
 
+    @abstractmethod
     def address(self, node: str) -> str:
         """Return the address of a node, or of `CLIENTS`."""
-        raise NotImplementedError
 
     def machine(self, node: str) -> Machine:
         """Return the machine of a node.

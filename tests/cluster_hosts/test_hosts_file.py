@@ -74,13 +74,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_paths_are_turned_into_the_host_s_and_other_text_is_not() -> None:
     jar = Path("/cache/kafka-clients.jar")
     abroad = Abroad(
-        here=Path("/store/run"), there=PurePosixPath("/root/lq/1"), software={jar: "clients.jar"}
+        here=Path("/store/run"), there=PurePosixPath("/srv/lq/1"), software={jar: "clients.jar"}
     )
     assert abroad.text("-cp /cache/kafka-clients.jar:/store/run/x.jar") == (
-        "-cp /root/lq/1/software/clients.jar:/root/lq/1/x.jar"
+        "-cp /srv/lq/1/software/clients.jar:/srv/lq/1/x.jar"
     )
     assert abroad.text("-Dconf=file:/store/run/nodes/n1/l.xml") == (
-        "-Dconf=file:/root/lq/1/nodes/n1/l.xml"
+        "-Dconf=file:/srv/lq/1/nodes/n1/l.xml"
     )
     for other in (
         "/store/run2",
@@ -93,9 +93,9 @@ def test_paths_are_turned_into_the_host_s_and_other_text_is_not() -> None:
 
 
 def test_paths_in_java_s_properties_are_found_as_they_are_written_there() -> None:
-    abroad = Abroad(here=Path("/store/a=b:ü"), there=PurePosixPath("/root/lq/1"))
+    abroad = Abroad(here=Path("/store/a=b:ü"), there=PurePosixPath("/srv/lq/1"))
     assert abroad.text("log.dirs=/store/a\\=b\\:\\u00fc/nodes/n1/data") == (
-        "log.dirs=/root/lq/1/nodes/n1/data"
+        "log.dirs=/srv/lq/1/nodes/n1/data"
     )
 
 

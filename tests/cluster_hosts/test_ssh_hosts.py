@@ -1,6 +1,7 @@
 """Ssh hosts on real sshd: bad input, lost connections, dead harnesses, strangers' things."""
 
 import itertools
+import pwd
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from results.record.paths import RunPaths
 from tests.ssh_lab import HUB_ADDRESS, Lab, LabMachine, new_key
 
 pytestmark = pytest.mark.ssh
+ROOTS_HOME = pwd.getpwnam("root").pw_dir
 NODES = ["n1", "n2", "n3"]
 LINKS = list(itertools.permutations(NODES, 2))
 LEASE_S = 5
@@ -112,7 +114,7 @@ def test_hosts_leave_nothing_and_touch_nobody_else_s(lab: Lab, tmp_path: Path) -
     stranger = lab.machines[0]
     stranger.run("nft", "add table ip logquake; add chain ip logquake cut_c; add table ip other")
     stranger.run("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")
-    stranger.run("mkdir", "-p", "/root/.logquake/somebody")
+    stranger.run("mkdir", "-p", f"{ROOTS_HOME}/.logquake/somebody")
     try:
         before = all_on(lab)
         with hosts_of(lab.hosts_file(), tmp_path) as hosts:
@@ -121,13 +123,13 @@ def test_hosts_leave_nothing_and_touch_nobody_else_s(lab: Lab, tmp_path: Path) -
             hosts.spawn("n1", sleeper(tmp_path))
             traces = " ".join(hosts.traces())
             assert "n1: nft table logquake_" in traces
-            assert "n1: folder /root/.logquake/" in traces
+            assert f"n1: folder {ROOTS_HOME}/.logquake/" in traces
             assert "n1: process" in traces
         assert hosts.traces() == {}
         assert not (tmp_path / FILE).exists(), "heal has nothing to ask the hosts for"
         assert all_on(lab) == before
     finally:
-        stranger.run("sh", "-c", "nft flush ruleset; pkill sleep; rm -r /root/.logquake")
+        stranger.run("sh", "-c", f"nft flush ruleset; pkill sleep; rm -r {ROOTS_HOME}/.logquake")
 
 
 def test_cuts_are_of_links_between_nodes_and_never_of_the_harness(lab: Lab, tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_software_and_configuration_are_brought_and_files_are_fetched(
         assert disk.read("out.log") == b"ab", "two jars of one name are two"
         settings = disk.read("server.properties").decode()
         data = settings.splitlines()[0].removeprefix("log.dirs=")
-        assert data.startswith("/root/.logquake/")
+        assert data.startswith(f"{ROOTS_HOME}/.logquake/")
         assert lab.machines[1].run("cat", f"{data}/0.log") == "log\n"
         assert settings.splitlines()[1] == f"other={tmp_path}2", "another folder is another"
         hosts.fetch("n2")
@@ -284,7 +286,7 @@ def test_heal_undoes_a_dead_harness_at_once_and_once(lab: Lab, dead_harness: Run
     for node in NODES:
         assert any(sentence.startswith(f"{node}: killed ") for sentence in said)
         assert any(f"{node}: deleted the nft table logquake_" in sentence for sentence in said)
-        assert any(f"{node}: removed /root/.logquake/" in sentence for sentence in said)
+        assert any(f"{node}: removed {ROOTS_HOME}/.logquake/" in sentence for sentence in said)
     for machine in lab.machines:
         assert machine.run("ls", "-A", "/root") == ""
         assert machine.run("nft", "list", "ruleset") == ""
@@ -388,7 +390,7 @@ def test_an_unreachable_host_is_named(lab: Lab) -> None:
         ({"java": "/none/java"}, "lab1 has no Java"),
         ({"java": "/run/lab/java11"}, "lab1 has Java 11, which is too old"),
         ({"folder": "/run/full/here"}, "the disk of /run/full/here on lab1 is full"),
-        ({"user": "helped", "folder": "/root/x"}, "helped cannot write to"),
+        ({"user": "helped", "folder": f"{ROOTS_HOME}/x"}, "helped cannot write to"),
     ],
 )
 def test_what_a_host_lacks_is_named(lab: Lab, settings: Mapping[str, str | bool], why: str) -> None:
