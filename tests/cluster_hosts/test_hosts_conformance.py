@@ -143,8 +143,8 @@ def test_a_spawned_process_leads_a_group_and_is_written_down(room: "Room", tmp_p
         child = hosts.spawn("n1", shell("sleep 1000 & echo $! > child; wait", tmp_path))
         text_in(hosts, "child", "\n")
         assert hosts.send_signal(child, signal.SIGKILL)
-        room.wait_gone([child])
-        assert hosts.state_of(child) is None
+        wait_until(lambda: hosts.state_of(child) is None, timeout_s=20, what="its being reaped")
+        assert not room.runs(child)
         assert hosts.state_of(process) in {"S", "D", "R"}
 
 
