@@ -81,6 +81,11 @@ class RunPaths:
         return self.root / "scenario.json"
 
     @property
+    def night(self) -> Path:
+        """Which entry of which night it was played for; an ordinary run has none."""
+        return self.root / "night.json"
+
+    @property
     def snapshots(self) -> Path:
         """Copies of the replicas' files at each step: `<step>/<node>/data`."""
         return self.root / "snapshots"

@@ -1,0 +1,37 @@
+"""What a run was played for: one entry of one night of a suite (`night.json` in its folder).
+
+It is written before the run starts, so that a run whose suite died is still known as that night's.
+An ordinary run has none.
+"""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Why(StrEnum):
+    """Why a suite played a run."""
+
+    PLANNED = "planned"
+    SAME_SEED = "same-seed"
+    FRESH_SEED = "fresh-seed"
+
+
+class Night(BaseModel):
+    """One run's place in a night.
+
+    Attributes:
+        suite: The suite's name.
+        night: The night's id, which sorts by time: `20261122T010000Z`.
+        entry: The matrix entry, unique in its suite: `log/kafka:4.3.1/namespace/partition+kill#3`.
+        why: As planned, or to measure how often a failure comes back.
+        repeats: The run id of the failed run that is repeated; empty if planned.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: str
+    night: str
+    entry: str
+    why: Why = Why.PLANNED
+    repeats: str = ""
