@@ -1,7 +1,19 @@
-"""Settings of all tests."""
+"""Settings of all tests, and what several folders of tests share."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.results.browser import Reader, reader
 
 # A shared machine is slow now and then; no test may fail by the clock.
 settings.register_profile("logquake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("logquake")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Reader]:
+    """Return a reader with a real browser, started once for all tests that look at pages."""
+    with reader() as somebody:
+        yield somebody
