@@ -52,7 +52,7 @@ def judge_runs(
         EngineError: The engine cannot work here.
     """
     with started(engine, spark_master) as worker:
-        return _judged(roots, worker, judge, reingest=reingest)
+        return judge_with(worker, roots, judge, reingest=reingest)
 
 
 def judge_elsewhere(
@@ -81,13 +81,24 @@ def judge_elsewhere(
 
     with spark_engine(spark_master) as worker:
         roots = [root for uri in uris for root in worker.find(uri)]
-        judged = list(zip(roots, _judged(roots, worker, judge, reingest=False), strict=True))
+        judged = list(zip(roots, judge_with(worker, roots, judge), strict=True))
         return [(each, worker.give_back(root, each) if store else "") for root, each in judged]
 
 
-def _judged(
-    roots: Sequence[Path], worker: Engine, judge: Judge | None, *, reingest: bool
+def judge_with(
+    worker: Engine, roots: Sequence[Path], judge: Judge | None = None, *, reingest: bool = False
 ) -> list[Verdict]:
+    """Judge runs with an engine that goes on afterwards, as `judge_runs` does otherwise.
+
+    Args:
+        worker: An engine that was entered (`started`).
+        roots: The folders of the runs.
+        judge: Who judges; None: whom each plan names.
+        reingest: Work the tables out again though they are there.
+
+    Raises:
+        EngineError: The engine cannot work any more.
+    """
     left = [root for root in dict.fromkeys(roots) if _to_ingest(root, again=reingest)]
     if left:
         worker.compact(left)

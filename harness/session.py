@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -28,7 +29,7 @@ from cluster.protocol import ClusterError, UserError
 from harness.audit import audit
 from harness.elsewhere import refuse_elsewhere
 from harness.errors import InternalError
-from harness.judgement import choose_engine, judge_stored
+from harness.judgement import Engine, choose_engine, judge_stored
 from harness.keep import keep_cluster
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
@@ -47,6 +48,21 @@ from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
 from results.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A run that was played, and not judged yet.
+
+    Attributes:
+        plan: As it was played.
+        paths: Its folder.
+        result: How it ended.
+    """
+
+    plan: Plan
+    paths: RunPaths
+    result: StageResult
 
 
 @dataclass(slots=True)
@@ -73,34 +89,54 @@ class Session:
             InternalError: A bug of ours; the record was judged for what there is.
         """
         chosen = choose_engine(engine, spark_master)
+        with self.played() as played:
+            if played.result.ending is Ending.USER:
+                raise UserError(played.result.sentence)
+            if played.result.ending is Ending.CLUSTER:
+                self._say(f"the run did not come to its end: {played.result.sentence}")
+            if chosen.why:
+                self._say(chosen.why)
+            verdict = self._judge(played, chosen)
+            if self.keep:
+                self._keep(played.plan, played.paths)
+        if played.result.ending is Ending.INTERNAL:
+            raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
+        return verdict
+
+    @contextmanager
+    def played(self, *, begun: Callable[[RunPaths], None] | None = None) -> Iterator[Played]:
+        """Play the run, without judging it; it stays locked until the end of the `with` block.
+
+        Args:
+            begun: Is told of the run's folder before anything of the run is started.
+
+        Raises:
+            UserError, PlanError, StoreError: Something that the user can mend; there is no run.
+        """
         plan, java = self._prepare()
         with Store(self.store).create(plan.name, plan.seed) as paths:
             clock = RunClock.starting_now()
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
             if plan.scenario is not None:
                 dump_story(story_of(plan), paths.story)
+            if begun is not None:
+                begun(paths)
             collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             result = self._play_audited(plan, paths, clock)
-            if result.ending is Ending.USER:
-                raise UserError(result.sentence)
-            if result.ending is Ending.CLUSTER:
-                self._say(f"the run did not come to its end: {result.sentence}")
-            if chosen.why:
-                self._say(chosen.why)
-            self._say(f"judging ({chosen.name})")
-            with scratch_in(paths):
-                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
-            compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
-            page = write_report(paths)
-            print_verdict(verdict, self.console)
-            if compared:
-                self._say(compared)
-            self._say(f"the page: {page}")
-            if self.keep:
-                self._keep(plan, paths)
-        if result.ending is Ending.INTERNAL:
-            raise InternalError(f"the run ended by a bug of Logquake: {result.sentence}")
+            yield Played(plan=plan, paths=paths, result=result)
+
+    def _judge(self, played: Played, chosen: Engine) -> Verdict:
+        plan, paths = played.plan, played.paths
+        self._say(f"judging ({chosen.name})")
+        with scratch_in(paths):
+            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+        compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
+        page = write_report(paths)
+        print_verdict(verdict, self.console)
+        if compared:
+            self._say(compared)
+        self._say(f"the page: {page}")
         return verdict
 
     def _prepare(self) -> tuple[Plan, Java]:
