@@ -1,0 +1,290 @@
+"""A run in one file, `.tar.gz`: to be judged and shown again where nothing else of it is.
+
+The bytes depend on nothing but the files: the same run gives the same bundle. Whoever takes one in
+trusts nothing of it: a member is a plain file with a name that a run has, or it is refused; sizes
+are those that the first member, `bundle.json`, announced; and a run appears in the store as a
+whole, or not at all, and never in the place of another one.
+"""
+
+import contextlib
+import gzip
+import io
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from results.atomic import StoreError, store_error
+from results.export.contents import MANIFEST, Contents, belongs, contents_of, is_folder
+from results.record.paths import RunPaths
+from results.record.tables import SCHEMA_VERSION
+from results.store import LATEST, Store, is_alive
+
+SUFFIX = ".logquake.tar.gz"
+MAX_FILES = 200_000
+MAX_BYTES = 64 << 30
+_MANIFEST_BYTES = 65_536
+_EXPANDS = 200
+"""Deflate makes 1,032 bytes of one at best, which only an empty file of gigabytes comes near."""
+_ALWAYS_FINE = 64 << 20
+_CHUNK = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
+_LEVEL = 6
+_BROKEN = (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError)
+
+
+class Manifest(BaseModel):
+    """What a bundle says of itself, in its first member.
+
+    Attributes:
+        schema_version: Of the record.
+        run_id: `<name>/<UTC time>-<seed>`: where it belongs in a store.
+        files: How many follow.
+        size_bytes: Of all of them, unpacked.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_version: int
+    run_id: str
+    files: int = Field(ge=1, le=MAX_FILES)
+    size_bytes: int = Field(ge=0, le=MAX_BYTES)
+
+
+class _PlainMember(tarfile.TarInfo):
+    """A member that is a file or a folder; anything else is refused before it is looked into."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        member = super().frombuf(buf, encoding, errors)
+        if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE) or member.size < 0:
+            raise StoreError("the bundle is refused: it has links, devices, or hidden headers")
+        return member
+
+
+def bundle_name(paths: RunPaths) -> str:
+    """Return how the bundle of a run is called: `log-20261122T010203Z-1.logquake.tar.gz`."""
+    return f"{paths.root.parent.name}-{paths.root.name}{SUFFIX}"
+
+
+def write_bundle(paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool = False) -> Contents:
+    """Write the bundle of a run; the same files give the same bytes.
+
+    Args:
+        paths: The run.
+        target: The file, or something to write to.
+        with_nodes: Also live streams and segments, as `contents_of` says.
+
+    Returns:
+        What went in.
+
+    Raises:
+        StoreError: The run is under way or was never judged; or the file cannot be written.
+    """
+    contents = _bundled(paths, with_nodes=with_nodes)
+    if not isinstance(target, Path):
+        _pack(paths, contents, target)
+        return contents
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _pack(paths, contents, file)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(target)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except OSError as refused:
+        raise store_error(target, refused) from refused
+    return contents
+
+
+def _bundled(paths: RunPaths, *, with_nodes: bool) -> Contents:
+    if is_alive(paths):
+        raise StoreError(f"{paths.run_id} is still under way: wait for its end, or stop it")
+    judged = paths.verdict.exists() and (paths.record / "ingest.json").exists()
+    if not judged and not with_nodes:
+        raise StoreError(
+            f"{paths.run_id} was never judged, so its tables are not there: `logquake check` it"
+            " first, or take the live streams and the nodes' files along (--with-nodes)"
+        )
+    return contents_of(paths, with_nodes=with_nodes)
+
+
+def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
+    manifest = Manifest(
+        schema_version=SCHEMA_VERSION,
+        run_id=paths.run_id,
+        files=len(contents.files),
+        size_bytes=contents.size_bytes,
+    )
+    text = f"{manifest.model_dump_json(indent=1)}\n".encode()
+    root = PurePosixPath(paths.run_id)
+    with (
+        gzip.GzipFile(
+            filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0
+        ) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        archive.addfile(_member(root / MANIFEST, len(text)), io.BytesIO(text))
+        for folder in contents.folders:
+            archive.addfile(_member(root / folder, None))
+        for each in contents.files:
+            with (paths.root / each).open("rb") as source:
+                size = os.fstat(source.fileno()).st_size
+                archive.addfile(_member(root / each, size), source)
+
+
+def _member(path: PurePosixPath, size: int | None) -> tarfile.TarInfo:
+    """Return a member's header: a file of a size, or a folder; no owner, no time."""
+    member = tarfile.TarInfo(str(path))
+    member.type = tarfile.DIRTYPE if size is None else tarfile.REGTYPE
+    member.mode = 0o755 if size is None else 0o644
+    member.size = size or 0
+    return member
+
+
+def read_bundle(file: Path, store: Store) -> RunPaths:
+    """Take a bundle into a store.
+
+    Args:
+        file: The bundle.
+        store: Where it goes, `STORE/<name>/<UTC time>-<seed>/`; `latest` stays as it is.
+
+    Returns:
+        The run as it lies in the store now.
+
+    Raises:
+        StoreError: It is damaged, or no bundle, or holds what no bundle should; or the store has
+            that run already. The store is as before then.
+    """
+    store.check_usable()
+    temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=store.root))
+    try:
+        with file.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unpacked:
+            manifest = _unpack(cast("BinaryIO", unpacked), temporary, os.fstat(packed.fileno()))
+        return _settle(temporary, store.root / manifest.run_id)
+    except _BROKEN as broken:
+        raise StoreError(f"{file} is no bundle, or a damaged one: {broken}") from broken
+    except OSError as refused:
+        raise store_error(Path(refused.filename or file), refused) from refused
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _settle(folder: Path, target: Path) -> RunPaths:
+    """Give an unpacked run its place in the store."""
+    target.parent.mkdir(exist_ok=True)
+    try:
+        target.mkdir()
+    except FileExistsError as there:
+        raise StoreError(
+            f"the store has a run {RunPaths(target).run_id} already, and it stays as it is: take"
+            " the bundle into another one with --store"
+        ) from there
+    folder.chmod(0o755)
+    folder.replace(target)  # Over an empty folder, in one step.
+    return RunPaths(target)
+
+
+def _unpack(file: BinaryIO, folder: Path, packed: os.stat_result) -> Manifest:
+    with tarfile.open(fileobj=file, mode="r|", tarinfo=_PlainMember) as archive:
+        manifest = _manifest(archive, folder)
+        _check_size(manifest, packed.st_size, folder)
+        left, files = manifest.size_bytes, 0
+        for member in _members(archive):
+            path = _inside(member, PurePosixPath(manifest.run_id))
+            if member.isdir():
+                (folder / path).mkdir(parents=True, exist_ok=True)
+                continue
+            left, files = left - member.size, files + 1
+            if left < 0 or files > manifest.files:
+                raise StoreError("the bundle is refused: it holds more than it announced")
+            _copy(archive, member, folder / path)
+    if left or files != manifest.files:
+        raise StoreError("the bundle is damaged: it holds less than it announced")
+    if len(file.read(_CHUNK)) == _CHUNK:  # To its end, where the checksum is.
+        raise StoreError("the bundle is refused: something follows its end")
+    if not (folder / "plan.toml").is_file():
+        raise StoreError("the bundle is refused: there is no plan.toml in it")
+    return manifest
+
+
+def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield what follows the first member."""
+    for _ in range(2 * MAX_FILES):
+        member = archive.next()
+        if member is None:
+            return
+        archive.members = []  # type: ignore[attr-defined]  # It would remember all of them.
+        yield member
+    raise StoreError("the bundle is refused: it has too many members")
+
+
+def _manifest(archive: tarfile.TarFile, folder: Path) -> Manifest:
+    first = archive.next()
+    if first is None or PurePosixPath(first.name).name != MANIFEST:
+        raise StoreError("this is no bundle of Logquake: its first member is not bundle.json")
+    if not first.isreg() or first.size > _MANIFEST_BYTES:
+        raise StoreError("the bundle is refused: its bundle.json is too large")
+    source = archive.extractfile(first)
+    assert source is not None
+    text = source.read()
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as wrong:
+        raise StoreError(f"the bundle is refused: its bundle.json is not one: {wrong}") from wrong
+    if manifest.schema_version > SCHEMA_VERSION:
+        raise StoreError(
+            f"the bundle has records of version {manifest.schema_version}, and this Logquake knows"
+            f" version {SCHEMA_VERSION}: take a newer one"
+        )
+    parts = manifest.run_id.split("/")
+    if len(parts) != 2 or not all(map(_NAME.fullmatch, parts)) or parts[0] == LATEST:  # noqa: PLR2004 - <name>/<time>-<seed>
+        raise StoreError(f"the bundle is refused: {manifest.run_id!r} cannot be the name of a run")
+    (folder / MANIFEST).write_bytes(text)
+    return manifest
+
+
+def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
+    """Refuse what would fill the disk, before anything of it is unpacked."""
+    if manifest.size_bytes > max(_ALWAYS_FINE, _EXPANDS * packed):
+        raise StoreError(
+            f"the bundle is refused: {packed:,} bytes would become {manifest.size_bytes:,}"
+        )
+    free = shutil.disk_usage(folder).free
+    if manifest.size_bytes >= free:
+        raise StoreError(
+            f"the bundle holds {manifest.size_bytes:,} bytes, and only {free:,} are free here:"
+            " free some space, or choose another disk with --store"
+        )
+
+
+def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
+    """Return where a member belongs below the run's folder."""
+    path = PurePosixPath(member.name)
+    below = PurePosixPath(*path.parts[2:])
+    known = is_folder(below) if member.isdir() else belongs(below)
+    if path.parts[:2] != root.parts or not known:
+        raise StoreError(f"the bundle is refused: {member.name!r} is no file of a run")
+    return below
+
+
+def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    source = archive.extractfile(member)
+    assert source is not None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file = target.open("xb")
+    except FileExistsError as twice:
+        raise StoreError(f"the bundle is refused: it has {member.name!r} twice") from twice
+    with file, contextlib.closing(source):
+        shutil.copyfileobj(source, file, _CHUNK)
