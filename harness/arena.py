@@ -3,9 +3,8 @@
 start, wait until ready → topics → an observer that asks each broker by itself → ... → final reads →
 note leaders, high watermarks and log ends → stop gracefully → collect. What lies between is a
 life's own: `harness.life`, `harness.scenarios.life`. What must be undone is registered with an
-`ExitStack` before it is done, so that it is undone on every way out: on a way out by an error, the
-faults are undone with the hosts, which take their brokers, networks and so every cut and pause
-along.
+`ExitStack` before it is done, so that it is undone on every way out: faults first (`Healing`), then
+the record is closed, then the hosts are taken down.
 """
 
 import shutil

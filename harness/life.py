@@ -16,6 +16,7 @@ from cluster.kafka.configuration import called
 from cluster.kafka.observer import Summary
 from cluster.protocol import Ability, ClusterError, ClusterView
 from harness.arena import Arena
+from harness.healing import Healing
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from nemesis.runner import Nemesis
@@ -57,6 +58,7 @@ class Life:
         self._interrupts, self._undo = interrupts, undo
         self._fleet: Fleet | None = None
         self._nemesis: Nemesis | None = None
+        self._healing: Healing | None = None
         self._progress = Progress(console, self._look)
         self._arena = Arena(
             plan=plan,
@@ -117,6 +119,8 @@ class Life:
             paths=self._paths,
         )
         self._undo.callback(self._nemesis.close)
+        self._healing = Healing(self._nemesis.heal_all, self._arena.reach)
+        self._undo.callback(self._healing.if_not_yet)
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         fleet.phase(Phase.MAIN)
         self._arena.reach("main")
@@ -134,7 +138,7 @@ class Life:
         faults.result()  # A bug of the nemesis is one of the run.
 
     def _recover(self, cluster: KafkaCluster) -> None:
-        if self._nemesis is None or self._fleet is None:
+        if self._nemesis is None or self._fleet is None or self._healing is None:
             raise ClusterError("the run was ended before its main phase")
         arena = self._arena
         self._progress.phase("healing everything")
@@ -144,9 +148,7 @@ class Life:
         arena.troubles += [
             f"{called(node)} ended by itself" for node in sorted(set(cluster.exited()) - hit)
         ]
-        report = self._nemesis.heal_all()
-        arena.reach("healed", failed="; ".join(report.failed))
-        for sentence in report.done:
+        for sentence in self._healing.now().done:
             self._progress.say(f"  {sentence}")
         arena.recover(lambda: whole(cluster.view(), self._plan))
         arena.pass_s(

@@ -17,7 +17,7 @@ from nemesis.replicas import unwhole, wait_whole
 from nemesis.roster import roster_of
 from nemesis.rows import FaultRows
 from nemesis.schedule import Schedule
-from nemesis.sweep import HealReport, sweep
+from nemesis.sweep import HEAL_LIMIT_S, HealReport, sweep
 from nemesis.targets import parse_target
 from nemesis.triggers import look, parse_trigger
 from results.record.clock import RunClock, pause_until, stopwatch_s
@@ -128,10 +128,14 @@ class Nemesis:
             if life.phase is FaultPhase.WAITING and life.scheduled.at_s <= elapsed_s:
                 life.skip("the main phase ended before the faults ahead of it were over")
 
-    def heal_all(self) -> HealReport:
-        """Heal whatever is in force, confirm it, and look over brokers and links. Idempotent."""
+    def heal_all(self, *, limit_s: float = HEAL_LIMIT_S) -> HealReport:
+        """Heal whatever is in force, confirm it, and look over brokers and links. Idempotent.
+
+        Args:
+            limit_s: How long to wait for the faults, and for the brokers.
+        """
         lives = [life for life in self._lives if life.in_force]
-        return sweep(lives, self._site)
+        return sweep(lives, self._site, limit_s=limit_s)
 
     def in_force(self) -> list[FaultInForce]:
         """Return the faults that are under way now."""

@@ -35,7 +35,7 @@ from nemesis.protocol import FaultMaker, Patience, Site
 from nemesis.rows import FaultRows
 from nemesis.schedule import ScheduledFault
 from nemesis.stop import Stop
-from nemesis.sweep import HealReport, all_back, sweep
+from nemesis.sweep import HEAL_LIMIT_S, HealReport, all_back, sweep
 from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 
@@ -212,18 +212,19 @@ class ScriptedFaults:
             raise ClusterError(f"there is no cut {name!r}")
         self._heal(fault, until_back=True, limit_s=JOIN_LIMIT_S)
 
-    def heal_all(self, *, away: Collection[str] = ()) -> HealReport:
+    def heal_all(self, *, away: Collection[str] = (), limit_s: float = HEAL_LIMIT_S) -> HealReport:
         """Heal whatever is in force, confirm it, and look over nodes and links. Idempotent.
 
         Args:
             away: Nodes that stay down, because the script leaves them so.
+            limit_s: How long to wait for the faults, and for the brokers.
         """
         for fault in self._faults:
             fault.interrupt()
             if fault.kind in _DOWN and set(fault.targets) <= set(away):
                 fault.life.leave()
         lives = [fault.life for fault in self._faults if fault.life.in_force]
-        return sweep(lives, self._site, away=away)
+        return sweep(lives, self._site, away=away, limit_s=limit_s)
 
     def close(self) -> None:
         """End the `faults` stream; nothing can be recorded after it."""

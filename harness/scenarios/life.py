@@ -7,6 +7,7 @@ same; then its last sentence becomes the run's.
 """
 
 from contextlib import ExitStack
+from functools import partial
 
 from rich.console import Console
 
@@ -16,6 +17,7 @@ from cluster.kafka.configuration import called
 from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
+from harness.healing import Healing
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from harness.scenarios.choices import scenario_of
@@ -58,6 +60,7 @@ class ScriptedLife:
         self._plan, self._scenario = plan, scenario_of(plan)
         self._away = frozenset(self._scenario.away(plan))
         self._props: Props | None = None
+        self._healing: Healing | None = None
         self._progress = Progress(console, self._look)
         self._arena = Arena(
             plan=plan,
@@ -115,6 +118,8 @@ class ScriptedLife:
             machines=machines(plan),
         )
         arena.undo.callback(faults.close)
+        self._healing = Healing(partial(faults.heal_all, away=self._away), arena.reach)
+        arena.undo.callback(self._healing.if_not_yet)
         place = (topic.topic, 0)
         nodes = (*cluster.nodes, *cluster.controllers)
         sight = ClusterSight(
@@ -180,8 +185,8 @@ class ScriptedLife:
         arena.troubles += [
             f"{called(node)} ended by itself" for node in cluster.exited() if node not in self._away
         ]
-        report = props.faults.heal_all(away=self._away)
-        arena.reach("healed", failed="; ".join(report.failed))
+        assert self._healing is not None
+        self._healing.now()
         arena.recover(lambda: self._is_whole(cluster.view()))
         props.script.close()
         if not arena.interrupts.abandon.is_set():
