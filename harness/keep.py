@@ -22,7 +22,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.docker_objects import container_of
+from cluster.hosts.docker.objects import container_of
 from cluster.hosts.ledger import boot_id, mark, read_ledger
 from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import is_running, process_id

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
-from cluster.hosts.docker_image import try_daemon
+from cluster.hosts.docker.image import try_daemon
 from cluster.protocol import Ability, UserError
 from nemesis.registry import kinds_of, needs_of
 from results.record.plan import NEMESIS_KINDS

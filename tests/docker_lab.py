@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cluster.hosts.docker_daemon import connect
+from cluster.hosts.docker.daemon import connect
 from cluster.protocol import UserError
 from results.record.clock import wait_until
 

@@ -2,7 +2,8 @@
 
 One file a kind of host: `namespace` (each node has a network namespace and an address of its own;
 the network between them, made by `links`, can be cut by `cuts`) and `process` (all nodes share this
-machine's loopback; any Unix). `examine` tries what works here and `choose` takes the best of it,
+machine's loopback; any Unix); or a package, `docker` (containers) and `ssh` (other machines), whose
+class is in `hosts`. `examine` tries what works here and `choose` takes the best of it,
 `signals` hits processes and never a stranger's, `ledger` writes down what was started, `leftovers`
 ends what a dead run left.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.examine import Finding, disk_trial, shape_trial
-from cluster.hosts.ssh_file import load_hosts
+from cluster.hosts.ssh.file import load_hosts
 from cluster.protocol import Ability
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"

@@ -6,13 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import assert_never
 
-from cluster.hosts.docker import DockerHosts
-from cluster.hosts.docker_image import try_image
+from cluster.hosts.docker.hosts import DockerHosts
+from cluster.hosts.docker.image import try_image
 from cluster.hosts.examine import namespace_trials
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.node_disks import NamespaceDisks
 from cluster.hosts.process import ProcessHosts
-from cluster.hosts.ssh import SshHosts, try_hosts
+from cluster.hosts.ssh.hosts import SshHosts, try_hosts
 from cluster.protocol import Hosts, UserError
 
 

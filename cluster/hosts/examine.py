@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
-from cluster.hosts.docker_image import try_daemon
+from cluster.hosts.docker.image import try_daemon
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.hosts.shaper import TRIAL

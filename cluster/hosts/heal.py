@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster.hosts.docker_objects import heal_docker
+from cluster.hosts.docker.objects import heal_docker
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
-from cluster.hosts.ssh_heal import ssh_ways
+from cluster.hosts.ssh.heal import ssh_ways
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths

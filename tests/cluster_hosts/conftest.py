@@ -21,11 +21,11 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.choose import HostKind, make_hosts
-from cluster.hosts.docker_objects import heal_docker
+from cluster.hosts.docker.objects import heal_docker
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import process_id, state_of
-from cluster.hosts.ssh_heal import heal_ssh
+from cluster.hosts.ssh.heal import heal_ssh
 from cluster.protocol import Hosts, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths

@@ -17,8 +17,8 @@ from cluster.hosts.ledger import RUN_MARK, mark, read_ledger
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.local import LocalHosts
 from cluster.hosts.signals import is_running
-from cluster.hosts.ssh_run import id_of
-from cluster.hosts.undoing import MARK, WARDEN
+from cluster.hosts.ssh.run import id_of
+from cluster.hosts.ssh.undoing import MARK, WARDEN
 from cluster.protocol import CanAudit
 from harness.heal import heal_store
 from results.record.clock import pause_until, stopwatch_s, wait_until

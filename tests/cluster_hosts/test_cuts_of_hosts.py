@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.docker import DockerHosts
+from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.protocol import CLIENTS, ClusterError

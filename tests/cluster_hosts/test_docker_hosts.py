@@ -15,10 +15,10 @@ import pytest
 from docker.errors import APIError
 
 from cluster.hosts.choose import HostKind, choose_hosts
-from cluster.hosts.docker import DockerHosts
-from cluster.hosts.docker_daemon import connect
-from cluster.hosts.docker_image import TRIAL_LABEL
-from cluster.hosts.docker_objects import (
+from cluster.hosts.docker.daemon import connect
+from cluster.hosts.docker.hosts import DockerHosts
+from cluster.hosts.docker.image import TRIAL_LABEL
+from cluster.hosts.docker.objects import (
     NODE_LABEL,
     RUN_LABEL,
     STORE_LABEL,

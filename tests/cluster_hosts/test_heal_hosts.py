@@ -10,16 +10,16 @@ import pytest
 
 from cluster.hosts import heal
 from cluster.hosts.agent import Message
-from cluster.hosts.docker_objects import labels_of, prefix_of
+from cluster.hosts.docker.objects import labels_of, prefix_of
 from cluster.hosts.heal import Healed, heal_hosts, hosts_of
 from cluster.hosts.leavings import leavings, remove_leavings
 from cluster.hosts.ledger import ProcessLedger, mark
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import is_running, process_id
-from cluster.hosts.ssh_connection import SshConnection
-from cluster.hosts.ssh_file import SshHost, load_hosts
-from cluster.hosts.ssh_heal import heal_ssh
-from cluster.hosts.ssh_run import FILE, SshRun
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.file import SshHost, load_hosts
+from cluster.hosts.ssh.heal import heal_ssh
+from cluster.hosts.ssh.run import FILE, SshRun
 from cluster.protocol import ClusterError, Command, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths

@@ -5,8 +5,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from cluster.hosts.choose import choose_hosts
-from cluster.hosts.ssh_file import load_hosts
-from cluster.hosts.ssh_paths import Abroad, named
+from cluster.hosts.ssh.file import load_hosts
+from cluster.hosts.ssh.paths import Abroad, named
 from cluster.protocol import UserError
 
 TWO = '[[hosts]]\naddress = "10.0.0.1"\n[[hosts]]\naddress = "10.0.0.2"\n'

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts.choose import choose_hosts, make_hosts
-from cluster.hosts.ssh import SshHosts
-from cluster.hosts.ssh_disk import SftpDisk
-from cluster.hosts.ssh_heal import heal_ssh
-from cluster.hosts.ssh_line import SshLine
-from cluster.hosts.ssh_run import FILE
+from cluster.hosts.ssh.disk import SftpDisk
+from cluster.hosts.ssh.heal import heal_ssh
+from cluster.hosts.ssh.hosts import SshHosts
+from cluster.hosts.ssh.line import SshLine
+from cluster.hosts.ssh.run import FILE
 from cluster.protocol import CLIENTS, CanAudit, ClusterError, Command, HasSoftware, UserError
 from results.record.clock import wait_until
 from results.record.paths import RunPaths

@@ -6,9 +6,9 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from cluster.hosts.ssh_connection import SshConnection
-from cluster.hosts.ssh_file import SshHost, load_hosts
-from cluster.hosts.ssh_line import SshLine
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.file import SshHost, load_hosts
+from cluster.hosts.ssh.line import SshLine
 from cluster.protocol import ClusterError
 from results.record.clock import wait_until
 

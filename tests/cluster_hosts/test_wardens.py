@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts import agent, undoing
-from cluster.hosts.undoing import MARK, WARDEN, Order, undo
+from cluster.hosts import agent
+from cluster.hosts.ssh import undoing
+from cluster.hosts.ssh.undoing import MARK, WARDEN, Order, undo
 from results.record.clock import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
-START = "import json, sys; from cluster.hosts.warden import main; main(json.load(sys.stdin))"
+START = "import json, sys; from cluster.hosts.ssh.warden import main; main(json.load(sys.stdin))"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts.docker_objects import container_of, traces_of
+from cluster.hosts.docker.objects import container_of, traces_of
 from cluster.kafka.fetch import fetch_kafka
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths

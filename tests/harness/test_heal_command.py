@@ -10,8 +10,8 @@ import pytest
 from cluster.hosts.ledger import mark
 from cluster.hosts.leftovers import leftovers
 from cluster.hosts.signals import is_running, process_id
-from cluster.hosts.ssh_file import SshHost
-from cluster.hosts.ssh_run import FILE, SshRun, noted_run
+from cluster.hosts.ssh.file import SshHost
+from cluster.hosts.ssh.run import FILE, SshRun, noted_run
 from harness.cli import exit_code
 from harness.exit_codes import BAD_ARGUMENTS, VALID
 from nemesis.ledger import Ledger, open_entries

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.docker import DockerHosts
+from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.protocol import CLIENTS, Command
 from nemesis.effects import effect_to_json

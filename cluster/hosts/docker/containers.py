@@ -9,10 +9,10 @@ from docker.errors import APIError
 from docker.models.containers import Container
 from docker.types import Mount
 
-from cluster.hosts import docker_line
-from cluster.hosts.docker_daemon import explained, socket_path
-from cluster.hosts.docker_image import start
-from cluster.hosts.docker_objects import NODE_LABEL, container_of, labels_of, prefix_of
+from cluster.hosts.docker import line
+from cluster.hosts.docker.daemon import explained, socket_path
+from cluster.hosts.docker.image import start
+from cluster.hosts.docker.objects import NODE_LABEL, container_of, labels_of, prefix_of
 from cluster.protocol import ClusterError, Command, UserError
 
 AS_ROOT = "0:0"
@@ -119,7 +119,7 @@ class ContainerMaker:
 
 def line_to(holder: Container) -> Sequence[str]:
     """Return the command that keeps a holder's input open as long as it runs itself."""
-    program = str(Path(docker_line.__file__).resolve())
+    program = str(Path(line.__file__).resolve())
     return [sys.executable, "-I", "-S", program, socket_path(), str(holder.id)]
 
 

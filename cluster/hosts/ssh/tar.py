@@ -10,7 +10,7 @@ from typing import IO, cast
 
 import paramiko
 
-from cluster.hosts.ssh_connection import SshConnection
+from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})

@@ -1,7 +1,7 @@
 """Small errands on an ssh host: a look at it, files, and the way to its warden.
 
-Standard library only: the harness sends this text to the host's Python (see `cluster.hosts.warden`)
-or runs it by its path in the run's folder.
+Standard library only: the harness sends this text to the host's Python (see
+`cluster.hosts.ssh.warden`) or runs it by its path in the run's folder.
 """
 
 import json

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cluster.hosts.ssh_connection import SshConnection
-from cluster.hosts.ssh_file import SshHost, load_hosts
-from cluster.hosts.ssh_run import FILE, SshRun, noted_run
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.file import SshHost, load_hosts
+from cluster.hosts.ssh.run import FILE, SshRun, noted_run
 from cluster.protocol import ClusterError, UserError
 from results.record.paths import RunPaths
 

@@ -6,7 +6,7 @@
 Everything of a run on a host is its own: a folder, a table of nft, processes that carry its mark.
 `down` removes them; so does `logquake heal`; and if nobody does, each host's warden, when it has
 not heard of the harness for `ttl_s`. A connection that is lost for less than that changes nothing
-on the hosts: faults stay in force, and the line is taken up again (`cluster.hosts.ssh_line`).
+on the hosts: faults stay in force, and the line is taken up again (`cluster.hosts.ssh.line`).
 """
 
 import contextlib
@@ -18,19 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from cluster.hosts import agent, shaper
 from cluster.hosts.agent import Message
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
-from cluster.hosts.ssh_connection import SshConnection
-from cluster.hosts.ssh_disk import SftpDisk
-from cluster.hosts.ssh_examine import examine_host, nft_of
-from cluster.hosts.ssh_file import SshHost, load_hosts
-from cluster.hosts.ssh_line import SshLine
-from cluster.hosts.ssh_paths import SOFTWARE, Abroad, named
-from cluster.hosts.ssh_run import FILE, SshRun, id_of
-from cluster.hosts.ssh_tar import fetch_tar, send_tar
-from cluster.hosts.undoing import MARK, WARDEN
+from cluster.hosts.ssh import errands
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.disk import SftpDisk
+from cluster.hosts.ssh.examine import examine_host, nft_of
+from cluster.hosts.ssh.file import SshHost, load_hosts
+from cluster.hosts.ssh.line import SshLine
+from cluster.hosts.ssh.paths import SOFTWARE, Abroad, named
+from cluster.hosts.ssh.run import FILE, SshRun, id_of
+from cluster.hosts.ssh.tar import fetch_tar, send_tar
+from cluster.hosts.ssh.undoing import MARK, WARDEN
 from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, ProcessId, UserError
 from results.record.paths import RunPaths
 
@@ -38,7 +40,7 @@ T = TypeVar("T")
 
 LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
 """Endings of files that can be made again from the segments: they stay on the host."""
-PROGRAMS = ("agent.py", "errands.py", "shaper.py")
+PROGRAMS = tuple(Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__))
 """What the warden puts into the run's folder."""
 
 
@@ -218,12 +220,7 @@ class SshHosts(LinkedHosts):
     def _start(self, node: str) -> None:
         host, connection = self._run.hosts[node], self._connections[node]
         examine_host(connection, list(self._run.hosts.values()))
-        folder = Path(__file__).parent
-        programs = {
-            name: (folder / name).read_text(encoding="utf-8")
-            for name in PROGRAMS
-            if (folder / name).exists()
-        }
+        programs = {path.name: path.read_text(encoding="utf-8") for path in PROGRAMS}
         order = {"ttl_s": host.ttl_s, "listen": host.address, "programs": programs}
         marks = {MARK: self._run.run, WARDEN: "1"}
         self._touched.add(node)

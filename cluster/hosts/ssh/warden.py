@@ -27,8 +27,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.hosts.errands import LINE, examine, files, remove
-from cluster.hosts.undoing import OURS, WARDEN, Order, now_s, traces, undo
+from cluster.hosts.ssh.errands import LINE, examine, files, remove
+from cluster.hosts.ssh.undoing import OURS, WARDEN, Order, now_s, traces, undo
 
 READ_BYTES = 1 << 16
 SEND_TIMEOUT_S = 5.0

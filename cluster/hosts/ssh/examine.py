@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from cluster.hosts.cuts import cut_rules, drop_marked
-from cluster.hosts.ssh_connection import SshConnection
-from cluster.hosts.ssh_file import SshHost
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.file import SshHost
 from cluster.protocol import UserError
 
 OLDEST_PYTHON = (3, 10)

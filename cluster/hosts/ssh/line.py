@@ -14,8 +14,8 @@ import threading
 
 import paramiko
 
-from cluster.hosts.errands import NO_WARDEN
-from cluster.hosts.ssh_connection import SshConnection
+from cluster.hosts.ssh.connection import SshConnection
+from cluster.hosts.ssh.errands import NO_WARDEN
 from cluster.protocol import ClusterError
 from results.record.clock import pause_until, stopwatch_s
 

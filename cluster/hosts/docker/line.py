@@ -1,6 +1,6 @@
 """Holds the standard input of a container, so that the container ends when its holder does.
 
-    python docker_line.py SOCKET CONTAINER
+    python line.py SOCKET CONTAINER
 
 The agent of a node starts it, and it dies with the agent, which dies with the harness. Whoever
 attached to a container that was made with `StdinOnce` closes its input by going away; the program

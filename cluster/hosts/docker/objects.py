@@ -12,7 +12,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
-from cluster.hosts.docker_daemon import connected
+from cluster.hosts.docker.daemon import connected
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 

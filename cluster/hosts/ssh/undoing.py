@@ -1,7 +1,7 @@
 """Undoes all that a run did on an ssh host, and tells what of it is there.
 
 Standard library only: the harness sends this text to the host's Python (see
-`cluster.hosts.warden`).
+`cluster.hosts.ssh.warden`).
 """
 
 import contextlib

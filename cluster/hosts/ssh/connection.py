@@ -12,7 +12,7 @@ from typing import NoReturn
 import paramiko
 
 from cluster.hosts.agent import Message
-from cluster.hosts.ssh_file import SshHost
+from cluster.hosts.ssh.file import SshHost
 from cluster.protocol import ClusterError, UserError
 
 CONNECT_TIMEOUT_S = 10.0
@@ -27,7 +27,7 @@ order = json.load(sys.stdin)
 for name, text in order.pop("sources"):
     sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name, "exec"), sys.modules[name].__dict__)
-sys.modules["cluster.hosts.warden"].main(order)
+sys.modules["cluster.hosts.ssh.warden"].main(order)
 """
 # Its complaints are in the exceptions too; without a handler it writes them to the terminal.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -109,7 +109,7 @@ class SshConnection:
     def call(
         self, do: str, order: Mapping[str, object], *, environment: Mapping[str, str] | None = None
     ) -> Message:
-        """Have the host's Python do something (`cluster.hosts.warden.main`); return its answer.
+        """Have the host's Python do something (`cluster.hosts.ssh.warden.main`); return its answer.
 
         Raises:
             UserError: There is no Python, or it is too old.
@@ -225,7 +225,7 @@ def _refusal(host: SshHost, error: Exception) -> UserError:
 def _sources() -> list[tuple[str, str]]:
     folder = Path(__file__).parent
     return [
-        (f"cluster.hosts.{name}", (folder / f"{name}.py").read_text(encoding="utf-8"))
+        (f"cluster.hosts.ssh.{name}", (folder / f"{name}.py").read_text(encoding="utf-8"))
         for name in MODULES
     ]
 

@@ -6,8 +6,8 @@ import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cluster.hosts.ssh_examine import SUDO, nft_of
-from cluster.hosts.ssh_file import SshHost
+from cluster.hosts.ssh.examine import SUDO, nft_of
+from cluster.hosts.ssh.file import SshHost
 
 FILE = "ssh.json"
 """Beside `RunPaths.processes`, as long as something of the run may be on its hosts."""

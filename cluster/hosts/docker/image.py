@@ -13,7 +13,7 @@ from docker.errors import APIError, ImageNotFound
 from docker.models.containers import Container
 
 from cluster.hosts.cuts import cut_rules, drop_marked
-from cluster.hosts.docker_daemon import connect, connected, explained
+from cluster.hosts.docker.daemon import connect, connected, explained
 from cluster.hosts.namespace import search_path
 from cluster.protocol import ClusterError, UserError
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import paramiko
 
-from cluster.hosts.ssh_connection import SshConnection
+from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError
 
 

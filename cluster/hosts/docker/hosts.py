@@ -40,10 +40,10 @@ from cluster.hosts.cuts import (
     join_rules,
 )
 from cluster.hosts.disk import LocalDisk
-from cluster.hosts.docker_containers import ContainerMaker, line_to, refuse_unknown
-from cluster.hosts.docker_daemon import connect, explained
-from cluster.hosts.docker_image import KAFKA_LIBRARIES, Contents, contents_of, enter, refuse_absent
-from cluster.hosts.docker_objects import remove_objects, traces_of
+from cluster.hosts.docker.containers import ContainerMaker, line_to, refuse_unknown
+from cluster.hosts.docker.daemon import connect, explained
+from cluster.hosts.docker.image import KAFKA_LIBRARIES, Contents, contents_of, enter, refuse_absent
+from cluster.hosts.docker.objects import remove_objects, traces_of
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
