@@ -16,8 +16,8 @@ FINAL, CRASH = "final", "crash"
 NOTED = "noted"
 """The last look at the brokers before their stop: what they said, and no files."""
 
-AUDITED = "audited"
-"""The milestone that has what is not as it was on the hosts."""
+LOOKED, AUDITED = "looked", "audited"
+"""Milestones: the hosts were looked at before the run; after it, with what is not as it was."""
 QUORUM_TOPIC = "__cluster_metadata"
 """The topic of the controllers' log; it has one partition, and is none of the plan's."""
 

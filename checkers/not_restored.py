@@ -8,9 +8,13 @@ Why it proves something: that the harness does not do what it promises. What it 
 have disturbed this run's end, and may disturb the next one.
 
 What would not prove it: a change on the machine that is nobody's of the run.
+
+A run that was killed before its hosts were looked at again left nobody knows what: that is a gap,
+and the verdict unknown. That they were looked at before is a milestone (`looked`), which runs of
+before there was an audit do not have, nor those whose audit was their first word on it.
 """
 
-from checkers.facts import AUDITED, RunFacts
+from checkers.facts import AUDITED, LOOKED, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
@@ -18,12 +22,16 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 NAME = "host-not-restored"
+_NEVER = (
+    "the run was ended from outside before its hosts were compared with how they were before"
+    " (`logquake heal` undoes what it may have left)"
+)
 
 
 def _check(group: Group) -> Findings:
     audited = group.facts.milestone(AUDITED)
     if audited is None:
-        return Findings(rows=0)
+        return Findings(rows=1, gaps=(_NEVER,))
     return findings(1, sorted(audited.detail.items()), lambda item: _describe(group, item))
 
 
@@ -33,8 +41,8 @@ def _describe(group: Group, item: tuple[str, str]) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # Runs of before there was an audit have none.
-    return facts.milestone(AUDITED) is not None
+    # Runs of before there was an audit have neither.
+    return any(facts.milestone(name) is not None for name in (LOOKED, AUDITED))
 
 
 CHECKER = Checker(

@@ -157,6 +157,8 @@ class Session:
     def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         """Play the run; see that its hosts are as before, and undo what is left of it if not."""
         before = audit(plan, paths)
+        # So that a run that dies before its hosts are looked at again is known as one.
+        note(paths, Milestone(name="looked", at_ns=clock.now_ns()))
         result = self._play(plan, paths, clock)
         if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
             changes = before.changes()

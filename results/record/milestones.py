@@ -1,10 +1,11 @@
 """The milestones of a run, `milestones.jsonl`: how far it came, and when.
 
 A run that died stops in the middle of them, which is how the pipeline knows that there is no final
-snapshot. In order: `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every
-partition has a leader and a full ISR), `final-reads`, `noted` (leaders, high watermarks and log
-ends before the stop), `stopped`, `collected`; `failed`, if it was not played to its end; and last
-`audited`: the hosts were compared with how they were before.
+snapshot. In order: `looked` (what is on the hosts was noted, to be compared with), `started`,
+`ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every partition has a leader and a
+full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends before the stop),
+`stopped`, `collected`; `failed`, if it was not played to its end; and last `audited`: the hosts
+were compared with how they were before.
 """
 
 import json

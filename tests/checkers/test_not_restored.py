@@ -37,6 +37,33 @@ def test_a_run_of_before_there_was_an_audit_promises_nothing() -> None:
     assert not not_restored.CHECKER.applies(facts())
 
 
+def test_a_run_that_died_before_its_audit_is_unknown_and_one_of_before_there_was_one_is_not(
+    tmp_path: Path,
+) -> None:
+    """Killed between `collected` and `audited`, it may be whole, and its hosts may not be."""
+    looked = Milestone(name="looked", at_ns=0)
+    for name, stones, validity in (
+        ("of-before", (), Validity.VALID),
+        ("killed", (looked,), Validity.UNKNOWN),
+        ("audited", (looked, audited({})), Validity.VALID),
+    ):
+        root = FaithfulRun(5, steps=120).write(tmp_path / "t" / name)
+        path = RunPaths(root).milestones
+        played = path.read_bytes()
+        path.unlink()
+        for stone in stones[:1]:
+            append_milestone(path, stone)
+        with path.open("ab") as file:
+            file.write(played)
+        for stone in stones[1:]:
+            append_milestone(path, stone)
+        (verdict,) = judge_runs([root], engine="local")
+        assert verdict.valid is validity
+        if validity is Validity.UNKNOWN:
+            (why,) = verdict.unknown_because
+            assert "before its hosts were compared with how they were" in why
+
+
 def test_a_faithful_run_whose_host_was_not_restored_is_unknown(tmp_path: Path) -> None:
     for name, detail, validity in (
         ("restored", {}, Validity.VALID),

@@ -141,7 +141,7 @@ def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
     said = Console(file=io.StringIO(), soft_wrap=True)
     Session(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now())
     assert left[0].wait(timeout=20) == -9
-    (noted,) = load_milestones(run.milestones)
-    assert noted.name == "audited"
+    looked, noted = load_milestones(run.milestones)
+    assert (looked.name, noted.name) == ("looked", "audited")
     expected = {f"process {left[0].pid}": "is there after the run, and was not before (sleep)"}
     assert noted.detail == (expected if ending is Ending.PLAYED else {})
