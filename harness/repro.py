@@ -15,7 +15,6 @@ from checkers.errors import EngineError
 from cluster.protocol import UserError
 from harness.errors import InternalError
 from harness.stage import Ending
-from harness.wilson import wilson_interval
 from results.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.milestones import load_milestones
@@ -24,6 +23,7 @@ from results.record.plan import PlanError
 from results.record.story import load_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import Verdict
+from results.wilson import wilson_interval
 
 Json = dict[str, object]
 """A JSON object, for machines."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.wilson import wilson_interval
+from results.wilson import wilson_interval
 
 
 @pytest.mark.parametrize(

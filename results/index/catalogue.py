@@ -1,0 +1,276 @@
+"""The index: kept up to date with a store's folders, and asked."""
+
+import contextlib
+import sqlite3
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+from results.index.database import (
+    connect,
+    forget_rows,
+    remove,
+    row_from,
+    transaction,
+    write_rows,
+)
+from results.index.query import RunQuery, condition
+from results.index.reading import read_run, stamp_of, state_of
+from results.index.rows import Facets, NightRow, Occurrence, Rate, RunRow, RunState, Seen
+from results.record.paths import RunPaths
+from results.store import Store
+
+FILE_NAME = ".index.sqlite"
+_BATCH = 100
+_UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
+
+__all__ = ["Index", "open_index"]
+
+
+def open_index(store: Store) -> "Index":
+    """Open the index of a store as it is; call `refresh` for what happened since."""
+    return Index(store)
+
+
+class Index:
+    """The runs of a store; a context manager. Threads may share one.
+
+    Args:
+        store: Whose.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._path = store.root / FILE_NAME
+        self._lock = threading.RLock()
+        self._connection = connect(self._path)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> "Index":
+        """Return the index."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def refresh(self) -> int:
+        """Read the runs that are new or changed, forget those that are gone.
+
+        Returns:
+            How many runs were read.
+
+        Raises:
+            StoreError: The store may not be read.
+        """
+        found = {paths.run_id: paths for paths in self._store.runs() if self._is_ours(paths)}
+        with self._lock:
+            try:
+                return self._refresh(found)
+            except sqlite3.DatabaseError:
+                self._remake()
+                return self._refresh(found)
+
+    def rebuild(self) -> int:
+        """Make the index anew; return how many runs there are.
+
+        Raises:
+            StoreError: The store may not be read.
+        """
+        with self._lock:
+            self._remake()
+            return self.refresh()
+
+    def runs(self, query: RunQuery | None = None) -> tuple[RunRow, ...]:
+        """Return a page of runs, newest first."""
+        query = query or RunQuery()
+        where, values = condition(query)
+        rows = self._asked(
+            f"SELECT * FROM runs WHERE {where} ORDER BY started DESC, run_id DESC LIMIT ? OFFSET ?",  # noqa: S608 - values are bound
+            (*values, max(0, query.limit), max(0, query.offset)),
+        )
+        return tuple(row_from(each) for each in rows)
+
+    def count(self, query: RunQuery | None = None) -> int:
+        """Return how many runs a query finds, all pages together."""
+        where, values = condition(query or RunQuery())
+        return int(self._asked(f"SELECT count(*) FROM runs WHERE {where}", values)[0][0])  # noqa: S608 - values are bound
+
+    def run(self, run_id: str) -> RunRow | None:
+        """Return a run, None if there is none of that id."""
+        rows = self._asked("SELECT * FROM runs WHERE run_id = ?", (run_id,))
+        return row_from(rows[0]) if rows else None
+
+    def seen(self, key: str) -> Seen | None:
+        """Return where a signature was seen, None if nowhere."""
+        rows = self._asked(
+            "SELECT run_id, night, started, setting, signature_sentence FROM runs"
+            " WHERE signature = ? ORDER BY started, run_id",
+            (key,),
+        )
+        if not rows or not key:
+            return None
+        told = [Occurrence(run_id=each["run_id"], night=each["night"], started=each["started"])
+                for each in rows]  # fmt: skip
+        nights = sorted(each.night for each in told if each.night)
+        return Seen(
+            key=key,
+            sentence=rows[-1]["signature_sentence"],
+            first=told[0],
+            last=told[-1],
+            first_night=nights[0] if nights else "",
+            last_night=nights[-1] if nights else "",
+            times=len(told),
+            of=self._comparable(key),
+        )
+
+    def signatures(self) -> tuple[Seen, ...]:
+        """Return all signatures of the store, those seen last first."""
+        rows = self._asked(
+            "SELECT signature, max(started) AS last FROM runs WHERE signature != ''"
+            " GROUP BY signature ORDER BY last DESC, signature",
+            (),
+        )
+        return tuple(seen for each in rows if (seen := self.seen(each["signature"])))
+
+    def came_back(self, run_id: str) -> Rate:
+        """Return how often a failed run came back with the same signature when it was repeated."""
+        rows = self._asked(
+            "SELECT sum(signature = (SELECT signature FROM runs WHERE run_id = ?)), count(*)"
+            " FROM runs WHERE repeats = ? AND state = 'judged'",
+            (run_id, run_id),
+        )
+        return Rate(times=int(rows[0][0] or 0), of=int(rows[0][1]))
+
+    def nights(self, suite: str = "") -> tuple[NightRow, ...]:
+        """Return the nights, of one suite or of all, newest first."""
+        rows = self._asked(
+            "SELECT suite, night, verdict, state, signature FROM runs WHERE night != ''"
+            " AND (? = '' OR suite = ?) ORDER BY night DESC, suite",
+            (suite, suite),
+        )
+        nights: defaultdict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
+        for row in rows:
+            nights[row["night"], row["suite"]].append(row)
+        first = self._first_nights()
+        return tuple(_night(name, night, first, ours) for (night, name), ours in nights.items())
+
+    def night(self, suite: str, night: str) -> NightRow | None:
+        """Return one night, None if there is none."""
+        return next((each for each in self.nights(suite) if each.night == night), None)
+
+    def facets(self) -> Facets:
+        """Return the values to choose from."""
+        families = {
+            family for each in self._distinct("nemesis") for family in each.split("+") if family
+        }
+        return Facets(
+            systems=self._distinct("system"),
+            versions=self._distinct("version"),
+            workloads=self._distinct("workload"),
+            faults=tuple(sorted(families | set(self._distinct("name", table="faults")))),
+            anomalies=self._distinct("name", table="anomalies"),
+            suites=self._distinct("suite"),
+            scenarios=self._distinct("scenario"),
+        )
+
+    def _first_nights(self) -> dict[str, str]:
+        rows = self._asked(
+            "SELECT signature, min(night) FROM runs WHERE night != '' AND signature != ''"
+            " GROUP BY signature",
+            (),
+        )
+        return {each[0]: each[1] for each in rows}
+
+    def _comparable(self, key: str) -> int:
+        """Return how many judged runs have a setting in which a signature was seen."""
+        rows = self._asked(
+            "SELECT count(*) FROM runs WHERE state = 'judged' AND (signature = ? OR setting != ''"
+            " AND setting IN (SELECT setting FROM runs WHERE signature = ?))",
+            (key, key),
+        )
+        return int(rows[0][0])
+
+    def _distinct(self, column: str, *, table: str = "runs") -> tuple[str, ...]:
+        rows = self._asked(
+            f"SELECT DISTINCT {column} FROM {table} WHERE {column} != '' ORDER BY {column}",  # noqa: S608 - our own names
+            (),
+        )
+        return tuple(each[0] for each in rows)
+
+    def _asked(self, sql: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
+        with self._lock:
+            try:
+                return self._connection.execute(sql, tuple(values)).fetchall()
+            except sqlite3.DatabaseError:
+                self.rebuild()
+                return self._connection.execute(sql, tuple(values)).fetchall()
+
+    def _refresh(self, found: dict[str, RunPaths]) -> int:
+        known = {
+            each["run_id"]: (each["stamp"], each["state"])
+            for each in self._connection.execute("SELECT run_id, stamp, state FROM runs")
+        }
+        changed = [paths for run_id, paths in found.items() if _is_stale(paths, known.get(run_id))]
+        gone = known.keys() - found.keys()
+        if gone:
+            with transaction(self._connection):
+                forget_rows(self._connection, gone)
+        for batch in _batches(changed):
+            # The stamp is taken first: what changes while it is read is read again.
+            rows = [(stamp, read_run(paths)) for paths in batch if (stamp := stamp_of(paths))]
+            with transaction(self._connection):
+                write_rows(self._connection, [(row, stamp) for stamp, row in rows])
+        return len(changed)
+
+    def _remake(self) -> None:
+        self._connection.close()
+        with contextlib.suppress(OSError):
+            remove(self._path)
+        self._connection = connect(self._path)
+
+    def _is_ours(self, paths: RunPaths) -> bool:
+        """Tell whether a run lies in the store, not behind a link that leads out of it."""
+        folder = paths.root
+        if folder.parent.name.startswith("."):
+            return False
+        if not folder.is_symlink() and not folder.parent.is_symlink():
+            return True
+        return folder.resolve().is_relative_to(self._store.root.resolve())
+
+
+def _is_stale(paths: RunPaths, known: tuple[str, str] | None) -> bool:
+    if known is None or known[0] != stamp_of(paths):
+        return True
+    # Whether a run lives shows in no file's time.
+    unsettled = known[1] in _UNSETTLED
+    return unsettled and state_of(paths, judged=False).value != known[1]
+
+
+def _batches(changed: Sequence[RunPaths]) -> Iterator[Sequence[RunPaths]]:
+    return (changed[start : start + _BATCH] for start in range(0, len(changed), _BATCH))
+
+
+def _night(suite: str, night: str, first: dict[str, str], rows: Sequence[sqlite3.Row]) -> NightRow:
+    signatures = [
+        key for key, _ in Counter(each["signature"] for each in rows).most_common() if key
+    ]
+    return NightRow(
+        suite=suite,
+        night=night,
+        runs=len(rows),
+        running=sum(each["state"] == RunState.RUNNING for each in rows),
+        verdicts=dict(Counter(each["verdict"] or "unjudged" for each in rows)),
+        new=tuple(key for key in signatures if first[key] == night),
+        signatures=tuple(signatures),
+    )

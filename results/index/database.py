@@ -1,0 +1,140 @@
+"""The SQLite file of an index: opened, or made anew if it is damaged or of another version."""
+
+import contextlib
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from results.index.rows import RunRow, RunState
+
+SCHEMA_VERSION = 1
+"""Raise it whenever a row would come out otherwise: the index is then made anew."""
+BUSY_S = 20.0
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
+_NUMBERS = {
+    "duration_s": "REAL", "operations": "INTEGER", "throughput": "REAL", "recover_s": "REAL",
+    "size_bytes": "INTEGER",
+}  # fmt: skip
+_COLUMNS = ", ".join(f"{name} {_NUMBERS.get(name, 'TEXT')}" for name in _FIELDS if name != "run_id")
+_SCHEMA = (
+    f"CREATE TABLE runs (run_id TEXT PRIMARY KEY, stamp TEXT NOT NULL, {_COLUMNS})",
+    "CREATE TABLE anomalies (run_id TEXT NOT NULL, name TEXT NOT NULL)",
+    "CREATE TABLE faults (run_id TEXT NOT NULL, name TEXT NOT NULL)",
+    "CREATE INDEX runs_started ON runs (started)",
+    "CREATE INDEX runs_night ON runs (suite, night)",
+    "CREATE INDEX runs_signature ON runs (signature)",
+    "CREATE INDEX runs_setting ON runs (setting)",
+    "CREATE INDEX anomalies_name ON anomalies (name, run_id)",
+    "CREATE INDEX anomalies_run ON anomalies (run_id)",
+    "CREATE INDEX faults_name ON faults (name, run_id)",
+    "CREATE INDEX faults_run ON faults (run_id)",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open an index; a damaged one is removed, one that cannot be written is made in memory."""
+    with contextlib.suppress(sqlite3.Error, OSError):
+        return _opened(path)
+    with contextlib.suppress(sqlite3.Error, OSError):
+        remove(path)
+        return _opened(path)
+    return _prepared(_connection(":memory:"))
+
+
+def remove(path: Path) -> None:
+    """Remove an index with what SQLite keeps beside it."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = _connection(path)
+    try:
+        return _prepared(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _connection(path: Path | str) -> sqlite3.Connection:
+    # The index has a lock of its own, so that a server's threads may share a connection.
+    connection = sqlite3.connect(
+        path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA synchronous = OFF")  # What a crash costs is made anew.
+    return connection
+
+
+def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Make the tables if they are not those of this version; and see that they can be written."""
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != SCHEMA_VERSION:
+            for name in ("runs", "anomalies", "faults"):
+                connection.execute(f"DROP TABLE IF EXISTS {name}")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+        connection.execute("SELECT stamp FROM runs LIMIT 1").fetchall()
+    return connection
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it, or nothing; other processes that write wait."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str]]) -> None:
+    """Put rows in, each with the stamp of its files, over what was there of these runs."""
+    marks = ", ".join("?" * (len(_FIELDS) + 1))
+    for row, stamp in rows:
+        _forget(connection, row.run_id)
+        connection.execute(
+            f"INSERT INTO runs (stamp, {', '.join(_FIELDS)}) VALUES ({marks})",  # noqa: S608 - names of our own fields
+            (stamp, *(_stored(name, getattr(row, name)) for name in _FIELDS)),
+        )
+        for table, names in (("anomalies", row.anomalies), ("faults", row.faults)):
+            connection.executemany(
+                f"INSERT INTO {table} VALUES (?, ?)",  # noqa: S608 - one of two names
+                [(row.run_id, name) for name, _ in names],
+            )
+
+
+def forget_rows(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """Remove runs that are no longer there."""
+    for run_id in run_ids:
+        _forget(connection, run_id)
+
+
+def row_from(stored: sqlite3.Row) -> RunRow:
+    """Return a stored row."""
+    values = {name: stored[name] for name in _FIELDS}
+    for name in ("anomalies", "faults"):
+        values[name] = tuple((each, count) for each, count in json.loads(values[name]))
+    values["state"] = RunState(values["state"])
+    values["seed"] = None if values["seed"] is None else int(values["seed"])
+    return RunRow(**values)
+
+
+def _forget(connection: sqlite3.Connection, run_id: str) -> None:
+    for table in ("runs", "anomalies", "faults"):
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608 - one of three names
+
+
+def _stored(name: str, value: object) -> object:
+    if name in {"anomalies", "faults"}:
+        return json.dumps(value)
+    # A seed may be beyond SQLite's integers.
+    return str(value) if name == "seed" and value is not None else value

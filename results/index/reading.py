@@ -1,0 +1,260 @@
+"""One run's folder as a row of the index; whatever is missing or damaged is left out.
+
+The few small files that tell a run are read, never its tables. A file that is a symbolic link is
+taken for missing: nothing that lies outside of the store is read.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.atomic import StoreError
+from results.index.rows import RunRow, RunState
+from results.nights import read_night
+from results.page.headline import counting, headline, ranked_anomalies
+from results.page.inert import inert
+from results.record.clock import NS_PER_S
+from results.record.milestones import Milestone, load_milestones
+from results.record.night import Night
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.verdict import Verdict
+from results.signature import class_of, signature_of
+from results.store import is_alive
+from results.verdict_json import read_verdict
+
+MAX_VERDICT_BYTES = 64_000_000
+_MAX_SENTENCE = 2000
+_STARTED_DIGITS = 16
+
+
+def stamp_of(paths: RunPaths) -> str:
+    """Return what changes when a run's row may have to change: times and sizes of its files."""
+    files = (paths.plan, paths.verdict, paths.milestones, paths.night, paths.lock, paths.report)
+    return " ".join(_stamp(path) for path in (paths.root, *files))
+
+
+def read_run(paths: RunPaths) -> RunRow:
+    """Return the row of a run; what cannot be read is told as its `trouble`."""
+    troubles: list[str] = []
+    plan = _plan(paths, troubles)
+    verdict = _verdict(paths, troubles)
+    milestones = load_milestones(paths.milestones) if _plain(paths.milestones) else []
+    row = RunRow(
+        run_id=paths.run_id,
+        name=paths.root.parent.name,
+        started=_started(paths),
+        size_bytes=_size(paths.root),
+    )
+    parts: dict[str, object] = {
+        **_of_plan(plan),
+        **_of_milestones(milestones),
+        **_of_night(_night(paths, troubles)),
+        "state": _state(paths, verdict, milestones),
+    }
+    if verdict is not None:
+        parts |= _of_verdict(verdict, plan)
+    parts["trouble"] = "; ".join(troubles)[:_MAX_SENTENCE]
+    return dataclasses.replace(row, **_printable(parts))  # type: ignore[arg-type]  # by field name
+
+
+def state_of(paths: RunPaths, *, judged: bool) -> RunState:
+    """Return how far a run is, as it is now."""
+    if judged:
+        return RunState.JUDGED
+    milestones = load_milestones(paths.milestones) if _plain(paths.milestones) else []
+    return _state(paths, None, milestones)
+
+
+def _state(paths: RunPaths, verdict: Verdict | None, milestones: list[Milestone]) -> RunState:
+    if verdict is not None:
+        return RunState.JUDGED
+    try:
+        alive = _plain(paths.lock) and is_alive(paths)
+    except StoreError:
+        alive = False
+    if alive:
+        return RunState.RUNNING
+    ended = any(each.name in {"stopped", "collected"} for each in milestones)
+    return RunState.NOT_JUDGED if ended else RunState.DIED
+
+
+def _of_plan(plan: Plan | None) -> dict[str, object]:
+    if plan is None:
+        return {}
+    by_hand = plan.faults is not None and plan.scenario is None
+    asked = {fault.kind for fault in plan.faults or ()} if by_hand else set(plan.nemesis)
+    return {
+        "name": plan.name,
+        "system": plan.system,
+        "version": plan.kafka_version,
+        "workload": plan.workload,
+        "hosts": plan.hosts.partition(":")[0],
+        "scenario": plan.scenario.name if plan.scenario else "",
+        "nemesis": "" if plan.scenario else "+".join(sorted(asked)),
+        "setting": _setting(plan),
+        "seed": plan.seed,
+    }
+
+
+def _setting(plan: Plan) -> str:
+    told = plan.model_dump(mode="json", exclude={"name", "seed"}, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _of_milestones(milestones: list[Milestone]) -> dict[str, object]:
+    if not milestones:
+        return {}
+    reached = {each.name: each for each in milestones}
+    recover_s = None
+    recovered, ended = reached.get("recovered"), reached.get("main-ended")
+    troubled = any("failed" in reached[name].detail for name in ("healed", "recovered")
+                   if name in reached)  # fmt: skip
+    if recovered and ended and not troubled:
+        recover_s = (recovered.at_ns - ended.at_ns) / NS_PER_S
+    return {"duration_s": milestones[-1].at_ns / NS_PER_S, "recover_s": recover_s}
+
+
+def _of_night(night: Night | None) -> dict[str, object]:
+    if night is None:
+        return {}
+    return {
+        "suite": night.suite,
+        "night": night.night,
+        "entry": night.entry,
+        "why": night.why.value,
+        "repeats": night.repeats,
+    }
+
+
+def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
+    faults = _confirmed(verdict.stats)
+    signature = signature_of(verdict, plan, faults)
+    operations, throughput = _traffic(verdict.stats)
+    head = headline(verdict)
+    return {
+        "verdict": verdict.valid.value,
+        "verdict_class": class_of(verdict),
+        "judge": verdict.judge,
+        "sentence": head.sentence[:_MAX_SENTENCE],
+        "anomalies": tuple((name, counting(each)) for name, each in ranked_anomalies(verdict)),
+        "faults": tuple(sorted(faults.items())),
+        "signature": signature.key if signature else "",
+        "signature_sentence": signature.sentence if signature else "",
+        "operations": operations,
+        "throughput": throughput,
+    }
+
+
+def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:
+    """Return how many faults of each kind took effect."""
+    counts = {
+        str(kind): _number(_mapping(each).get("confirmed"))
+        for kind, each in _mapping(stats.get("faults")).items()
+    }
+    return {kind: int(count) for kind, count in counts.items() if count}
+
+
+def _traffic(stats: Mapping[str, object]) -> tuple[int | None, float | None]:
+    by_f = [_mapping(each) for each in _mapping(stats.get("ops")).values()]
+    if not by_f:
+        return None, None
+    operations = sum(_number(count) for each in by_f for count in each.values())
+    succeeded = sum(_number(each.get("ok")) for each in by_f)
+    phases = _mapping(stats.get("phases_s"))
+    loaded_s = sum(_number(phases.get(name)) for name in ("warmup", "main"))
+    return int(operations), succeeded / loaded_s if loaded_s else None
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def _plan(paths: RunPaths, troubles: list[str]) -> Plan | None:
+    if not _plain(paths.plan):
+        return None
+    try:
+        return plan_from(load_plan(paths.plan))
+    except PlanError as trouble:
+        troubles.append(str(trouble))
+        return None
+
+
+def _verdict(paths: RunPaths, troubles: list[str]) -> Verdict | None:
+    if not _plain(paths.verdict):
+        return None
+    try:
+        return read_verdict(paths.verdict)
+    except StoreError as trouble:
+        troubles.append(str(trouble))
+        return None
+    except RecursionError:
+        troubles.append(f"the verdict {paths.verdict} cannot be read: it is nested too deep")
+        return None
+
+
+def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
+    if not _plain(paths.night):
+        return None
+    try:
+        return read_night(paths.night)
+    except StoreError as trouble:
+        troubles.append(str(trouble))
+        return None
+
+
+def _printable(parts: dict[str, object]) -> dict[str, object]:
+    """Return the fields without what SQLite cannot store: halves of surrogate pairs."""
+    return {key: inert(each) if isinstance(each, str) and not isinstance(each, RunState) else each
+            for key, each in parts.items()}  # fmt: skip
+
+
+def _started(paths: RunPaths) -> str:
+    """Return the time in the folder's name, or when it changed last."""
+    name = paths.root.name
+    if name[8:9] == "T" and name[15:16] == "Z":
+        return name[:_STARTED_DIGITS]
+    changed = datetime.fromtimestamp(paths.root.stat().st_mtime, UTC)
+    return changed.strftime("%Y%m%dT%H%M%SZ")
+
+
+def _plain(path: Path) -> bool:
+    """Tell whether a file is one, and of a size that it may have."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= MAX_VERDICT_BYTES
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.lstat()
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns}.{found.st_size}"
+
+
+def _size(folder: Path) -> int:
+    """Return the size of all files in a folder."""
+    total, folders = 0, [os.fspath(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,176 @@
+"""What the index tells: runs, nights, failures that were seen before."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from results.wilson import wilson_interval
+
+
+class RunState(StrEnum):
+    """How far a run is."""
+
+    RUNNING = "running"
+    JUDGED = "judged"
+    NOT_JUDGED = "not-judged"
+    """It was played to its end, and nobody judged it."""
+    DIED = "died"
+    """It ended before its brokers were stopped, and nobody judged it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run in the index.
+
+    Attributes:
+        run_id: `<name>/<UTC time>-<seed>`.
+        name: Of the plan.
+        system: As the plan names it: `kafka:4.3.1`.
+        version: `4.3.1`.
+        workload: log, txn, groups, script.
+        hosts: The kind: namespace, docker, ssh, process.
+        scenario: The name of the story; empty: an ordinary run.
+        nemesis: What the plan asked for: families, or kinds written by hand, joined with `+`.
+        setting: Twelve hex digits of the plan without its name and seed: runs that may be compared
+            with each other; empty where the plan cannot be read.
+        seed: None where the plan cannot be read.
+        state: How far it is.
+        verdict: valid, unknown, invalid; empty where there is none.
+        verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
+        judge: Who judged.
+        sentence: The verdict in a sentence.
+        anomalies: (name, how many are not allowed), those that weigh most first.
+        faults: (kind, how many were confirmed).
+        signature: The key of the failure; empty where there is none.
+        signature_sentence: The failure in a sentence.
+        started: `20261122T010000Z`.
+        duration_s: From the start to the last milestone; None: not known.
+        operations: How many ended; None: not known.
+        throughput: Operations that succeeded, a second of the main phase; None: not known.
+        recover_s: From the end of the main phase until all faults were healed and every partition
+            had a full ISR again; None: that was not reached.
+        suite, night, entry, why, repeats: As in `night.json`; empty: no suite played it.
+        size_bytes: Of the folder.
+        trouble: Why a part of it cannot be read; empty otherwise.
+    """
+
+    run_id: str
+    name: str
+    system: str = ""
+    version: str = ""
+    workload: str = ""
+    hosts: str = ""
+    scenario: str = ""
+    nemesis: str = ""
+    setting: str = ""
+    seed: int | None = None
+    state: RunState = RunState.NOT_JUDGED
+    verdict: str = ""
+    verdict_class: str = ""
+    judge: str = ""
+    sentence: str = ""
+    anomalies: tuple[tuple[str, int], ...] = ()
+    faults: tuple[tuple[str, int], ...] = ()
+    signature: str = ""
+    signature_sentence: str = ""
+    started: str = ""
+    duration_s: float | None = None
+    operations: int | None = None
+    throughput: float | None = None
+    recover_s: float | None = None
+    suite: str = ""
+    night: str = ""
+    entry: str = ""
+    why: str = ""
+    repeats: str = ""
+    size_bytes: int = 0
+    trouble: str = ""
+
+    @property
+    def tone(self) -> str:
+        """How it is coloured: its verdict, or unjudged."""
+        return self.verdict or "unjudged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """One run with a signature: which, in which night (empty: none), started when."""
+
+    run_id: str
+    night: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """k of N, with the interval in which the probability lies (95 %, Wilson)."""
+
+    times: int
+    of: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The lower and the upper end, 0 to 1."""
+        return wilson_interval(self.times, self.of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A failure over all runs of the store.
+
+    Attributes:
+        key: Of its signature.
+        sentence: What it is.
+        first, last: The earliest and the latest run that had it.
+        first_night, last_night: Ids of nights; empty if none of them was a night's.
+        times: How many runs had it.
+        of: How many judged runs of the same settings there are, these among them.
+    """
+
+    key: str
+    sentence: str
+    first: Occurrence
+    last: Occurrence
+    first_night: str
+    last_night: str
+    times: int
+    of: int
+
+    @property
+    def rate(self) -> Rate:
+        """How often it comes."""
+        return Rate(times=self.times, of=self.of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightRow:
+    """A night of a suite.
+
+    Attributes:
+        suite, night: Which.
+        runs: How many there are.
+        running: How many of them are under way.
+        verdicts: How many by verdict; `unjudged` counts what has none.
+        new: Keys of signatures that no earlier night of the store had.
+        signatures: Keys of all signatures, those of most runs first.
+    """
+
+    suite: str
+    night: str
+    runs: int
+    running: int
+    verdicts: dict[str, int]
+    new: tuple[str, ...]
+    signatures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facets:
+    """The values that runs of the store have, to choose from."""
+
+    systems: tuple[str, ...]
+    versions: tuple[str, ...]
+    workloads: tuple[str, ...]
+    faults: tuple[str, ...]
+    anomalies: tuple[str, ...]
+    suites: tuple[str, ...]
+    scenarios: tuple[str, ...]

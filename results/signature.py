@@ -1,0 +1,236 @@
+"""The signature of a failure: what makes two runs' failures the same one, over many nights.
+
+Anomaly kinds, place and fault kinds, and nothing that varies by chance: no offset, value, time, id,
+no particular partition or topic. Nor which symptoms of one cause happened to be seen: where a write
+was lost, the gap in the offsets is its consequence, and whether some reader stood there is luck.
+Nor which faults the seed dealt: the families that the plan asked for are in it, so that the same
+entry of a suite has the same faults with every seed.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from results.page.headline import as_sentence, counting, ranked_anomalies
+from results.page.inert import inert
+from results.page.words import words_of
+from results.record.plan import NEMESIS_KINDS, Plan
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Verdict
+
+KEY_DIGITS = 12
+CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
+"""Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
+its story."""
+
+_METADATA = "__cluster_metadata"
+_REASON_CHARACTERS = 90
+
+_OF_ITS_WRITERS = frozenset({
+    "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip",
+    "ack-mismatch", "inconsistent-offsets",
+})  # fmt: skip
+_OF_ITS_READERS = frozenset({
+    "poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "uncommitted-read",
+})  # fmt: skip
+_OF_ITS_LEADERS = frozenset({
+    "committed-truncation", "incomplete-leader", "high-watermark-regression", "log-divergence",
+    "epoch-regression", "duplicate",
+})  # fmt: skip
+_SYMPTOMS = {
+    "lost-write": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
+    "two-leaders-in-epoch": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
+    "committed-truncation": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
+    "log-divergence": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
+    "incomplete-leader": _OF_ITS_READERS | {"high-watermark-regression"},
+    "inconsistent-offsets": _OF_ITS_READERS | _OF_ITS_WRITERS,
+    "torn-transaction": _OF_ITS_READERS,
+    "G1a": frozenset({"precommitted-read"}),
+    "unavailable": frozenset({"slow-election", "isr-not-restored"}),
+    "slow-election": frozenset({"isr-not-restored"}),
+    **{
+        weak: frozenset(f"{strong}{order}" for order in ("", "-process", "-realtime")) - {weak}
+        for strong in ("G0", "G1c")
+        for weak in (strong, f"{strong}-process")
+    },
+    "poll-skip": frozenset({"int-poll-skip"}),
+    "nonmonotonic-poll": frozenset({"int-nonmonotonic-poll"}),
+    "nonmonotonic-send": frozenset({"int-nonmonotonic-send"}),
+}  # fmt: skip
+"""What else is seen, or not, where a promise was broken; as the contract's table excuses it."""
+
+_REASONS = (
+    "malformed-history", "the checker of", "the run failed", "the run ended",
+    "host-not-restored", "final-read-incomplete", "fault-without-effect", "not-enough-traffic",
+    "not every", "not everything",
+)  # fmt: skip
+"""How sentences of `unknown_because` begin, the heaviest first; others weigh less."""
+
+_CHANCE = re.compile(r"\S*\d\S*")
+"""A word with a digit in it: a number, a node, a partition, an id, a time, a path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What a failure is filed under.
+
+    Attributes:
+        anomalies: The promises that were broken, without their symptoms; of an unknown verdict the
+            kinds of its reasons. Sorted.
+        place: `topics`, `quorum`, `cluster`, or the name of the story.
+        faults: Families that the plan asked for; kinds where they were written by hand. Sorted.
+        terms: What was asked of the system that weakens its promises: `acks=1`, `unclean election`.
+            A loss under such terms must never pass for one that was seen before under full ones.
+    """
+
+    anomalies: tuple[str, ...]
+    place: str
+    faults: tuple[str, ...]
+    terms: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Twelve hex digits, the same wherever and whenever the same failure is seen."""
+        text = json.dumps([self.anomalies, self.place, self.faults, self.terms])
+        return hashlib.sha256(text.encode("ascii")).hexdigest()[:KEY_DIGITS]
+
+    @property
+    def sentence(self) -> str:
+        """For people: `Acknowledged writes were lost in a topic, with acks=1, under isolate.`."""
+        what = "; ".join(words_of(each).many if _known(each) else each for each in self.anomalies)
+        where = _PLACES.get(self.place, f"in the story {self.place}")
+        terms = f"with {_enumerated(self.terms)}" if self.terms else ""
+        when = f"under {_enumerated(self.faults)}" if self.faults else "without faults"
+        told = " ".join(filter(None, (what, where)))
+        return as_sentence(", ".join(filter(None, (told, terms, when))))
+
+
+_PLACES = {TOPICS: "in a topic", QUORUM: "in the quorum's log", CLUSTER: ""}
+
+
+def signature_of(verdict: Verdict, plan: Plan | None, faults: Iterable[str]) -> Signature | None:
+    """Return what a run's failure is filed under; None if it is valid.
+
+    Args:
+        verdict: Of the run.
+        plan: Of the run; None if it cannot be read.
+        faults: The kinds of faults that took effect, by the record: these are the signature's in a
+            scripted run, and where there is no plan.
+    """
+    match verdict.valid:
+        case Validity.VALID:
+            return None
+        case Validity.UNKNOWN:
+            anomalies, place = _reasons(verdict), CLUSTER
+        case Validity.INVALID:
+            broken = _broken_promises(verdict)
+            anomalies, place = tuple(sorted(broken)), _place(broken.values())
+    scenario = plan.scenario if plan else None
+    return Signature(
+        anomalies=anomalies,
+        place=scenario.name if scenario else place,
+        faults=_faults(plan, faults),
+        terms=_terms(plan) if plan else (),
+    )
+
+
+def class_of(verdict: Verdict) -> str:
+    """Return the verdict's class: safety, liveness, harness, unknown; empty if it is valid."""
+    match verdict.valid:
+        case Validity.VALID:
+            return ""
+        case Validity.UNKNOWN:
+            harness = any(each.anomaly_class is AnomalyClass.HARNESS for each in _found(verdict))
+            return AnomalyClass.HARNESS.value if harness else Validity.UNKNOWN.value
+        case Validity.INVALID:
+            classes = {each.anomaly_class for each in _broken_promises(verdict).values()}
+            worst = AnomalyClass.SAFETY if AnomalyClass.SAFETY in classes else AnomalyClass.LIVENESS
+            return worst.value
+
+
+def _found(verdict: Verdict) -> list[AnomalySummary]:
+    return [each for each in verdict.anomalies.values() if each.count]
+
+
+def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
+    """Return the anomalies that decide a verdict, without the symptoms of others of them."""
+    decisive = {
+        name: each
+        for name, each in ranked_anomalies(verdict)
+        if each.anomaly_class is not AnomalyClass.HARNESS and counting(each) and each.trusted
+    }
+    safety = {
+        name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
+    }
+    # A cluster that breaks a promise may be slow to recover, or not: that is luck, too.
+    return _without_symptoms(safety or decisive)
+
+
+def _without_symptoms(anomalies: dict[str, AnomalySummary]) -> dict[str, AnomalySummary]:
+    """Go from what weighs most to what weighs least; what explains another keeps it out."""
+    kept: dict[str, AnomalySummary] = {}
+    order = [*(name for name in _SYMPTOMS if name in anomalies), *anomalies]
+    for name in dict.fromkeys(order):
+        if not any(name in _SYMPTOMS.get(root, ()) for root in kept):
+            kept[name] = anomalies[name]
+    return kept
+
+
+def _place(broken: Iterable[AnomalySummary]) -> str:
+    topics = {example.topic for each in broken for example in each.examples}
+    if topics - {"", _METADATA}:
+        return TOPICS
+    return QUORUM if _METADATA in topics else CLUSTER
+
+
+def _reasons(verdict: Verdict) -> tuple[str, ...]:
+    """Return the kind of what weighs most of all that keeps a run from a verdict.
+
+    A run that failed lacks much besides, and how much is luck.
+    """
+    ranked = sorted(verdict.unknown_because, key=_weight)
+    return (_reason_kind(ranked[0]),) if ranked else ("no reason given",)
+
+
+def _weight(sentence: str) -> int:
+    """Return where a reason stands in `_REASONS`, the heaviest first."""
+    fitting = (place for place, start in enumerate(_REASONS) if sentence.startswith(start))
+    return next(fitting, len(_REASONS))
+
+
+def _reason_kind(sentence: str) -> str:
+    head, colon, rest = sentence.partition(": ")
+    # What failed is told behind the colon; of other sentences the head tells the kind.
+    told = f"{head}: {rest}" if colon and head.endswith("failed") else head
+    clause = re.split(r'[;("\n]|, so that', told, maxsplit=1)[0]
+    return inert(_CHANCE.sub("…", clause).strip(" ,:"))[:_REASON_CHARACTERS] or "no reason given"
+
+
+def _terms(plan: Plan) -> tuple[str, ...]:
+    terms = []
+    if plan.acks != "all":
+        terms.append(f"acks={plan.acks}")
+    if plan.unclean_elections:
+        terms.append("unclean elections")
+    return tuple(terms)
+
+
+def _faults(plan: Plan | None, seen: Iterable[str]) -> tuple[str, ...]:
+    if plan is None or plan.scenario is not None:
+        return tuple(sorted(set(seen)))
+    if plan.faults is not None:
+        return tuple(sorted({fault.kind for fault in plan.faults}))
+    return tuple(sorted(set(plan.nemesis)))
+
+
+def _known(name: str) -> bool:
+    return bool(words_of(name).means)
+
+
+def _enumerated(names: tuple[str, ...]) -> str:
+    if set(names) >= set(NEMESIS_KINDS):
+        return "faults of all kinds"
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

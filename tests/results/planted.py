@@ -1,0 +1,112 @@
+"""Stored runs with planted failures, made by hand: what an index, a site and its readers need.
+
+Only the small files; `samples` are copied where a page needs a whole record.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from results.nights import write_night
+from results.record.milestones import Milestone, append_milestone
+from results.record.night import Night, Why
+from results.record.paths import RunPaths
+from results.record.plan import dump_plan, plan_from
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+from results.samples import find_sample
+from results.verdict_json import write_verdict
+
+SECOND = 1_000_000_000
+LOSS = (
+    "value 4294967298, acknowledged at offset 121 of log-0-1 at 22.300 s by op 4711 (leader as"
+    " observed then: broker 1, epoch 4), is in no replica's log"
+)
+
+
+def anomaly(
+    count: int = 3,
+    *,
+    of: AnomalyClass = AnomalyClass.SAFETY,
+    sentence: str = LOSS,
+    topic: str = "log-0",
+) -> AnomalySummary:
+    shown = Example(
+        sentence=sentence, evidence={"value": 4294967298}, topic=topic, topic_id="id",
+        partition=1, offset=121, allowed=False, trusted=True, why="",
+    )  # fmt: skip
+    return AnomalySummary(
+        anomaly_class=of, count=count, allowed=0, trusted=count, examples=(shown,)
+    )
+
+
+def plant(
+    store: Path,
+    stamp: str,
+    *,
+    plan: dict[str, object] | None = None,
+    anomalies: dict[str, AnomalySummary] | None = None,
+    because: Sequence[str] = (),
+    night: Night | None = None,
+    judged: bool = True,
+    milestones: Sequence[str] = (
+        "started", "ready", "warmup", "main", "main-ended", "healed", "recovered", "final-reads",
+        "noted", "stopped", "collected",
+    ),
+) -> RunPaths:  # fmt: skip
+    """Write a run as `STORE/<name>/<stamp>-<seed>`."""
+    whole = plan_from({"seed": 7, "nemesis": "kill,partition", **(plan or {})})
+    paths = RunPaths(store / whole.name / f"{stamp}-{whole.seed}")
+    paths.root.mkdir(parents=True)
+    paths.plan.write_text(dump_plan(whole), encoding="utf-8")
+    for number, name in enumerate(milestones):
+        append_milestone(paths.milestones, Milestone(name=name, at_ns=number * 5 * SECOND))
+    if night is not None:
+        write_night(paths.night, night)
+    if judged:
+        write_verdict(paths, judgement(paths, anomalies or {}, because))
+    return paths
+
+
+def judgement(
+    paths: RunPaths, anomalies: dict[str, AnomalySummary], because: Sequence[str] = ()
+) -> Verdict:
+    """Return a verdict with figures, as bad as what was found."""
+    bad = any(each.anomaly_class is not AnomalyClass.HARNESS for each in anomalies.values())
+    doubtful = Validity.UNKNOWN if because or anomalies else Validity.VALID
+    return Verdict(
+        run_id=paths.run_id,
+        valid=Validity.INVALID if bad else doubtful,
+        judge="contract",
+        engine="local",
+        anomalies=anomalies,
+        unknown_because=tuple(because),
+        guarantees=("acks=all: a write is acknowledged once all in-sync replicas have it.",),
+        checked={"lost-write": 4000, "unseen": None},
+        stats={
+            "ops": {"send": {"ok": 3000, "info": 40}, "poll": {"ok": 6000}},
+            "phases_s": {"warmup": 5.0, "main": 55.0},
+            "faults": {
+                "kill": {"scheduled": 3, "confirmed": 3, "healed": 3},
+                "isolate": {"scheduled": 2, "confirmed": 1, "healed": 1},
+                "halves": {"scheduled": 1, "confirmed": 0, "healed": 0},
+            },
+            "latency_ms": {"send": {"p50": 4.0, "p99": 40.0, "max": 900.0}},
+        },
+    )
+
+
+def planted_sample(store: Path, sample: str, stamp: str, *, night: Night | None = None) -> RunPaths:
+    """Copy a sample into a store as a run of that time."""
+    source = find_sample(sample)
+    paths = RunPaths(store / sample / f"{stamp}-1")
+    paths.root.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, paths.root, copy_function=shutil.copyfile)
+    if night is not None:
+        write_night(paths.night, night)
+    return paths
+
+
+def night_of(night: str, entry: str, *, why: Why = Why.PLANNED, repeats: str = "") -> Night:
+    """Return a place in a night of the suite `nightly`."""
+    return Night(suite="nightly", night=night, entry=entry, why=why, repeats=repeats)

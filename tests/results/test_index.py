@@ -1,0 +1,251 @@
+"""The index is a cache: it says what the folders say, whatever happened to it or to them."""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from results.index import Index, RunQuery, RunState, open_index
+from results.index.catalogue import FILE_NAME
+from results.record.night import Why
+from results.record.terms import AnomalyClass
+from results.store import Store, lock_run
+from results.verdict_json import write_verdict
+from tests.results.planted import anomaly, judgement, night_of, plant, planted_sample
+
+NIGHTS = ("20261120T010000Z", "20261121T010000Z", "20261122T010000Z")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs")
+
+
+def opened(store: Store) -> Index:
+    index = open_index(store)
+    index.refresh()
+    return index
+
+
+def ids(index: Index, **fields: object) -> list[str]:
+    return [each.run_id for each in index.runs(RunQuery(**fields))]  # type: ignore[arg-type]  # by name
+
+
+def test_an_empty_store_has_an_empty_index(store: Store) -> None:
+    with opened(store) as index:
+        assert index.runs() == ()
+        assert index.nights() == ()
+        assert index.signatures() == ()
+        assert index.seen("0" * 12) is None
+
+
+def test_a_row_tells_what_the_folder_tells(store: Store) -> None:
+    paths = plant(
+        store.root, "20261122T011500Z",
+        plan={"system": "kafka:3.9.1:zookeeper", "hosts": "ssh:/etc/hosts.toml", "seed": 2**70},
+        anomalies={"lost-write": anomaly(3), "isr-not-restored":
+                   anomaly(1, of=AnomalyClass.LIVENESS, sentence="late")},
+        night=night_of(NIGHTS[2], "log/3.9.1", why=Why.FRESH_SEED, repeats="log/x-1"),
+    )  # fmt: skip
+    with opened(store) as index:
+        (row,) = index.runs()
+    assert (row.run_id, row.name, row.seed) == (paths.run_id, "log", 2**70)
+    assert (row.system, row.version, row.hosts) == ("kafka:3.9.1:zookeeper", "3.9.1", "ssh")
+    assert (row.verdict, row.verdict_class, row.state) == ("invalid", "safety", RunState.JUDGED)
+    assert row.sentence == "Invalid: 3 acknowledged writes were lost."
+    assert row.anomalies == (("lost-write", 3), ("isr-not-restored", 1))
+    assert row.faults == (("isolate", 1), ("kill", 3))
+    assert (row.nemesis, row.workload, row.judge) == ("kill+partition", "log", "contract")
+    assert (row.started, row.duration_s, row.recover_s) == ("20261122T011500Z", 50.0, 10.0)
+    assert (row.operations, row.throughput) == (9040, 150.0)
+    assert (row.suite, row.night, row.why) == ("nightly", NIGHTS[2], "fresh-seed")
+    assert row.size_bytes == sum(each.stat().st_size for each in paths.root.rglob("*"))
+    assert row.signature_sentence.startswith("Acknowledged writes were lost in a topic")
+
+
+def test_only_what_changed_is_read_again(store: Store) -> None:
+    paths = plant(store.root, "20261122T010000Z", judged=False)
+    plant(store.root, "20261122T020000Z")
+    index = open_index(store)
+    assert index.refresh() == 2
+    assert index.refresh() == 0
+    write_verdict(paths, judgement(paths, {"duplicate": anomaly()}))
+    assert index.refresh() == 1
+    assert ids(index, verdict="invalid") == [paths.run_id]
+    shutil.rmtree(paths.root)
+    assert index.refresh() == 0
+    assert index.count() == 1
+    assert ids(index, anomaly="duplicate") == []
+
+
+def test_a_run_is_running_while_it_lives_and_died_if_it_did_not_end(store: Store) -> None:
+    paths = plant(store.root, "20261122T010000Z", judged=False, milestones=("started", "main"))
+    ended = plant(store.root, "20261122T020000Z", judged=False)
+    index = open_index(store)
+    with lock_run(paths):
+        index.refresh()
+        assert [each.state for each in index.runs()] == [RunState.NOT_JUDGED, RunState.RUNNING]
+    index.refresh()
+    states = {each.run_id: each.state for each in index.runs()}
+    assert states == {paths.run_id: RunState.DIED, ended.run_id: RunState.NOT_JUDGED}
+
+
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "version", "columns", "folder"])
+def test_a_damaged_index_is_made_anew_silently(store: Store, damage: str) -> None:
+    plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()})
+    opened(store).close()
+    file = store.root / FILE_NAME
+    match damage:
+        case "garbage":
+            file.write_bytes(os.urandom(20_000))
+        case "truncated":
+            file.write_bytes(file.read_bytes()[:5000])
+        case "version":
+            with sqlite3.connect(file) as other:
+                other.execute("PRAGMA user_version = 999")
+            other.close()
+        case "columns":
+            with sqlite3.connect(file) as other:
+                other.execute("ALTER TABLE runs DROP COLUMN stamp")
+            other.close()
+        case _:
+            file.unlink()
+            file.mkdir()
+    with opened(store) as index:
+        assert index.count(RunQuery(anomaly="lost-write")) == 1
+        assert len(index.signatures()) == 1
+
+
+def test_an_index_that_is_damaged_under_our_hands_is_made_anew(store: Store) -> None:
+    plant(store.root, "20261122T010000Z")
+    with opened(store) as index, sqlite3.connect(store.root / FILE_NAME) as other:
+        other.execute("DROP TABLE runs")
+        other.commit()
+        assert index.count() == 1
+    other.close()
+
+
+def test_two_processes_may_refresh_one_index(store: Store) -> None:
+    for number in range(20):
+        plant(store.root, f"20261122T01{number:02}00Z")
+    with opened(store) as one, opened(store) as other:
+        plant(store.root, "20261122T030000Z")
+        assert (one.refresh(), other.refresh()) == (1, 0)
+        assert one.count() == other.count() == 21
+
+
+def test_queries_find_by_each_field(store: Store) -> None:
+    a = plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()}).run_id
+    b = plant(store.root, "20261122T020000Z", plan={"workload": "txn", "nemesis": "pause"}).run_id
+    c = plant(
+        store.root, "20261122T030000Z", plan={"system": "kafka:3.9.1", "seed": 12},
+        because=["not enough"], night=night_of(NIGHTS[0], "log/3.9.1"),
+    ).run_id  # fmt: skip
+    d = plant(store.root, "20261122T040000Z", plan={"name": "other_"}, judged=False).run_id
+    with opened(store) as index:
+        assert ids(index) == [d, c, b, a]
+        assert ids(index, limit=2, offset=1) == [c, b]
+        assert index.count(RunQuery(limit=1)) == 4
+        for fields, wanted in (
+            ({"anomaly": "lost-write"}, [a]), ({"workload": "txn"}, [b]),
+            ({"system": "kafka:3.9.1"}, [c]), ({"version": "4.3.1"}, [d, b, a]),
+            ({"verdict": "unknown"}, [c]), ({"verdict": "unjudged"}, [d]), ({"seed": 12}, [c]),
+            ({"seed": 2**80}, []), ({"fault": "pause"}, [b]), ({"fault": "partition"}, [d, c, a]),
+            ({"fault": "isolate"}, [c, b, a]), ({"fault": "%"}, []), ({"suite": "nightly"}, [c]),
+            ({"night": NIGHTS[0]}, [c]), ({"text": "LOST acknowledged"}, [a]),
+            ({"text": "r_"}, [d]), ({"text": "a' OR 1=1 --"}, []),
+            ({"signature": "' OR ''='"}, []),
+        ):  # fmt: skip
+            assert ids(index, **fields) == wanted, fields
+        facets = index.facets()
+    assert facets.versions == ("3.9.1", "4.3.1")
+    assert facets.faults == ("isolate", "kill", "partition", "pause")
+    assert facets.anomalies == ("lost-write",)
+
+
+def test_one_broken_build_over_three_nights_is_one_signature(store: Store) -> None:
+    for number, night in enumerate(NIGHTS):
+        place = night_of(night, "log/kafka:4.3.1/kill+partition#1")
+        symptoms = {name: anomaly(number + 1) for name in ("offset-order", "poll-skip")[:number]}
+        plant(
+            store.root, night.replace("0000Z", f"0{number}00Z"), plan={"seed": 100 + number},
+            anomalies={"lost-write": anomaly(10 + number), **symptoms}, night=place,
+        )  # fmt: skip
+        plant(store.root, night.replace("T01", "T02"), plan={"workload": "txn"},
+              night=night_of(night, "txn"))  # fmt: skip
+    with opened(store) as index:
+        (seen,) = index.signatures()
+        nights = index.nights()
+    assert (seen.times, seen.of) == (3, 3)
+    assert (seen.first_night, seen.last_night) == (NIGHTS[0], NIGHTS[2])
+    assert seen.first.run_id == "log/20261120T010000Z-100"
+    assert seen.last.run_id == "log/20261122T010200Z-102"
+    assert [each.night for each in nights] == [*reversed(NIGHTS)]
+    assert [each.new for each in nights] == [(), (), (seen.key,)]
+    assert nights[0].verdicts == {"invalid": 1, "valid": 1}
+    assert nights[0].signatures == (seen.key,)
+
+
+def test_a_flaky_failure_has_a_rate_with_its_interval(store: Store) -> None:
+    lost = {"lost-write": anomaly()}
+    first = plant(store.root, "20261122T010000Z", anomalies=lost,
+                  night=night_of(NIGHTS[2], "log"))  # fmt: skip
+    for number in range(9):
+        why = Why.SAME_SEED if number < 5 else Why.FRESH_SEED
+        plant(
+            store.root, f"20261122T0{number + 1}3000Z", plan={"seed": 7 if number < 5 else number},
+            anomalies=lost if number in {2, 7} else {},
+            night=night_of(NIGHTS[2], "log", why=why, repeats=first.run_id),
+        )  # fmt: skip
+    with opened(store) as index:
+        (seen,) = index.signatures()
+        back = index.came_back(first.run_id)
+        others = index.came_back("log/none-1")
+    assert (seen.times, seen.of) == (3, 10)
+    low, high = seen.rate.interval
+    # As scipy.stats.binomtest(3, 10).proportion_ci(method="wilson") has them.
+    assert (low, high) == pytest.approx((0.107791, 0.603222), abs=1e-6)
+    assert (back.times, back.of) == (2, 9)
+    assert (others.times, others.of) == (0, 0)
+
+
+def test_what_leads_out_of_the_store_is_not_read(store: Store, tmp_path: Path) -> None:
+    outside = plant(tmp_path / "elsewhere", "20261122T010000Z")
+    (store.root / "log").mkdir(parents=True)
+    (store.root / "log" / "20261122T020000Z-1").symlink_to(outside.root)
+    (store.root / "linked").symlink_to(outside.root.parent)
+    inside = plant(store.root, "20261122T030000Z", judged=False)
+    inside.verdict.symlink_to(outside.verdict)
+    (store.root / ".suites" / "20261122T040000Z-1").mkdir(parents=True)
+    with opened(store) as index:
+        (row,) = index.runs()
+    assert (row.run_id, row.verdict) == (inside.run_id, "")
+
+
+def test_a_run_of_damaged_files_is_a_row_that_says_so(store: Store) -> None:
+    paths = plant(store.root, "20261122T010000Z")
+    paths.plan.write_bytes(b"seed = \xff\xfe")
+    paths.verdict.write_text("[" * 100_000, encoding="utf-8")
+    paths.night.write_text("{}", encoding="utf-8")
+    paths.milestones.write_bytes(b"\x00\n")
+    with opened(store) as index:
+        (row,) = index.runs()
+    assert row.verdict == ""
+    assert "plan" in row.trouble
+    assert "verdict" in row.trouble
+    assert "night" in row.trouble
+
+
+def test_samples_are_rows_like_all_others(store: Store) -> None:
+    planted_sample(store.root, "loss-acks-1", "20261122T010000Z")
+    planted_sample(store.root, "leader-epoch-1-high-watermark", "20261122T020000Z")
+    with opened(store) as index:
+        story, loss = index.runs()
+    assert (story.scenario, story.workload, story.nemesis) == ("leader-epoch-1", "script", "")
+    assert dict(story.faults) == {"cut": 1, "kill": 2}
+    assert (loss.nemesis, dict(loss.faults)) == ("isolate", {"isolate": 2})
+    assert loss.signature_sentence == (
+        "Acknowledged writes were lost in a topic, with acks=1, under isolate."
+    )
