@@ -18,6 +18,13 @@ from cluster.hosts.ssh.undoing import MARK, WARDEN, Order, undo
 from results.record.clock import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
+KILL_ONE_THAT_ENDS = """
+import os
+if (pid := os.fork()) == 0:
+    os._exit(0)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+print(os.access(f"/proc/{pid}/environ", os.R_OK), repr(_kill(pid, {"id": "1"})))
+"""
 START = "import json, sys; from cluster.hosts.ssh.warden import main; main(json.load(sys.stdin))"
 
 
@@ -76,6 +83,21 @@ def test_a_warden_that_fails_undoes_all_the_same(order: Order) -> None:
     with line_to(order) as line:
         line.sendall(b"[]\n")  # No such thing is ever sent.
         wait_until(lambda: not Path(order["folder"]).exists(), timeout_s=20, what="its end")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root becomes an ordinary user")
+def test_a_process_that_ends_meanwhile_is_no_failure_for_an_ordinary_user() -> None:
+    """It has no memory any more: its files in /proc are root's then, until it is gone."""
+    sources = Path(undoing.__file__).read_text()
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-I", "-S", "-"],
+        input=sources + KILL_ONE_THAT_ENDS,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        check=True,
+    )
+    assert done.stdout == "False ''\n"
 
 
 def test_a_folder_that_cannot_be_removed_is_told_and_costs_no_processor(

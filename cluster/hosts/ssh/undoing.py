@@ -94,7 +94,9 @@ def _kill(pid: int, order: Order) -> str:
             return ""
         name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
         signal.pidfd_send_signal(held, signal.SIGKILL)
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        # It is ending: without memory a process's files in /proc are root's. What really is
+        # another user's is found again, until the time is up.
         return ""
     finally:
         os.close(held)
