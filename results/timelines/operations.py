@@ -1,0 +1,240 @@
+"""The operations of a run as columns, one row an operation, in order of lane and time.
+
+A lane is a thread: when an operation's outcome stays unknown, its process is over and the thread
+goes on as the next one, so that a lane holds one process after the other and never two at a time.
+The final reads have lanes of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from results.atomic import StoreError
+from results.page.inert import inert
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.record.terms import F, Outcome, Phase
+
+Ints = npt.NDArray[np.int64]
+Words = tuple[str, ...]
+
+OUTCOMES: Words = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
+KINDS: Words = tuple(F)
+PHASES: Words = tuple(Phase)
+NONE = -1
+_FINAL = 1_000_000
+"""The processes of final reads are counted from here on."""
+_LONGEST = 200
+_MOST_ERRORS = 60_000
+_AT_ONCE = 1 << 18
+_OPS = ("op_id", "process", "worker", "f", "phase", "invoke_ns", "complete_ns", "outcome", "error",
+        "messages")  # fmt: skip
+_BROKEN = (OSError, pa.ArrowException)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """Columns of a run's operations, by lane and then by time.
+
+    Attributes:
+        op_id, process, invoke_ns, complete_ns, messages: As recorded.
+        lane: Place in `lanes`.
+        f, phase, outcome: Places in `KINDS`, `PHASES`, `OUTCOMES`; -1: another word.
+        error: Place in `errors`; -1: there was none.
+        place: Of the first message that it sent or read, in `places`; -1: it did neither.
+        value, offset: Of that message; -1: none is known.
+        lanes, places, errors: Names, harmless to look at.
+    """
+
+    op_id: Ints
+    process: Ints
+    invoke_ns: Ints
+    complete_ns: Ints
+    messages: Ints
+    lane: Ints
+    f: Ints
+    phase: Ints
+    outcome: Ints
+    error: Ints
+    place: Ints
+    value: Ints
+    offset: Ints
+    lanes: Words
+    places: Words
+    errors: Words
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.op_id)
+
+
+def load_operations(paths: RunPaths, *, concurrency: int) -> Operations:
+    """Read the operations of a run.
+
+    Args:
+        paths: The run.
+        concurrency: How many threads its clients were.
+
+    Raises:
+        StoreError: A table is damaged.
+    """
+    table = _table(paths, "ops", _OPS)
+    whole = {name: _ints(table, name) for name in _OPS if name not in _WORDY}
+    f, phase, outcome = (
+        _coded(table[name], words)
+        for name, words in (("f", KINDS), ("phase", PHASES), ("outcome", OUTCOMES))
+    )
+    errors, error = _texts(table["error"])
+    del table
+    lane, lanes = _lanes(whole["process"], whole["worker"], phase, concurrency=concurrency)
+    order = np.lexsort((whole["invoke_ns"], lane))
+    op_id = whole["op_id"][order]
+    places, place, value, offset = _first_messages(paths, op_id)
+    return Operations(
+        op_id=op_id,
+        process=whole["process"][order],
+        invoke_ns=whole["invoke_ns"][order],
+        complete_ns=whole["complete_ns"][order],
+        messages=np.maximum(whole["messages"][order], 0),
+        lane=lane[order],
+        f=f[order],
+        phase=phase[order],
+        outcome=outcome[order],
+        error=error[order],
+        place=place,
+        value=value,
+        offset=offset,
+        lanes=lanes,
+        places=places,
+        errors=errors,
+    )
+
+
+_WORDY = {"f", "phase", "outcome", "error"}
+
+
+def _table(paths: RunPaths, name: str, columns: tuple[str, ...]) -> pa.Table:
+    path = paths.table(name)
+    if not path.exists():
+        return pa.schema([TABLES[name].field(each) for each in columns]).empty_table()
+    words = [each for each in columns if pa.types.is_string(TABLES[name].field(each).type)]
+    try:
+        return pq.read_table(path, columns=[*columns], read_dictionary=words, partitioning=None)
+    except _BROKEN as damaged:
+        raise _damaged(paths, name, damaged) from damaged
+
+
+def _damaged(paths: RunPaths, name: str, why: Exception) -> StoreError:
+    path = paths.table(name)
+    return StoreError(f"the table {path} cannot be read ({why}); `logquake check` makes it again")
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    plain: pa.ChunkedArray[Any] = table[name].cast(pa.int64())
+    return np.asarray(plain.fill_null(pa.scalar(NONE, pa.int64())).to_numpy(), np.int64)
+
+
+def _words(column: "pa.ChunkedArray[Any]") -> tuple[list[str | None], Ints]:
+    """Return the distinct texts of a column, and which of them each row has; -1: none."""
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    chunks: list[Any] = coded.unify_dictionaries().chunks
+    words = chunks[0].dictionary.to_pylist() if chunks else []
+    parts = [chunk.indices.fill_null(NONE).to_numpy(zero_copy_only=False) for chunk in chunks]
+    rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return words, rows.astype(np.int64)
+
+
+def _coded(column: "pa.ChunkedArray[Any]", known: Words) -> Ints:
+    words, rows = _words(column)
+    numbers = [known.index(word) if word in known else NONE for word in words]
+    return np.array([*numbers, NONE], np.int64)[rows]
+
+
+def _texts(column: "pa.ChunkedArray[Any]") -> tuple[Words, Ints]:
+    """Return texts of others, shortened and harmless; too many different ones are not told apart.
+
+    Clients' errors are a few sentences, with an offset or an address in them at times.
+    """
+    words, rows = _words(column)
+    kept = [_shown(word) for word in words[:_MOST_ERRORS]]
+    if len(words) > _MOST_ERRORS:
+        kept.append("another error")
+    return tuple(kept), np.minimum(rows, len(kept) - 1) if kept else rows
+
+
+def _shown(word: object) -> str:
+    text = str(word)
+    return inert(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+def _lanes(process: Ints, worker: Ints, phase: Ints, *, concurrency: int) -> tuple[Ints, Words]:
+    """Return the lane of each op, and the lanes' names."""
+    final = phase == PHASES.index(Phase.FINAL)
+    threads = np.where(final, process, process % max(1, concurrency))
+    keys = np.stack([final.astype(np.int64), np.where(final, 0, worker), threads], axis=1)
+    distinct, lane = np.unique(keys, axis=0, return_inverse=True)
+    named = (
+        f"final read {number % _FINAL}" if late else f"thread {number}"
+        for late, _, number in distinct.tolist()
+    )
+    return np.asarray(lane, np.int64).reshape(-1), tuple(named)
+
+
+def _first_messages(paths: RunPaths, op_id: Ints) -> tuple[Words, Ints, Ints, Ints]:
+    """Return the places' names, and place, value and offset of each op's first message."""
+    names: dict[str, int] = {}
+    first = np.full((3, len(op_id)), NONE, np.int64)
+    order = np.argsort(op_id, kind="stable")
+    ranked = op_id[order]
+    for name in ("polls", "sends"):  # What a transaction sent tells more than what it read.
+        fresh = np.ones(len(op_id), np.bool_)
+        for ids, told in _messages(paths, name, names):
+            at = np.minimum(np.searchsorted(ranked, ids), max(0, len(ranked) - 1))
+            known = np.flatnonzero(ranked[at] == ids) if len(ranked) else at[:0]
+            rows = order[at[known]]
+            known, rows = known[fresh[rows]], rows[fresh[rows]]
+            # Of several values for one row numpy keeps the last: so the first message comes last.
+            first[:, rows[::-1]] = told[:, known[::-1]]
+            fresh[rows] = False
+    place, value, offset = first
+    return tuple(names), place, value, offset
+
+
+def _messages(paths: RunPaths, name: str, names: dict[str, int]) -> Iterator[tuple[Ints, Ints]]:
+    """Yield parts of a table of messages: op ids, and rows of (place, value, offset).
+
+    Args:
+        paths: The run.
+        name: Of the table.
+        names: Numbers of places; new ones are added.
+    """
+    path = paths.table(name)
+    if not path.exists():
+        return
+    columns = ["op_id", "topic", "partition", "value", "offset"]
+    try:
+        with pq.ParquetFile(path, read_dictionary=["topic"]) as file:
+            for batch in file.iter_batches(_AT_ONCE, columns=columns):
+                part = pa.Table.from_batches([batch])
+                places = _places(part, names)
+                yield (
+                    _ints(part, "op_id"),
+                    np.stack([places, _ints(part, "value"), _ints(part, "offset")]),
+                )
+    except _BROKEN as damaged:
+        raise _damaged(paths, name, damaged) from damaged
+
+
+def _places(part: pa.Table, names: dict[str, int]) -> Ints:
+    topics, topic = _words(part["topic"])
+    keys, at = np.unique(np.stack([topic, _ints(part, "partition")], axis=1), axis=0,
+                         return_inverse=True)  # fmt: skip
+    told = [_shown(f"{topics[number]}-{partition}") for number, partition in keys.tolist()]
+    numbers = [names.setdefault(each, len(names)) for each in told]
+    return np.array(numbers, np.int64)[at.reshape(-1)]
