@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from results.atomic import StoreError, store_error
 from results.export.contents import MANIFEST, Contents, belongs, contents_of, is_folder
+from results.export.whole import written_whole
 from results.record.paths import RunPaths
 from results.record.tables import SCHEMA_VERSION
 from results.store import LATEST, Store, is_alive
@@ -92,18 +93,8 @@ def write_bundle(paths: RunPaths, target: Path | BinaryIO, *, with_nodes: bool =
     if not isinstance(target, Path):
         _pack(paths, contents, target)
         return contents
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                _pack(paths, contents, file)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(target)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-    except OSError as refused:
-        raise store_error(target, refused) from refused
+    with written_whole(target) as file:
+        _pack(paths, contents, file)
     return contents
 
 
