@@ -1,0 +1,181 @@
+"""`logquake suite`: many runs in a night, within a budget."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.options import STORE
+from harness.exit_codes import VALID
+from harness.suites.choosing import OVERHEAD_S
+from harness.suites.conductor import Change, lasts_s
+from harness.suites.expansion import entries_of
+from harness.suites.journal import Judged, LeftOut, Line, Unplayed
+from harness.suites.leading import Lead, Mode, opened
+from harness.suites.night import NightState
+from harness.suites.nights import NightFolder, is_led, nights_of
+from harness.suites.ordering import ordered
+from harness.suites.reports import causes_until, exit_code, write_results
+from harness.suites.slots import slots
+from harness.suites.status import minutes, status_of, verdict_line
+from harness.suites.suite import Suite, load_suite
+from harness.suites.webhook import post
+from results.atomic import StoreError
+from results.record.clock import pause_until, stopwatch_s, unix_s
+
+REFRESH_S = 1.0
+Handler = Callable[[int, FrameType | None], Any] | int | None
+SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
+
+
+@click.group()
+def suite() -> None:
+    """Suites: a night of many runs, and what is new in it."""
+
+
+@suite.command()
+@SUITE_FILE
+@STORE
+@click.option("--resume", "mode", flag_value=Mode.RESUME.value, help="Only go on with a night.")
+@click.option("--new", "mode", flag_value=Mode.NEW.value, help="Begin a new night in any case.")
+@click.option("--dry-run", is_flag=True, help="Print the entries in order; start nothing.")
+def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> int:
+    """Play a night; one that was killed goes on if its budget lasts.
+
+    The exit code is the worst verdict's: 0 valid, 1 invalid, 2 unknown. Ctrl-C starts no more runs,
+    and waits for those under way; a second one ends their main phases. Results are in
+    STORE/.suites/NAME/NIGHT: junit.xml, summary.md. With LOGQUAKE_WEBHOOK in the environment, its
+    address is told of the night's end.
+    """
+    console = Console(soft_wrap=True, highlight=False)
+    if dry_run:
+        _print_entries(load_suite(suite_file), console)
+        return VALID
+    with opened(suite_file, store, mode=Mode(mode or Mode.AUTO)) as lead:
+        _announce(lead, console)
+        lead.listeners += [_teller(console), _writer(lead)]
+        before = _on_interrupt(lead, console)
+        try:
+            state = lead.play()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return _conclude(lead, state, console)
+
+
+@suite.command()
+@SUITE_FILE
+@STORE
+@click.option("--night", default=None, help="Another night than the last; a part of its id.")
+def status(*, suite_file: Path, store: Path, night: str | None) -> int:
+    """Show a night: what is done, under way, new, and how much time is left.
+
+    On a terminal it goes on to show it as long as the night is being played; Ctrl-C ends that.
+    """
+    folder = _night(load_suite(suite_file), store, night)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    shown = status_of(store, folder, now_s=unix_s())
+    if not (console.is_terminal and shown.led and not shown.state.ended):
+        console.print(shown)
+        return exit_code(shown.state)
+    try:
+        with Live(shown, console=console, auto_refresh=False) as live:
+            while is_led(store, folder.root.parent.name):
+                pause_until(stopwatch_s() + REFRESH_S)
+                shown = status_of(store, folder, now_s=unix_s())
+                live.update(shown, refresh=True)
+    except KeyboardInterrupt:
+        pass
+    return exit_code(shown.state)
+
+
+def _night(found: Suite, store: Path, night: str | None) -> NightFolder:
+    nights = nights_of(store, found.name)
+    meant = [each for each in nights if night is None or night in each.night]
+    if not meant:
+        wanted = f" like {night!r}" if night else ""
+        raise StoreError(f"{store} has no night{wanted} of the suite {found.name}")
+    return meant[-1]
+
+
+def _announce(lead: Lead, console: Console) -> None:
+    conductor, state = lead.conductor, lead.conductor.state
+    begins = "goes on with" if lead.resumed else "begins"
+    console.print(
+        f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
+        f" {len(state.planned)} entries, {conductor.slots} at once,"
+        f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
+        markup=False,
+    )
+    for item in state.items.values():
+        for run_id in item.cut_short:
+            console.print(
+                f"  cut short, healed, played anew: {item.entry} ({run_id})", markup=False
+            )
+
+
+def _teller(console: Console) -> Change:
+    def tell(state: NightState, line: Line) -> None:
+        if isinstance(line, Judged | Unplayed):
+            console.print(verdict_line(state.items[line.item]))
+        elif isinstance(line, LeftOut) and state.items[line.item].planned.repeats == "":
+            console.print(f"left out {state.items[line.item].entry}", style="dim", markup=False)
+
+    return tell
+
+
+def _writer(lead: Lead) -> Change:
+    def write(_state: NightState, line: Line) -> None:
+        if isinstance(line, Judged | Unplayed):
+            write_results(lead.store, lead.suite.name, lead.conductor.folder)
+
+    return write
+
+
+def _on_interrupt(lead: Lead, console: Console) -> dict[signal.Signals, Handler]:
+    def finish(_number: int, _frame: FrameType | None) -> None:
+        console.print("no more runs are started; those under way come to their end", style="yellow")
+        lead.conductor.finish()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return {number: signal.signal(number, finish) for number in numbers}
+
+
+def _conclude(lead: Lead, state: NightState, console: Console) -> int:
+    folder = lead.conductor.folder
+    causes = causes_until(lead.store, lead.suite.name, folder)
+    console.print()
+    console.print(status_of(lead.store, folder, now_s=unix_s()), soft_wrap=False)
+    if state.ended and (said := post(state, causes)):
+        console.print(said, markup=False)
+    console.print(f"results: {folder.summary} and {folder.junit}", markup=False)
+    return exit_code(state)
+
+
+def _print_entries(found: Suite, console: Console) -> None:
+    """Print what a night would play, and how long that would take here."""
+    entries = ordered(entries_of(found), waited={}, night="dry-run")
+    plans = [each.plan(0) for each in entries]
+    at_once = slots(found.parallel, plans)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("entry", "weight", "seed", "seconds"):
+        table.add_column(column, overflow="fold")
+    for entry, plan in zip(entries, plans, strict=True):
+        seed = "fresh" if entry.seed is None else str(entry.seed)
+        lasts = f"{plan.warmup_s + plan.time_limit_s:g}" if plan.scenario is None else "a story"
+        table.add_row(Text(entry.name), f"{entry.weight:g}", seed, lasts)
+    console.print(table, soft_wrap=False)
+    needs_s = sum(lasts_s(plan) + OVERHEAD_S for plan in plans) / at_once
+    console.print(
+        f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)}, the budget is"
+        f" {minutes(found.budget)}"
+    )

@@ -1,0 +1,77 @@
+"""Causes: the signatures of a suite's nights, when each was first and last seen, and how often."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.suites.night import Item, NightState
+from harness.suites.repeats import Rate, rate
+from results.record.night import Why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One signature over all nights.
+
+    Attributes:
+        key: Of the signature.
+        sentence: What fails, in words.
+        valid: `invalid` or `unknown`.
+        nights: In which it was seen, the oldest first.
+        runs: All its runs, the oldest first.
+        tonight: Its runs of the last night.
+        same_seed, fresh_seeds: How often it came back, all nights together.
+    """
+
+    key: str
+    sentence: str
+    valid: str
+    nights: tuple[str, ...]
+    runs: tuple[str, ...]
+    tonight: tuple[Item, ...]
+    same_seed: Rate
+    fresh_seeds: Rate
+
+    @property
+    def new(self) -> bool:
+        """Whether it was never seen before the last night."""
+        return len(self.nights) == 1 and bool(self.tonight)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The entries that had it in the last night."""
+        return tuple(dict.fromkeys(each.entry for each in self.tonight))
+
+
+def causes_of(nights: Sequence[NightState]) -> list[Cause]:
+    """Return the causes of a suite's nights: what is new in the last one first, then by weight.
+
+    Args:
+        nights: The oldest first; the last is tonight.
+    """
+    filed: dict[str, list[tuple[str, Item]]] = {}
+    for night in nights:
+        for item in sorted(night.items.values(), key=lambda each: (each.judged_at, each.number)):
+            if item.judged and item.judged.signature:
+                filed.setdefault(item.judged.signature, []).append((night.night, item))
+    tonight = nights[-1].night if nights else ""
+    everything = [item for night in nights for item in night.items.values()]
+    found = [_cause(key, seen, everything, tonight) for key, seen in filed.items()]
+    return sorted(found, key=lambda each: (not each.new, not each.tonight, each.valid != "invalid",
+                                           -len(each.tonight), each.key))  # fmt: skip
+
+
+def _cause(
+    key: str, seen: Sequence[tuple[str, Item]], items: Sequence[Item], tonight: str
+) -> Cause:
+    last = seen[-1][1].judged
+    assert last is not None
+    return Cause(
+        key=key,
+        sentence=last.sentence,
+        valid=last.valid.value,
+        nights=tuple(dict.fromkeys(night for night, _ in seen)),
+        runs=tuple(item.run_id for _, item in seen),
+        tonight=tuple(item for night, item in seen if night == tonight),
+        same_seed=rate(items, key, Why.SAME_SEED),
+        fresh_seeds=rate(items, key, Why.FRESH_SEED),
+    )

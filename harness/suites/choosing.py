@@ -1,0 +1,67 @@
+"""What is played next: a pure choice."""
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
+
+from harness.suites.night import Item, NightState, Phase
+
+OVERHEAD_S = 40.0
+"""What a run takes beside warm-up and main phase, before any was measured here."""
+RECENT = 8
+
+
+def next_item(
+    state: NightState,
+    *,
+    share: float,
+    left_s: float,
+    places: Mapping[int, str],
+    taken: Collection[str],
+) -> Item | None:
+    """Return the item whose turn it is; None: nothing fits now.
+
+    Repeats go first, as long as they have not had their share of the budget: a rate is worth most
+    while the failure is new. Then entries in the night's order; then the other repeats.
+
+    Args:
+        state: The night.
+        share: Of the budget for repeats, while there are entries left.
+        left_s: Of the budget, in seconds.
+        places: What each item has for itself, by number (see `place_of`).
+        taken: The places of runs that are under way.
+    """
+    fitting = [
+        each
+        for each in state.having(Phase.WAITING)
+        if not (places.get(each.number) and places[each.number] in taken)
+        and estimate_s(state, each) <= left_s
+    ]
+    repeats = [each for each in fitting if each.repeated]
+    planned = [each for each in fitting if not each.repeated]
+    if repeats and (not planned or repeated_s(state) < share * state.budget_s):
+        return repeats[0]
+    return planned[0] if planned else None
+
+
+def estimate_s(state: NightState, item: Item) -> float:
+    """Return how long a run will take, from its start to the end of its play, in seconds."""
+    return item.planned.lasts_s + overhead_s(list(state.items.values()))
+
+
+def overhead_s(items: Sequence[Item]) -> float:
+    """Return what runs took lately beside what their plans say, in seconds."""
+    took = [
+        each.took_s - each.planned.lasts_s
+        for each in sorted(items, key=lambda each: each.played_at)
+        if each.took_s
+    ]
+    return fmean(took[-RECENT:]) if took else OVERHEAD_S
+
+
+def repeated_s(state: NightState) -> float:
+    """Return what repeats took so far, those under way as far as they will take."""
+    repeats = [each for each in state.items.values() if each.repeated]
+    return sum(
+        each.took_s or (estimate_s(state, each) if each.phase is Phase.UNDER_WAY else 0.0)
+        for each in repeats
+    )

@@ -1,0 +1,261 @@
+"""Leads a night: starts runs, has them judged, repeats what failed, writes all of it down.
+
+Whatever happens is written to the journal before anything is made of it, by this process alone; a
+night whose leader was killed goes on from there (`resumed`). Runs and judge are processes that die
+with this one.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.suites.choosing import next_item
+from harness.suites.expansion import Entry
+from harness.suites.journal import (
+    CutShort,
+    Ended,
+    Journal,
+    Judged,
+    LeftOut,
+    Line,
+    Planned,
+    Played,
+    Started,
+    Unplayed,
+)
+from harness.suites.judging import Judge, JudgeEvent, NotJudged, WasJudged
+from harness.suites.night import Item, NightState, Phase, folded
+from harness.suites.nights import NightFolder
+from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasPlayed, WasRefused
+from harness.suites.repeats import owed
+from harness.suites.slots import place_of
+from harness.suites.suite import Suite
+from results.record.clock import unix_s
+from results.record.night import Night
+from results.record.plan import Plan
+
+TICK_S = 0.5
+MAX_DEATHS = 2
+"""A run whose process died so often, while its night lived, is not tried again."""
+LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
+"""A run takes at most so many times what its plan says, and so many seconds more."""
+
+STORY_S = 60.0
+
+Change = Callable[[NightState, Line], None]
+Event = PlayEvent | JudgeEvent
+
+
+@dataclass(slots=True, kw_only=True)
+class Conductor:
+    """Leads one night.
+
+    Attributes:
+        suite: What is played.
+        entries: By name.
+        store: The folder of runs.
+        folder: The night's.
+        slots: How many runs are played at once.
+        deadline: When the budget is spent, in seconds since 1970.
+        changed: Is told of each line that the journal gets.
+        state: The night, as far as it is.
+    """
+
+    suite: Suite
+    entries: Mapping[str, Entry]
+    store: Path
+    folder: NightFolder
+    slots: int
+    deadline: float
+    changed: Change = lambda _state, _line: None
+    state: NightState = field(default_factory=NightState)
+    _journal: Journal = field(init=False)
+    _judge: Judge = field(init=False)
+    _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
+    _plays: dict[int, Play] = field(default_factory=dict)
+    _places: dict[int, str] = field(default_factory=dict)
+    _finish: threading.Event = field(default_factory=threading.Event)
+    _deaths: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Open the journal, and read it."""
+        self._journal = Journal(self.folder.journal)
+        self.state = self.folder.state()
+        events: queue.SimpleQueue[JudgeEvent] = self._events  # type: ignore[assignment]  # It puts some of ours.
+        self._judge = Judge(
+            engine=self.suite.engine, store=self.store, folder=self.folder.root, events=events
+        )
+
+    def write(self, *lines: Line) -> None:
+        """Write lines to the journal, and tell of them."""
+        if not lines:
+            return
+        self._journal.write(*lines)
+        for line in lines:
+            self.state = folded([line], self.state)
+            self.changed(self.state, line)
+
+    def finish(self) -> None:
+        """Start no more runs; those under way come to their end. The second time, they end now."""
+        if self._finish.is_set():
+            for play in list(self._plays.values()):
+                play.interrupt()
+        self._finish.set()
+
+    def lead(self) -> None:
+        """Lead the night to its end.
+
+        Raises:
+            StoreError: The journal cannot be written: nothing more may be done.
+        """
+        try:
+            self._judge.open()
+            for item in self.state.having(Phase.PLAYED):
+                self._judge.judge(item.run_id)
+            self.write(*owed(self.state, self.suite.repeat))
+            while self._step():
+                pass
+            if not self._finish.is_set():
+                self.write(
+                    *(LeftOut(item=each.number) for each in self.state.having(Phase.WAITING))
+                )
+                self.write(Ended())
+        finally:
+            self._judge.close()
+
+    def _step(self) -> bool:
+        """Start what can be started, and take one event; tell whether there is more to come."""
+        while len(self._plays) < self.slots and self._start_next():
+            pass
+        if not self._plays and not self.state.having(Phase.PLAYED):
+            return False
+        try:
+            event = self._events.get(timeout=TICK_S)
+        except queue.Empty:
+            for play in self._plays.values():
+                play.end_if_late()
+            return True
+        self._take(event)
+        return True
+
+    def _start_next(self) -> bool:
+        if self._finish.is_set():
+            return False
+        taken = {self._places[number] for number in self._plays if self._places[number]}
+        for item in self.state.having(Phase.WAITING):
+            if item.number not in self._places:
+                self._places[item.number] = place_of(self.entries[item.entry].plan(0))
+        turn = next_item(
+            _without(self.state, self._plays),
+            share=self.suite.repeat.share,
+            left_s=self.deadline - unix_s(),
+            places=self._places,
+            taken=taken,
+        )
+        if turn is not None:
+            self._start(turn)
+        return turn is not None
+
+    def _start(self, item: Item) -> None:
+        planned = item.planned
+        night = Night(
+            suite=self.suite.name,
+            night=self.folder.night,
+            entry=planned.entry,
+            why=planned.why,
+            repeats=planned.repeats,
+        )
+        order = Order(
+            item=item.number,
+            plan=self.entries[item.entry].plan(planned.seed),
+            night=night,
+            limit_s=LIMIT_FACTOR * planned.lasts_s + LIMIT_S,
+        )
+        events: queue.SimpleQueue[PlayEvent] = self._events  # type: ignore[assignment]  # It puts some of ours.
+        play = Play(order, self.store, self.folder.log, events)
+        self._plays[item.number] = play
+        play.start()
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case HasFolder():
+                self.write(Started(item=event.item, run_id=event.run_id))
+                self._plays[event.item].go()
+            case WasPlayed():
+                self._plays.pop(event.item)
+                self.write(
+                    Played(
+                        item=event.item,
+                        run_id=event.run_id,
+                        sentence=event.sentence,
+                        main_s=event.main_s,
+                    )
+                )
+                self._judge.judge(event.run_id)
+            case WasRefused():
+                self._plays.pop(event.item)
+                self.write(Unplayed(item=event.item, sentence=event.sentence))
+            case Died():
+                self._died(event)
+            case WasJudged():
+                self._judged(event)
+            case NotJudged():
+                for item in self._played_as(event.run_id):
+                    self.write(
+                        Unplayed(item=item.number, sentence=event.sentence, run_id=event.run_id)
+                    )
+
+    def _died(self, event: Died) -> None:
+        """A run's process died, and the night lives: it is played once more, then given up."""
+        self._plays.pop(event.item)
+        self._deaths[event.item] = self._deaths.get(event.item, 0) + 1
+        if event.run_id:
+            self.write(CutShort(item=event.item, run_id=event.run_id, healed=event.healed))
+        if self._deaths[event.item] >= MAX_DEATHS:
+            why = event.healed[0] if event.healed else "its process ended"
+            sentence = f"it could not be played: {why}; see {self.folder.log}"
+            self.write(Unplayed(item=event.item, sentence=sentence, run_id=event.run_id))
+
+    def _judged(self, event: WasJudged) -> None:
+        for item in self._played_as(event.run_id):
+            self.write(
+                Judged(
+                    item=item.number,
+                    run_id=event.run_id,
+                    valid=event.valid,
+                    as_expected=event.as_expected,
+                    signature=event.signature,
+                    sentence=event.sentence,
+                    reason=event.reason,
+                )
+            )
+        self.write(*owed(self.state, self.suite.repeat))
+
+    def _played_as(self, run_id: str) -> list[Item]:
+        return [each for each in self.state.having(Phase.PLAYED) if each.run_id == run_id]
+
+
+def _without(state: NightState, plays: Mapping[int, Play]) -> NightState:
+    """Return the night without what is being started, which has no folder yet."""
+    starting = [n for n in plays if state.items[n].phase is Phase.WAITING]
+    if not starting:
+        return state
+    moved = {n: each for n, each in state.items.items() if n not in starting}
+    return replace(state, items=moved)
+
+
+def planned_lines(entries: list[Entry], *, night: str, first: int = 1) -> list[Planned]:
+    """Return the lines that plan a night's entries, in their order."""
+    lines = []
+    for number, entry in enumerate(entries, first):
+        seed = entry.seed_of(night)
+        lasts = lasts_s(entry.plan(seed))
+        lines.append(Planned(item=number, entry=entry.name, seed=seed, lasts_s=lasts))
+    return lines
+
+
+def lasts_s(plan: Plan) -> float:
+    """Return how long warm-up and main phase of a run are, in seconds; a story's is a guess."""
+    return plan.warmup_s + plan.time_limit_s if plan.scenario is None else STORY_S

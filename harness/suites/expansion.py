@@ -1,0 +1,216 @@
+"""From a suite to its entries: a pure function, so that names are the same every night."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+
+from harness.plans import completed_plan
+from harness.scenarios.choices import choice_words, story_values, telling, values_behind
+from harness.scenarios.every import Part, parts
+from harness.suites.suite import (
+    DEFAULT,
+    NONE,
+    Axes,
+    HandEntry,
+    Match,
+    PlanValues,
+    Suite,
+    SuiteError,
+)
+from results.record.plan import Plan, PlanError
+
+SEEDS = 1_000_000
+"""Seeds that are drawn lie below."""
+_TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One place of the matrix, or an entry by hand.
+
+    Attributes:
+        name: Unique in its suite, and the same every night:
+            `log/kafka:4.3.1/namespace/partition+kill#3`.
+        values: Of its plan; without a seed, unless the suite names one.
+        seed: None: another one each night.
+        weight: Of its turn.
+        labels: What a `Match` looks at, by its keys.
+    """
+
+    name: str
+    values: PlanValues
+    seed: int | None = None
+    weight: float = 1.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def seed_of(self, night: str) -> int:
+        """Return the seed of one night."""
+        return drawn(night, self.name) if self.seed is None else self.seed
+
+    def plan(self, seed: int) -> Plan:
+        """Return the plan of a run of it.
+
+        Raises:
+            SuiteError: There can be no such run.
+        """
+        try:
+            values = values_behind(self.values)
+            return completed_plan(values, {"seed": seed}, broker={}, client={})
+        except PlanError as refused:
+            raise SuiteError(f"the entry {self.name}: {refused}") from refused
+
+
+def drawn(*words: object) -> int:
+    """Return a seed that hangs on some words alone."""
+    text = "\0".join(map(str, words))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % SEEDS
+
+
+def entries_of(suite: Suite) -> tuple[Entry, ...]:
+    """Return the entries of a suite, as its file has them.
+
+    Raises:
+        SuiteError: Two of them have one name; an entry is none; there is no entry at all.
+    """
+    found = [*_matrix(suite), *_stories(suite), *_by_hand(suite)]
+    kept = [each for each in found if not any(_meant(match, each) for match in suite.exclude)]
+    if not kept:
+        raise SuiteError(f"the suite {suite.name} has no entry: give it [axes] or [[entries]]")
+    weighed = tuple(_weighed(each, suite) for each in kept)
+    names = [each.name for each in weighed]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SuiteError(f"the suite {suite.name} has two entries called {twice}")
+    for each in weighed:
+        each.plan(0)  # Refused before the night, rather than in the middle of it.
+    return weighed
+
+
+def joined(*layers: Mapping[str, object]) -> PlanValues:
+    """Return values of a plan, later ones over earlier ones; tables of settings are joined."""
+    values: PlanValues = {}
+    for layer in layers:
+        for key, value in layer.items():
+            under = values.get(key)
+            both = key in _TABLES and isinstance(under, dict) and isinstance(value, dict)
+            values[key] = {**under, **value} if both else value  # type: ignore[dict-item]  # both
+    return values
+
+
+def _matrix(suite: Suite) -> Iterator[Entry]:
+    axes = suite.axes
+    if axes is None:
+        return
+    for system, configuration, hosts, workload, nemesis in product(
+        axes.systems, axes.configurations, axes.hosts, axes.workloads, axes.nemeses
+    ):
+        values = joined(
+            suite.plan,
+            suite.configurations.get(configuration, {}),
+            suite.hosts.get(hosts.partition(":")[0], {}),
+            {"system": system, "hosts": hosts, "workload": workload, "nemesis": families(nemesis)},
+        )
+        labels = {
+            "system": system, "configuration": configuration, "hosts": hosts,
+            "workload": workload, "nemesis": nemesis, "scenario": "",
+        }  # fmt: skip
+        configured = [configuration] if configuration != DEFAULT else []
+        name = "/".join((workload, system, *configured, hosts, nemesis))
+        yield from _seeded(name, values, axes.seeds, labels=labels)
+
+
+def families(nemesis: str) -> tuple[str, ...]:
+    """Return the families of an axis' word: `partition+kill`, `none`."""
+    return () if nemesis == NONE else tuple(nemesis.split("+"))
+
+
+def _stories(suite: Suite) -> Iterator[Entry]:
+    axes = suite.axes
+    if axes is None:
+        return
+    for pattern in axes.scenarios:
+        found = list(parts(pattern))
+        if not found:
+            raise SuiteError(
+                f"axes.scenarios: no scenario matches {pattern!r} (see: logquake scenario list)"
+            )
+        for part, hosts in product(found, axes.hosts):
+            yield _story(suite, part, hosts, axes)
+
+
+def _story(suite: Suite, part: Part, hosts: str, axes: Axes) -> Entry:
+    """Return one scenario's entry; a story leaves little to its seed, so it has one."""
+    values = joined(
+        story_values(part.scenario, part.choices, system=part.system),
+        suite.hosts.get(hosts.partition(":")[0], {}),
+        {"hosts": hosts},
+    )
+    words = choice_words(telling(part.scenario, part.choices))
+    told = "+".join((part.scenario.name, *(word.lstrip("-").replace(" ", "=") for word in words)))
+    labels = {
+        "system": part.system, "configuration": DEFAULT, "hosts": hosts,
+        "workload": "script", "nemesis": NONE, "scenario": part.scenario.name,
+    }  # fmt: skip
+    seed = axes.seeds[0] if isinstance(axes.seeds, tuple) else None
+    return Entry(
+        name=f"{told}/{part.system}/{hosts}#1", values=dict(values), seed=seed, labels=labels
+    )
+
+
+def _by_hand(suite: Suite) -> Iterator[Entry]:
+    for hand in suite.entries:
+        hosts = str(hand.plan.get("hosts", suite.plan.get("hosts", "auto")))
+        values = joined(suite.plan, suite.hosts.get(hosts.partition(":")[0], {}), hand.plan)
+        yield from _seeded(
+            hand.name, values, hand.seeds, labels=_labels(hand, values), weight=hand.weight
+        )
+
+
+def _labels(hand: HandEntry, values: PlanValues) -> dict[str, str]:
+    nemesis = values.get("nemesis", ("partition", "kill", "pause"))
+    scenario = hand.plan.get("scenario", {})
+    return {
+        "system": str(values.get("system", "kafka:4.3.1")),
+        "configuration": DEFAULT,
+        "hosts": str(values.get("hosts", "auto")),
+        "workload": str(values.get("workload", "log")),
+        "nemesis": nemesis if isinstance(nemesis, str) else "+".join(map(str, nemesis)) or NONE,
+        "scenario": str(scenario.get("name", "")) if isinstance(scenario, dict) else "",
+    }
+
+
+def _seeded(
+    name: str,
+    values: PlanValues,
+    seeds: int | tuple[int, ...],
+    *,
+    labels: Mapping[str, str],
+    weight: float = 1.0,
+) -> Iterator[Entry]:
+    numbered: list[tuple[int, int | None]] = (
+        [(number, None) for number in range(1, seeds + 1)]
+        if isinstance(seeds, int)
+        else [(seed, seed) for seed in seeds]
+    )
+    for number, seed in numbered:
+        yield Entry(
+            name=f"{name}#{number}", values=dict(values), seed=seed, weight=weight, labels=labels
+        )
+
+
+def _weighed(entry: Entry, suite: Suite) -> Entry:
+    weight = entry.weight
+    for each in suite.weights:
+        if _meant(each, entry):
+            weight *= each.weight
+    return Entry(
+        name=entry.name, values=entry.values, seed=entry.seed, weight=weight, labels=entry.labels
+    )
+
+
+def _meant(match: Match, entry: Entry) -> bool:
+    labels = {**entry.labels, "entry": entry.name}
+    patterns = match.model_dump(include=set(Match.model_fields))
+    return all(fnmatchcase(labels.get(key, ""), pattern) for key, pattern in patterns.items())

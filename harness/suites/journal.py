@@ -1,0 +1,200 @@
+"""The journal of a night: what was done, a line each, on disk before anything else happens.
+
+`STORE/.suites/<suite>/<night>/journal.jsonl` is only ever appended to, and synced. A line that a
+crash cut off had not been done; whoever goes on begins a new line. What the lines add up to is told
+by `harness.suites.night`.
+"""
+
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from results.atomic import store_error
+from results.record.clock import unix_s
+from results.record.night import Why
+from results.record.terms import Validity
+
+
+class _Line(BaseModel):
+    """What all lines have: when, in seconds since 1970."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: float = Field(default_factory=unix_s)
+
+
+class Begun(_Line):
+    """The night began."""
+
+    event: Literal["begun"] = "begun"
+    suite: str
+    night: str
+    budget_s: float
+
+
+class Planned(_Line):
+    """A run is to be played."""
+
+    event: Literal["planned"] = "planned"
+    item: int
+    entry: str
+    seed: int
+    why: Why = Why.PLANNED
+    repeats: str = ""
+    """The run id of the failed run that is repeated."""
+    lasts_s: float = 0
+    """As far as the plan tells: warm-up and main phase."""
+
+
+class Started(_Line):
+    """A run has a folder, and nothing of it was started yet."""
+
+    event: Literal["started"] = "started"
+    item: int
+    run_id: str
+
+
+class Played(_Line):
+    """A run was played, and all of it is on disk."""
+
+    event: Literal["played"] = "played"
+    item: int
+    run_id: str
+    sentence: str = ""
+    """Why, if not to its end."""
+    main_s: float = 0
+    """How long its main phase was."""
+
+
+class CutShort(_Line):
+    """A run died with its night; it was healed, is not judged, and is played anew."""
+
+    event: Literal["cut-short"] = "cut-short"
+    item: int
+    run_id: str
+    healed: tuple[str, ...] = ()
+
+
+class Judged(_Line):
+    """A run has its verdict."""
+
+    event: Literal["judged"] = "judged"
+    item: int
+    run_id: str
+    valid: Validity
+    as_expected: bool | None = None
+    """Of a scenario: whether it ended as it is told; None: it is none, or nobody could say."""
+    signature: str = ""
+    """The key of what it is filed under; empty if nothing failed."""
+    sentence: str = ""
+    """What failed, in words."""
+    reason: str = ""
+    """The first broken guarantee with its ids, or why the verdict is unknown."""
+
+
+class Unplayed(_Line):
+    """There is no verdict, and there will be none tonight."""
+
+    event: Literal["unplayed"] = "unplayed"
+    item: int
+    sentence: str
+    run_id: str = ""
+
+
+class LeftOut(_Line):
+    """The budget was spent before its turn."""
+
+    event: Literal["left-out"] = "left-out"
+    item: int
+
+
+class Resumed(_Line):
+    """The night goes on."""
+
+    event: Literal["resumed"] = "resumed"
+
+
+class Dropped(_Line):
+    """Runs of this or earlier nights that retention removed."""
+
+    event: Literal["dropped"] = "dropped"
+    run_ids: tuple[str, ...]
+
+
+class Ended(_Line):
+    """The night is over."""
+
+    event: Literal["ended"] = "ended"
+
+
+Line = (
+    Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Resumed | Dropped
+    | Ended
+)  # fmt: skip
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
+
+
+class Journal:
+    """Appends to a night's journal; used by one process at a time.
+
+    Args:
+        path: The file; made with its folder if there is none.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if _last_byte(path) not in {b"", b"\n"}:  # Whoever wrote the last line died of it.
+                self._append(b"\n")
+        except OSError as refused:
+            raise store_error(path, refused) from refused
+
+    def write(self, *lines: Line) -> None:
+        """Append lines; they are on disk when this returns.
+
+        Raises:
+            StoreError: The disk refuses.
+        """
+        text = b"".join(_LINE.dump_json(line) + b"\n" for line in lines)
+        try:
+            self._append(text)
+        except OSError as refused:
+            raise store_error(self._path, refused) from refused
+
+    def _append(self, text: bytes) -> None:
+        with self._lock, self._path.open("ab") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _last_byte(path: Path) -> bytes:
+    return path.read_bytes()[-1:] if path.exists() else b""
+
+
+def load_journal(path: Path) -> list[Line]:
+    """Return the lines of a journal; none if there is none."""
+    try:
+        return list(lines_of(path.read_bytes().split(b"\n")))
+    except FileNotFoundError:
+        return []
+    except OSError as refused:
+        raise store_error(path, refused) from refused
+
+
+def lines_of(texts: Iterable[bytes]) -> Iterable[Line]:
+    """Yield what can be read; a line that was cut off is left out."""
+    for text in texts:
+        try:
+            yield _LINE.validate_json(text)
+        except ValidationError:
+            continue

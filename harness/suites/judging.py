@@ -1,0 +1,161 @@
+"""The judge of a night: one process with one engine, which is given runs as they end."""
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.suites.lines import ALONE, END, ENGINE, Child, Words
+from results.record.terms import Validity
+
+MODULE = "harness.suites.bench"
+MAX_DEATHS = 3
+"""A run at which it died so often has no verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasJudged:
+    """A run has its verdict, and its page is written.
+
+    Attributes:
+        run_id: Whose.
+        valid: The verdict.
+        as_expected: Of a scenario.
+        signature, sentence: What it is filed under; empty if nothing failed.
+        reason: In a sentence, with ids.
+    """
+
+    run_id: str
+    valid: Validity
+    as_expected: bool | None
+    signature: str
+    sentence: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudged:
+    """Nobody could judge a run."""
+
+    run_id: str
+    sentence: str
+
+
+JudgeEvent = WasJudged | NotJudged
+
+
+@dataclass(slots=True)
+class Judge:
+    """The one judge of a night.
+
+    Args:
+        engine: auto, spark, local.
+        store: Where the runs lie.
+        folder: The night's, for the log and for temporary files.
+        events: Where to tell what it finds.
+    """
+
+    engine: str
+    store: Path
+    folder: Path
+    events: "queue.SimpleQueue[JudgeEvent]"
+    starts: int = 0
+    """How often its engine was started; more than once only after it died."""
+    _child: Child | None = None
+    _waiting: dict[Path, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _why: str = ""
+
+    @property
+    def scratch(self) -> Path:
+        """Where its engine puts temporary files; gone with it."""
+        return self.folder / "scratch"
+
+    def judge(self, run_id: str) -> None:
+        """Have a run judged; the answer is an event."""
+        root = (self.store / run_id).absolute()
+        with self._lock:
+            self._waiting[root] = 0
+            if self._child is None:
+                self._start()
+            else:
+                self._order(self._child, root)
+
+    def open(self) -> None:
+        """Start the engine, so that it is there when the first run ends."""
+        with self._lock:
+            if self._child is None:
+                self._start()
+
+    def close(self) -> None:
+        """End the engine, and remove its temporary files."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.tell(json.dumps({END: True}))
+            child.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _start(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        self.starts += 1
+        settings = {"TMPDIR": str(self.scratch.absolute()), ENGINE: self.engine}
+        child = Child(MODULE, self.folder / "judge.log", settings)
+        self._child = child
+        for root in self._waiting:
+            self._order(child, root)
+        threading.Thread(target=self._watch, args=(child,), name="judge", daemon=True).start()
+
+    def _watch(self, child: Child) -> None:
+        for answer in child.answers():
+            if "root" in answer:
+                self._found(answer)
+            elif "failed" in answer:
+                self._why = str(answer["failed"])
+        with self._lock:
+            if self._child is child:  # Nobody told it to end.
+                self._child = None
+                with contextlib.suppress(OSError):
+                    child.close()
+                self._again()
+
+    def _found(self, answer: Words) -> None:
+        root = Path(str(answer["root"]))
+        with self._lock:
+            if self._waiting.pop(root, None) is None:
+                return
+        told = answer["as_expected"]
+        self.events.put(
+            WasJudged(
+                run_id=self._run_id(root),
+                valid=Validity(str(answer["valid"])),
+                as_expected=told if isinstance(told, bool) else None,
+                signature=str(answer["signature"]),
+                sentence=str(answer["sentence"]),
+                reason=str(answer["reason"]),
+            )
+        )
+
+    def _again(self) -> None:
+        """Give up what it died of again and again, and start it for the rest."""
+        why = self._why or f"the process that judges ended; see {self.folder / 'judge.log'}"
+        first = next(iter(self._waiting), None)
+        if first is None:
+            return
+        self._waiting[first] += 1
+        if self._waiting[first] >= MAX_DEATHS:
+            del self._waiting[first]
+            self.events.put(NotJudged(run_id=self._run_id(first), sentence=why))
+        if self._waiting:
+            self._start()
+
+    def _order(self, child: Child, root: Path) -> None:
+        child.tell(json.dumps({"root": str(root), ALONE: self.starts > 1}))
+
+    def _run_id(self, root: Path) -> str:
+        return os.fspath(root.relative_to(self.store.absolute()))

@@ -1,0 +1,112 @@
+"""A night as JUnit XML, as CI systems read it (Jenkins' xunit plugin: `junit-10.xsd`).
+
+A test case is an entry. A broken promise is a failure; a run without a verdict is an error, never
+passed; an entry that the budget left out is skipped. Repeats are told in the output of the test
+case whose failure they measure, and count themselves where they found something else.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+from harness.suites.causes import Cause
+from harness.suites.night import Item, NightState, Phase
+from results.page.inert import inert
+from results.record.terms import Validity
+
+
+def junit_xml(state: NightState, causes: Sequence[Cause]) -> bytes:
+    """Return a night as JUnit XML.
+
+    Args:
+        state: The night.
+        causes: Of the suite's nights up to this one.
+    """
+    items = [each for each in state.items.values() if not each.repeated or _failed(each)]
+    cases = [_case(each, state, causes) for each in items]
+    suite = ET.Element("testsuite", _attributes(state, cases))
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (("night", state.night), ("budget_s", f"{state.budget_s:g}")):
+        ET.SubElement(properties, "property", {"name": name, "value": value})
+    suite.extend(cases)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text
+
+
+def _attributes(state: NightState, cases: Sequence[ET.Element]) -> dict[str, str]:
+    def holding(tag: str) -> str:
+        return str(sum(case.find(tag) is not None for case in cases))
+
+    begun = datetime.fromtimestamp(state.begun_at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return {
+        "name": inert(state.suite),
+        "tests": str(len(cases)),
+        "failures": holding("failure"),
+        "errors": holding("error"),
+        "skipped": holding("skipped"),
+        "time": f"{state.active_s:.3f}",
+        "timestamp": begun,
+    }
+
+
+def _case(item: Item, state: NightState, causes: Sequence[Cause]) -> ET.Element:
+    again = f" ({item.planned.why.value} {item.planned.seed})" if item.repeated else ""
+    case = ET.Element(
+        "testcase",
+        {
+            "name": inert(item.entry) + again,
+            "classname": f"logquake.{inert(state.suite)}",
+            "time": f"{item.took_s:.3f}",
+        },
+    )
+    cause = next((each for each in causes
+                  if item.judged and each.key == item.judged.signature), None)  # fmt: skip
+    match item.outcome:
+        case Validity.INVALID:
+            _told(case, "failure", item, cause)
+        case Validity.UNKNOWN:
+            _told(case, "error", item, cause)
+        case Validity.VALID:
+            pass
+        case None:
+            ET.SubElement(case, "skipped", {"message": _why_not(item)})
+    if item.run_id:
+        out = ET.SubElement(case, "system-out")
+        out.text = inert("\n".join(_lines(item)), keep="\n")
+    return case
+
+
+def _told(case: ET.Element, tag: str, item: Item, cause: Cause | None) -> None:
+    judged = item.judged
+    message = (judged.sentence or judged.reason) if judged else item.sentence
+    kind = judged.signature if judged and judged.signature else "no-verdict"
+    found = ET.SubElement(case, tag, {"message": inert(message), "type": kind})
+    told = [judged.reason if judged else item.sentence]
+    if cause is not None:
+        first, last = cause.nights[0], cause.nights[-1]
+        told += [
+            "new tonight" if cause.new else f"first seen in the night {first}, last in {last}",
+            f"came back with the same seed: {cause.same_seed.words}",
+            f"came back with fresh seeds: {cause.fresh_seeds.words}",
+        ]
+    found.text = inert("\n".join(told), keep="\n")
+
+
+def _lines(item: Item) -> list[str]:
+    lines = [f"run {item.run_id}", f"seed {item.planned.seed}"]
+    lines += [f"{each} was cut short, and played anew" for each in item.cut_short]
+    lines += [f"not played to its end: {item.sentence}"] if item.sentence else []
+    return lines
+
+
+def _why_not(item: Item) -> str:
+    if item.phase is Phase.LEFT_OUT:
+        return "the budget was spent before its turn"
+    return f"the night is not over: {item.phase.value}"
+
+
+def _failed(item: Item) -> bool:
+    return item.outcome in {Validity.INVALID, Validity.UNKNOWN}

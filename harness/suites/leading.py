@@ -1,0 +1,232 @@
+"""From a suite's file to a night: a new one, or one that was killed and goes on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from harness.stage import note
+from harness.suites.conductor import Conductor, planned_lines
+from harness.suites.expansion import Entry, entries_of
+from harness.suites.journal import Begun, CutShort, Dropped, Line, Resumed
+from harness.suites.night import NightState, Phase
+from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
+from harness.suites.ordering import ordered, waited_nights
+from harness.suites.playing import heal
+from harness.suites.reports import write_results
+from harness.suites.retention import retire
+from harness.suites.slots import slots
+from harness.suites.suite import Suite, SuiteError, load_suite, parse_suite
+from results.atomic import StoreError, write_atomically
+from results.nights import read_night
+from results.record.clock import unix_s, utc_now_text, wait_until
+from results.record.milestones import Milestone, load_milestones
+from results.record.paths import RunPaths
+from results.store import Store, is_alive
+
+DEAD_TIMEOUT_S = 60.0
+"""So long may the processes of a run outlive the leader of their night."""
+CUT_SHORT = "cut-short"
+
+Change = Callable[[NightState, Line], None]
+
+
+class Mode(StrEnum):
+    """Whether a night that was not finished goes on."""
+
+    AUTO = "auto"
+    RESUME = "resume"
+    NEW = "new"
+
+
+@dataclass(slots=True, kw_only=True)
+class Lead:
+    """What leads a night.
+
+    Attributes:
+        suite: As it was when the night began.
+        conductor: Leads it.
+        store: The folder of runs.
+        resumed: Whether it had begun before.
+    """
+
+    suite: Suite
+    conductor: Conductor
+    store: Path
+    resumed: bool
+    listeners: list[Change] = field(default_factory=list)
+
+    def play(self) -> NightState:
+        """Lead the night to its end, or until it is told to finish; write the results."""
+        try:
+            self.conductor.lead()
+            if self.conductor.state.ended:
+                gone = retire(self.store, self.suite, now_s=unix_s())
+                self.conductor.write(*([Dropped(run_ids=tuple(gone))] if gone else []))
+        finally:
+            write_results(self.store, self.suite.name, self.conductor.folder)
+        return self.conductor.state
+
+    def changed(self, state: NightState, line: Line) -> None:
+        """Tell everybody of a line of the journal."""
+        for listener in self.listeners:
+            listener(state, line)
+
+
+@contextmanager
+def opened(
+    path: Path, store: Path, *, mode: Mode = Mode.AUTO, only: Callable[[Entry], bool] | None = None
+) -> Iterator[Lead]:
+    """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
+
+    A night that was killed and does not go on is wound up first: what it left is healed, what it
+    played is judged.
+
+    Args:
+        path: `SUITE.toml`.
+        store: The folder of runs.
+        mode: Whether to go on.
+        only: Which entries a new night plays; None: all.
+
+    Raises:
+        SuiteError: The suite cannot be played.
+        StoreError: The store cannot be used, another process leads the suite, or there is nothing
+            to resume.
+    """
+    suite = load_suite(path)
+    entries = entries_of(suite)
+    Store(store).check_usable()
+    lock = SuiteLock(store, suite.name)
+    try:
+        past = nights_of(store, suite.name)
+        last = past[-1] if past and not past[-1].state().ended else None
+        if mode is Mode.RESUME and last is None:
+            raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
+        if last is not None and _goes_on(last.state(), mode):
+            yield _resumed(last, store, mode)
+            return
+        if last is not None:
+            wound_up = _resumed(last, store, mode, wind_up=True)
+            wound_up.play()
+        wanted = [each for each in entries if only is None or only(each)]
+        yield _new(suite, wanted, path.read_text(encoding="utf-8"), store)
+    finally:
+        lock.release()
+
+
+def _goes_on(state: NightState, mode: Mode) -> bool:
+    return mode is Mode.RESUME or (mode is Mode.AUTO and unix_s() < state.deadline)
+
+
+def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
+    past = [folder.state() for folder in nights_of(store, suite.name)]
+    folder = _fresh_folder(store, suite.name)
+    write_atomically(folder.suite, text)
+    lead = _lead(suite, entries, store, folder, deadline=unix_s() + suite.budget)
+    played = [[item.entry for item in night.having(Phase.JUDGED)] for night in past]
+    waited = waited_nights(entries, played)
+    turn = ordered(entries, waited=waited, night=folder.night)
+    lead.conductor.write(
+        Begun(suite=suite.name, night=folder.night, budget_s=suite.budget),
+        *planned_lines(turn, night=folder.night),
+    )
+    return lead
+
+
+def _resumed(folder: NightFolder, store: Path, mode: Mode, *, wind_up: bool = False) -> Lead:
+    """Open a night that was left unfinished."""
+    suite = parse_suite(folder.suite.read_text(encoding="utf-8"), folder.suite)
+    entries = list(entries_of(suite))
+    state = folder.state()
+    left_s = suite.budget - state.active_s
+    deadline = unix_s() + left_s if mode is Mode.RESUME else state.deadline
+    lead = _lead(suite, entries, store, folder, deadline=0 if wind_up else deadline, resumed=True)
+    conductor = lead.conductor
+    if not state.night:  # Killed before its first line was whole.
+        conductor.write(Begun(suite=suite.name, night=folder.night, budget_s=suite.budget))
+    conductor.write(Resumed())
+    if not state.planned:
+        turn = ordered(entries, waited={}, night=folder.night)
+        conductor.write(*planned_lines(turn, night=folder.night))
+    conductor.write(*_cut_short(conductor.state, store))
+    return lead
+
+
+def _lead(
+    suite: Suite,
+    entries: list[Entry],
+    store: Path,
+    folder: NightFolder,
+    *,
+    deadline: float,
+    resumed: bool = False,
+) -> Lead:
+    if not entries:
+        raise SuiteError(f"no entry of {suite.name} was asked for")
+    conductor = Conductor(
+        suite=suite,
+        entries={each.name: each for each in entries},
+        store=store,
+        folder=folder,
+        slots=slots(suite.parallel, [each.plan(0) for each in entries]),
+        deadline=deadline,
+    )
+    lead = Lead(suite=suite, conductor=conductor, store=store, resumed=resumed)
+    conductor.changed = lead.changed
+    return lead
+
+
+def _cut_short(state: NightState, store: Path) -> list[CutShort]:
+    """Heal the runs that died with their night; they are played anew."""
+    started = {item.run_id: item.number for item in state.having(Phase.UNDER_WAY)}
+    lost = {**started, **_unknown_to(state, store)}
+    return [
+        CutShort(item=number, run_id=run_id, healed=_healed(store, run_id))
+        for run_id, number in lost.items()
+    ]
+
+
+def _healed(store: Path, run_id: str) -> tuple[str, ...]:
+    paths = RunPaths(store / run_id)
+    if not paths.root.is_dir():
+        return ("its folder is gone",)
+    wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what=f"the end of {run_id}")
+    said = heal(store, run_id)
+    at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
+    detail = {"kind": CUT_SHORT, "sentence": "it died with its night, and was played anew"}
+    note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))
+    return said
+
+
+def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
+    """Return runs that got their folder when the night died, and are not in its journal."""
+    known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
+    found: dict[str, int] = {}
+    for paths in Store(store).runs():
+        if paths.run_id in known or not paths.night.exists():
+            continue
+        night = read_night(paths.night)
+        if night is None or (night.suite, night.night) != (state.suite, state.night):
+            continue
+        waiting = [
+            each.number
+            for each in state.having(Phase.WAITING)
+            if (each.entry, each.planned.why) == (night.entry, night.why)
+        ]
+        if waiting:
+            found[paths.run_id] = waiting[0]
+    return found
+
+
+def _fresh_folder(store: Path, suite: str) -> NightFolder:
+    """Make the folder of a new night; two nights may begin in one second."""
+    stem = utc_now_text()
+    for name in (stem, *(f"{stem}-{number}" for number in range(2, 100))):
+        root = suite_folder(store, suite) / name
+        try:
+            root.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return NightFolder(root=root)
+    raise StoreError(f"{suite_folder(store, suite)} has a hundred nights of this second")

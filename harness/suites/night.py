@@ -1,0 +1,226 @@
+"""What the journal of a night adds up to: a pure function of its lines."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from harness.suites.journal import (
+    Begun,
+    CutShort,
+    Dropped,
+    Ended,
+    Judged,
+    LeftOut,
+    Line,
+    Planned,
+    Played,
+    Resumed,
+    Started,
+    Unplayed,
+)
+from results.record.night import Why
+from results.record.terms import VALIDITY_RANK, Validity
+
+
+class Phase(StrEnum):
+    """How far an item is."""
+
+    WAITING = "waiting"
+    UNDER_WAY = "under way"
+    PLAYED = "played"
+    JUDGED = "judged"
+    UNPLAYED = "unplayed"
+    LEFT_OUT = "left out"
+
+
+OVER = frozenset({Phase.JUDGED, Phase.UNPLAYED, Phase.LEFT_OUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One run that a night is to play.
+
+    Attributes:
+        planned: What it is.
+        phase: How far it is.
+        run_id: Of the run that counts; empty: there is none yet.
+        cut_short: Runs of it that died with the night.
+        started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
+        main_s: How long its main phase was.
+        judged: Its verdict.
+        sentence: Why it was not played to its end, or has no verdict.
+    """
+
+    planned: Planned
+    phase: Phase = Phase.WAITING
+    run_id: str = ""
+    cut_short: tuple[str, ...] = ()
+    started_at: float = 0
+    played_at: float = 0
+    judged_at: float = 0
+    main_s: float = 0
+    judged: Judged | None = None
+    sentence: str = ""
+
+    @property
+    def number(self) -> int:
+        """Its number in the night."""
+        return self.planned.item
+
+    @property
+    def entry(self) -> str:
+        """The name of its entry."""
+        return self.planned.entry
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it repeats another run."""
+        return self.planned.why is not Why.PLANNED
+
+    @property
+    def outcome(self) -> Validity | None:
+        """What counts: a story that ended as it is told is as good as valid. None: nothing yet."""
+        if self.phase is Phase.UNPLAYED:
+            return Validity.UNKNOWN
+        if self.judged is None:
+            return None
+        if self.judged.as_expected is None:
+            return self.judged.valid
+        if self.judged.as_expected:
+            return Validity.VALID
+        return max(self.judged.valid, Validity.UNKNOWN, key=VALIDITY_RANK.__getitem__)
+
+    @property
+    def took_s(self) -> float:
+        """From its start to the end of its play."""
+        return max(0.0, self.played_at - self.started_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightState:
+    """A night, as far as it is.
+
+    Attributes:
+        suite, night: Which.
+        begun_at: In seconds since 1970.
+        budget_s: How long it may last.
+        items: By number, in the order of the night; repeats come as they are owed.
+        spans: From when to when somebody led it.
+        ended: Whether it is over.
+        dropped: Runs that retention removed.
+    """
+
+    suite: str = ""
+    night: str = ""
+    begun_at: float = 0
+    budget_s: float = 0
+    items: dict[int, Item] = field(default_factory=dict)
+    spans: tuple[tuple[float, float], ...] = ()
+    ended: bool = False
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def deadline(self) -> float:
+        """When the budget is spent, in seconds since 1970."""
+        return self.begun_at + self.budget_s
+
+    @property
+    def active_s(self) -> float:
+        """How long somebody led it."""
+        return sum(end - start for start, end in self.spans)
+
+    @property
+    def planned(self) -> list[Item]:
+        """The items that are no repeats, one an entry."""
+        return [each for each in self.items.values() if not each.repeated]
+
+    def having(self, *phases: Phase) -> list[Item]:
+        """Return the items in some phases, in order."""
+        return [each for each in self.items.values() if each.phase in phases]
+
+    @property
+    def worst(self) -> Validity:
+        """The worst of all that counts; nothing checked is unknown."""
+        outcomes = [each.outcome for each in self.items.values() if each.outcome is not None]
+        return max(outcomes, key=VALIDITY_RANK.__getitem__, default=Validity.UNKNOWN)
+
+
+def folded(lines: Iterable[Line], state: NightState | None = None) -> NightState:
+    """Return what the lines of a journal add up to.
+
+    Args:
+        lines: In order.
+        state: What they are added to; None: nothing.
+    """
+    state = state or NightState()
+    for line in lines:
+        state = _with(state, line)
+    return state
+
+
+def _with(state: NightState, line: Line) -> NightState:
+    state = replace(state, spans=_spans(state.spans, line))
+    match line:
+        case Begun():
+            return replace(
+                state,
+                suite=line.suite,
+                night=line.night,
+                begun_at=line.at,
+                budget_s=line.budget_s,
+            )
+        case Planned():
+            return _put(state, state.items.get(line.item) or Item(planned=line))
+        case Resumed():
+            return replace(state, ended=False)
+        case Dropped():
+            return replace(state, dropped=(*state.dropped, *line.run_ids))
+        case Ended():
+            return replace(state, ended=True)
+        case _:
+            item = state.items.get(line.item)
+            return state if item is None else _put(state, _moved(item, line))
+
+
+def _moved(item: Item, line: Started | Played | CutShort | Judged | Unplayed | LeftOut) -> Item:
+    """Return an item after one more step; what is over stays so: no verdict is given twice."""
+    if item.phase in OVER:
+        return item
+    match line:
+        case Started():
+            return replace(item, phase=Phase.UNDER_WAY, run_id=line.run_id, started_at=line.at)
+        case CutShort():
+            cut = (*item.cut_short, line.run_id)
+            return replace(item, phase=Phase.WAITING, run_id="", cut_short=cut, started_at=0)
+        case Played():
+            return replace(
+                item,
+                phase=Phase.PLAYED,
+                played_at=line.at,
+                main_s=line.main_s,
+                sentence=line.sentence,
+            )
+        case _:
+            return _over(item, line)
+
+
+def _over(item: Item, line: Judged | Unplayed | LeftOut) -> Item:
+    match line:
+        case Judged():
+            return replace(item, phase=Phase.JUDGED, judged=line, judged_at=line.at)
+        case Unplayed():
+            return replace(item, phase=Phase.UNPLAYED, sentence=line.sentence, judged_at=line.at)
+        case LeftOut():
+            return replace(item, phase=Phase.LEFT_OUT)
+
+
+def _put(state: NightState, item: Item) -> NightState:
+    return replace(state, items={**state.items, item.number: item})
+
+
+def _spans(spans: Sequence[tuple[float, float]], line: Line) -> tuple[tuple[float, float], ...]:
+    """Lengthen the last span, or begin one: between a crash and the resume nobody led the night."""
+    if not spans or isinstance(line, Resumed):
+        return (*spans, (line.at, line.at))
+    *before, (start, end) = spans
+    return (*before, (start, max(end, line.at)))

@@ -1,0 +1,121 @@
+"""The folders of a suite's nights: `STORE/.suites/<suite>/<night>/`."""
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.suites.journal import load_journal
+from harness.suites.night import NightState, folded
+from results.atomic import StoreError, store_error
+
+HIDDEN = ".suites"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightFolder:
+    """A night's files.
+
+    Attributes:
+        root: `STORE/.suites/<suite>/<night>`.
+    """
+
+    root: Path
+
+    @property
+    def night(self) -> str:
+        """The night's id."""
+        return self.root.name
+
+    @property
+    def journal(self) -> Path:
+        """What was done."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def suite(self) -> Path:
+        """The suite as it was when the night began: a resume plays that one."""
+        return self.root / "suite.toml"
+
+    @property
+    def junit(self) -> Path:
+        """The results for CI systems."""
+        return self.root / "junit.xml"
+
+    @property
+    def summary(self) -> Path:
+        """The results for people."""
+        return self.root / "summary.md"
+
+    @property
+    def log(self) -> Path:
+        """What the processes of runs complained of."""
+        return self.root / "players.log"
+
+    def state(self) -> NightState:
+        """Return what the journal adds up to."""
+        return folded(load_journal(self.journal))
+
+
+def suite_folder(store: Path, suite: str) -> Path:
+    """Return where a suite's nights lie."""
+    return store / HIDDEN / suite
+
+
+def nights_of(store: Path, suite: str) -> list[NightFolder]:
+    """Return a suite's nights that have a journal, the oldest first."""
+    folder = suite_folder(store, suite)
+    found = sorted(folder.glob("*/journal.jsonl")) if folder.is_dir() else []
+    return [NightFolder(root=path.parent) for path in found]
+
+
+class SuiteLock:
+    """The lock of a suite: one process at a time leads its nights.
+
+    It is gone with that process, however it died (man 2 flock).
+
+    Args:
+        store: The store.
+        suite: The suite's name.
+
+    Raises:
+        StoreError: Another process leads it, or the store cannot be written.
+    """
+
+    def __init__(self, store: Path, suite: str) -> None:
+        path = suite_folder(store, suite) / "lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as refused:
+            raise store_error(path, refused) from refused
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as held:
+            pid = path.read_text(encoding="ascii").strip() or "another process"
+            os.close(self._handle)
+            raise StoreError(
+                f"the suite {suite} is being played in {store} (by process {pid}); see: logquake"
+                " suite status"
+            ) from held
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Give it back."""
+        os.close(self._handle)
+
+
+def is_led(store: Path, suite: str) -> bool:
+    """Tell whether some process leads a night of the suite now."""
+    try:
+        handle = os.open(suite_folder(store, suite) / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False

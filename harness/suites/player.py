@@ -1,0 +1,76 @@
+"""Plays one run of a night, without judging it: `python -m harness.suites.player`.
+
+Standard input and output are pipes to whoever leads the night. What to play comes as one JSON line.
+When the run has its folder, its id is told, and nothing is started before the answer `go`: so the
+journal knows of each run before there is anything to heal. At the end comes a line that says how it
+went. When the pipe closes, this process dies, and with it all that the run started (see
+`harness.stage`).
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from cluster.protocol import ClusterError, UserError
+from harness.interrupt import die_with_parent
+from harness.session import Session
+from harness.stage import Ending, StageResult
+from harness.suites.lines import GO
+from results.atomic import StoreError
+from results.nights import write_night
+from results.record.milestones import load_milestones
+from results.record.night import Night
+from results.record.paths import RunPaths
+from results.record.plan import PlanError, plan_from
+
+
+def main() -> None:
+    """Play what standard input says."""
+    order = json.loads(sys.stdin.readline())
+    night = Night.model_validate(order["night"])
+    session = Session(plan_from(order["plan"]), Path(order["store"]), Console(quiet=True))
+    try:
+        with session.played(begun=lambda paths: _begin(paths, night)) as played:
+            # Whatever was written is on disk before anybody is told that it is there.
+            os.sync()
+            _tell(
+                run_id=played.paths.run_id,
+                ending=played.result.ending.value,
+                sentence=_sentence(played.result),
+                main_s=main_phase_s(played.paths),
+            )
+    except (UserError, PlanError, StoreError, ClusterError) as refused:
+        _tell(refused=str(refused))
+
+
+def _begin(paths: RunPaths, night: Night) -> None:
+    write_night(paths.night, night)
+    _tell(run_id=paths.run_id)
+    if sys.stdin.readline().strip() != GO:
+        sys.exit("nobody leads the night any more")
+    die_with_parent()
+
+
+def _tell(**words: object) -> None:
+    print(json.dumps(words), flush=True)  # noqa: T201 - a line of the protocol
+
+
+def _sentence(result: StageResult) -> str:
+    return "" if result.ending is Ending.PLAYED else result.sentence or result.ending.value
+
+
+def main_phase_s(paths: RunPaths) -> float:
+    """Return how long a run's main phase was, in seconds; 0 if it has none."""
+    at = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
+    if "main" in at and "main-ended" in at:
+        return (at["main-ended"] - at["main"]) / 1e9
+    if "ready" in at and "healed" in at:  # A story has no other main phase.
+        return (at["healed"] - at["ready"]) / 1e9
+    return 0.0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The runs that are under way: a process each, watched by a thread each."""
+
+import json
+import queue
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.suites.lines import GO, Child, Words
+from nemesis.ledger import heal_dead_run
+from results.record.clock import stopwatch_s
+from results.record.night import Night
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+
+MODULE = "harness.suites.player"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HasFolder:
+    """A run has its folder, and waits for `Play.go`."""
+
+    item: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasPlayed:
+    """A run was played, as far as it came."""
+
+    item: int
+    run_id: str
+    sentence: str
+    main_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasRefused:
+    """There is no run: something that the user can mend."""
+
+    item: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """The process of a run died; what it left behind was undone."""
+
+    item: int
+    run_id: str
+    healed: tuple[str, ...]
+
+
+PlayEvent = HasFolder | WasPlayed | WasRefused | Died
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One run to be played.
+
+    Attributes:
+        item: Its number in the night.
+        plan: As its entry has it.
+        night: Goes into its folder.
+        limit_s: After so long it is ended.
+    """
+
+    item: int
+    plan: Plan
+    night: Night
+    limit_s: float
+
+
+@dataclass(slots=True)
+class Play:
+    """One run under way.
+
+    Args:
+        order: What is played.
+        store: Where.
+        log: What its process complains of.
+        events: Where to tell what becomes of it.
+    """
+
+    order: Order
+    store: Path
+    log: Path
+    events: "queue.SimpleQueue[PlayEvent]"
+    begun_s: float = field(default_factory=stopwatch_s)
+    _child: Child = field(init=False)
+    _run_id: str = ""
+
+    def start(self) -> None:
+        """Start its process."""
+        self._child = Child(MODULE, self.log)
+        threading.Thread(target=self._watch, name=f"item {self.order.item}", daemon=True).start()
+
+    def go(self) -> None:
+        """Let it begin: its id is in the journal."""
+        self._child.tell(GO)
+
+    def interrupt(self) -> None:
+        """Have it end its main phase now."""
+        self._child.interrupt()
+
+    def end_if_late(self) -> bool:
+        """End it if it takes longer than any run may; tell whether that was so."""
+        if stopwatch_s() - self.begun_s < self.order.limit_s:
+            return False
+        self._child.kill()
+        return True
+
+    def _watch(self) -> None:
+        plan = self.order.plan.model_dump(mode="json", exclude_unset=True)
+        words = {
+            "plan": plan,
+            "store": str(self.store.absolute()),
+            "night": self.order.night.model_dump(mode="json"),
+        }
+        self._child.tell(json.dumps(words))
+        last: Words = {}
+        for answer in self._child.answers():
+            last = answer
+            if "run_id" in answer and "ending" not in answer:
+                self._run_id = str(answer["run_id"])
+                self.events.put(HasFolder(item=self.order.item, run_id=self._run_id))
+        status = self._child.close()
+        self.events.put(self._end(last, status))
+
+    def _end(self, last: Words, status: int) -> PlayEvent:
+        item = self.order.item
+        if "ending" in last:
+            main_s = last["main_s"]
+            assert isinstance(main_s, int | float)
+            return WasPlayed(
+                item=item, run_id=self._run_id, sentence=str(last["sentence"]), main_s=main_s
+            )
+        if "refused" in last:
+            return WasRefused(item=item, sentence=str(last["refused"]))
+        healed = heal(self.store, self._run_id) if self._run_id else ()
+        how = f"its process ended with status {status}"
+        return Died(item=item, run_id=self._run_id, healed=(how, *healed))
+
+
+def heal(store: Path, run_id: str) -> tuple[str, ...]:
+    """Undo what a dead run left behind; return what was done, and what could not be."""
+    paths = RunPaths(store / run_id)
+    if not paths.root.is_dir():
+        return ()
+    healed = heal_dead_run(paths)
+    return (*healed.done, *healed.failed)

@@ -1,0 +1,45 @@
+"""What a night leaves for others: `junit.xml` and `summary.md`, written anew after each verdict."""
+
+from pathlib import Path
+
+from harness.exit_codes import BY_VALIDITY
+from harness.suites.causes import Cause, causes_of
+from harness.suites.junit import junit_xml
+from harness.suites.night import NightState, Phase
+from harness.suites.nights import NightFolder, nights_of
+from harness.suites.summary import summary_markdown
+from results.atomic import write_atomically
+from results.record.terms import VALIDITY_RANK, Validity
+
+
+def write_results(store: Path, suite: str, folder: NightFolder) -> None:
+    """Write the results of a night as far as it is.
+
+    Raises:
+        StoreError: The disk refuses.
+    """
+    nights = states_until(store, suite, folder)
+    causes = causes_of(nights)
+    write_atomically(folder.junit, junit_xml(nights[-1], causes))
+    write_atomically(folder.summary, summary_markdown(nights[-1], causes))
+
+
+def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightState]:
+    """Return a suite's nights up to one, the oldest first."""
+    return [each.state() for each in nights_of(store, suite) if each.night <= folder.night]
+
+
+def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
+    """Return the causes of a suite's nights up to one, what is new in it first."""
+    return causes_of(states_until(store, suite, folder))
+
+
+def exit_code(state: NightState) -> int:
+    """Return the exit code of a night: its worst verdict's; unknown at best if it was cut."""
+    unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
+    worst = max(
+        state.worst,
+        Validity.UNKNOWN if unfinished else Validity.VALID,
+        key=VALIDITY_RANK.__getitem__,
+    )
+    return BY_VALIDITY[worst]

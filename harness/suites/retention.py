@@ -1,0 +1,106 @@
+"""Which old runs of a suite go: by age and size, but never the first or the last of a signature."""
+
+import shutil
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.suites.causes import causes_of
+from harness.suites.nights import nights_of
+from harness.suites.suite import Keep, Suite
+from results.atomic import StoreError
+from results.nights import read_night
+from results.record.paths import RunPaths
+from results.store import Store, is_alive
+
+GIB = 1 << 30
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run of the suite that lies in the store.
+
+    Attributes:
+        run_id: Which.
+        at: When its folder was written last, in seconds since 1970.
+        size_bytes: Of its folder.
+    """
+
+    run_id: str
+    at: float
+    size_bytes: int
+
+
+def to_drop(
+    runs: Iterable[StoredRun], keep: Keep, *, spared: Collection[str], now_s: float
+) -> list[str]:
+    """Return the runs that go, the oldest first.
+
+    Args:
+        runs: Of the suite.
+        keep: How old, and how large together, they may be.
+        spared: That never go; their size counts.
+        now_s: In seconds since 1970.
+    """
+    oldest_first = sorted(runs, key=lambda run: (run.at, run.run_id))
+    total = sum(run.size_bytes for run in oldest_first)
+    gone = []
+    for run in oldest_first:
+        if run.run_id in spared:
+            continue
+        too_old = keep.days is not None and now_s - run.at > keep.days * DAY_S
+        too_much = keep.gib is not None and total > keep.gib * GIB
+        if too_old or too_much:
+            gone.append(run.run_id)
+            total -= run.size_bytes
+    return gone
+
+
+def spared_runs(store: Path, suite: str) -> set[str]:
+    """Return the runs that retention never drops.
+
+    The first and the last of each signature; all of the last night, which nobody has seen yet.
+    """
+    nights = [folder.state() for folder in nights_of(store, suite)]
+    spared: set[str] = set()
+    for cause in causes_of(nights):
+        there = [run for run in cause.runs if (store / run).is_dir()]
+        spared |= {*there[:1], *there[-1:]}
+    if nights:
+        spared |= {item.run_id for item in nights[-1].items.values() if item.run_id}
+    return spared
+
+
+def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
+    """Drop old runs of a suite; return their ids. Runs that no suite played are never touched.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if suite.keep.days is None and suite.keep.gib is None:
+        return []
+    spared = spared_runs(store, suite.name)
+    runs = [_stored(paths) for paths in Store(store).runs() if _droppable(paths, suite.name)]
+    gone = to_drop(runs, suite.keep, spared=spared, now_s=now_s)
+    for run_id in gone:
+        shutil.rmtree(store / run_id, ignore_errors=True)
+    return [run_id for run_id in gone if not (store / run_id).exists()]
+
+
+def _droppable(paths: RunPaths, suite: str) -> bool:
+    """Tell whether a run is the suite's, dead, and has no cluster that was kept."""
+    try:
+        night = read_night(paths.night)
+    except StoreError:
+        return False  # Nobody knows whose it is.
+    return night is not None and night.suite == suite and not (
+        is_alive(paths) or paths.keeper.exists()
+    )  # fmt: skip
+
+
+def _stored(paths: RunPaths) -> StoredRun:
+    files = [each.lstat() for each in paths.root.rglob("*") if not each.is_dir()]
+    # The folder's own time changes with every page that is written anew.
+    at = paths.night.stat().st_mtime
+    return StoredRun(run_id=paths.run_id, at=at, size_bytes=sum(each.st_size for each in files))

@@ -1,0 +1,183 @@
+"""A night on a terminal: what is done, under way, new tonight, and how much time is left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harness.suites.causes import Cause, causes_of
+from harness.suites.choosing import estimate_s
+from harness.suites.night import Item, NightState, Phase
+from harness.suites.nights import NightFolder, is_led
+from harness.suites.reports import states_until
+from harness.suites.summary import counts
+from results.page.inert import inert
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.terms import Validity
+
+STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow"}
+RECENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A night at one moment.
+
+    Attributes:
+        state: The night.
+        causes: Of the suite's nights up to it.
+        led: Whether a process leads it now.
+        now_s: The moment, in seconds since 1970.
+        reached: The last milestone of each run under way, by run id.
+    """
+
+    state: NightState
+    causes: Sequence[Cause]
+    led: bool
+    now_s: float
+    reached: dict[str, str]
+
+    def __rich__(self) -> RenderableType:
+        """Return it for a terminal."""
+        parts = [self._head(), self._bar(), Text("")]
+        for title, causes in (("new tonight", self._broken(new=True)),
+                              ("seen before", self._broken(new=False))):  # fmt: skip
+            if causes:
+                parts += [Text(title, style="bold"), _cause_table(causes), Text("")]
+        under_way = self.state.having(Phase.UNDER_WAY, Phase.PLAYED)
+        if under_way and self.led:
+            parts += [Text("under way", style="bold"), self._under_way(under_way), Text("")]
+        recent = self._recent()
+        if recent:
+            parts += [Text("last verdicts", style="bold"), _verdict_table(recent)]
+        return Group(*parts)
+
+    def _broken(self, *, new: bool) -> list[Cause]:
+        return [
+            each
+            for each in self.causes
+            if each.tonight and each.new is new and each.valid == Validity.INVALID
+        ]
+
+    def _head(self) -> Text:
+        state = self.state
+        text = Text(f"{inert(state.suite)}, night {state.night}: ", style="bold")
+        for word, count in counts(state).items():
+            if count:
+                text.append(f"{count} {word}  ", style=STYLES.get(word, "dim"))
+        return text.append(self._time(), style="")
+
+    def _time(self) -> str:
+        if self.state.ended:
+            return f"over, after {minutes(self.state.active_s)}"
+        if not self.led:
+            return "nobody leads it: it was killed, or stopped; logquake suite run goes on with it"
+        left_s = max(0.0, self.state.deadline - self.now_s)
+        return f"{minutes(self.needs_s)} to go, {minutes(left_s)} of the budget left"
+
+    @property
+    def needs_s(self) -> float:
+        """How long the rest will take, by what runs took so far and how many went side by side."""
+        state = self.state
+        waiting = sum(estimate_s(state, each) for each in state.having(Phase.WAITING))
+        under_way = state.having(Phase.UNDER_WAY)
+        begun = sum(
+            max(0.0, estimate_s(state, each) - (self.now_s - each.started_at)) for each in under_way
+        )
+        left_s = max(0.0, state.deadline - self.now_s)
+        return min(left_s, (waiting + begun) / max(1, len(under_way)))
+
+    def _bar(self) -> RenderableType:
+        over = self.state.having(Phase.JUDGED, Phase.UNPLAYED, Phase.LEFT_OUT)
+        return ProgressBar(total=max(1, len(self.state.items)), completed=len(over), width=60)
+
+    def _under_way(self, items: Sequence[Item]) -> Table:
+        table = _table("entry", "run", "how far", "seconds")
+        for item in items:
+            far = "is judged" if item.phase is Phase.PLAYED else self.reached.get(item.run_id, "")
+            since_s = self.now_s - (item.played_at or item.started_at)
+            table.add_row(*_cells(item.entry, item.run_id, far, f"{since_s:.0f}"))
+        return table
+
+    def _recent(self) -> list[Item]:
+        judged = self.state.having(Phase.JUDGED, Phase.UNPLAYED)
+        judged.sort(key=lambda each: each.judged_at)
+        return judged[-RECENT:]
+
+
+def status_of(store: Path, folder: NightFolder, *, now_s: float) -> Status:
+    """Look at a night.
+
+    Args:
+        store: The folder of runs.
+        folder: The night's.
+        now_s: In seconds since 1970.
+    """
+    nights = states_until(store, folder.root.parent.name, folder)
+    state = nights[-1]
+    reached = {}
+    for item in state.having(Phase.UNDER_WAY):
+        milestones = load_milestones(RunPaths(store / item.run_id).milestones)
+        reached[item.run_id] = milestones[-1].name if milestones else "prepared"
+    led = is_led(store, folder.root.parent.name)
+    return Status(state=state, causes=causes_of(nights), led=led, now_s=now_s, reached=reached)
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration for people: `45 s`, `12 min`, `3 h 05 min`."""
+    whole = round(seconds)
+    if whole < 60:  # noqa: PLR2004 - a minute
+        return f"{whole} s"
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours} h {rest:02} min" if hours else f"{rest} min"
+
+
+def verdict_line(item: Item) -> Text:
+    """Return the line that is printed as soon as an item is over."""
+    outcome = item.outcome
+    text = Text(f"{outcome.value if outcome else item.phase.value:>8} ",
+                style=STYLES.get(outcome.value, "") if outcome else "dim")  # fmt: skip
+    text.append(inert(item.entry), style="")
+    if item.repeated:
+        text.append(f" ({item.planned.why.value} {item.planned.seed})", style="dim")
+    text.append(f"  {inert(item.run_id)}" if item.run_id else "", style="dim")
+    why = item.judged.reason if item.judged else item.sentence
+    if why and outcome is not Validity.VALID:
+        text.append(f"  {inert(why)}", style="")
+    return text
+
+
+def _cause_table(causes: Sequence[Cause]) -> Table:
+    table = _table("signature", "what", "runs", "same seed", "fresh seeds", "first seen")
+    for each in causes:
+        told = (each.key, each.sentence, str(len(each.tonight)))
+        table.add_row(*_cells(*told, each.same_seed.words, each.fresh_seeds.words, each.nights[0]))
+    return table
+
+
+def _verdict_table(items: Sequence[Item]) -> Table:
+    table = _table("verdict", "entry", "run", "why")
+    for item in items:
+        outcome = item.outcome.value if item.outcome else ""
+        why = (item.judged.reason if item.judged else item.sentence) or ""
+        shown = "" if outcome == Validity.VALID else why
+        style = STYLES.get(outcome, "")
+        table.add_row(Text(outcome, style=style), *_cells(item.entry, item.run_id, shown))
+    return table
+
+
+def _cells(*cells: str) -> list[Text]:
+    """Return cells in which nothing is rich's markup."""
+    return [Text(inert(each)) for each in cells]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

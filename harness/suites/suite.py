@@ -1,0 +1,239 @@
+"""`SUITE.toml`: what is played in a night, and within what budget."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from results.record.plan import PlanError
+
+NONE = "none"
+"""Of the axis `nemeses`: no fault."""
+DEFAULT = "default"
+"""Of the axis `configurations`: the plan as it is."""
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_PERIOD = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+PlanValues = dict[str, Any]
+"""Values of a plan, as a plan file has them; the plan itself validates them."""
+
+
+class SuiteError(PlanError):
+    """A suite that cannot be played, in one sentence with the remedy."""
+
+
+class Table(BaseModel):
+    """Strict base of a suite's tables: an unknown key is an error, not a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Axes(Table):
+    """What is combined, each with each."""
+
+    systems: tuple[str, ...] = ("kafka:4.3.1",)
+    configurations: tuple[str, ...] = (DEFAULT,)
+    """Names of tables `[configurations.NAME]`."""
+    hosts: tuple[str, ...] = ("auto",)
+    workloads: tuple[str, ...] = ("log",)
+    """None: only scenarios."""
+    nemeses: tuple[str, ...] = ("partition+kill+pause",)
+    """Families with `+` between them; `none`; `all`."""
+    scenarios: tuple[str, ...] = ()
+    """Patterns that match names of scenarios: `leader-epoch-*`; each is played on each kind of
+    hosts, with all its choices, on the systems that it names."""
+    seeds: int | tuple[int, ...] = 1
+    """How many fresh seeds each night, or which ones."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _some(cls, seeds: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        return _some_seeds(seeds)
+
+
+class HandEntry(Table):
+    """An entry by hand: a plan of its own."""
+
+    name: str = Field(pattern=r"^[^\s#:/][^\s#]{0,120}$")
+    plan: PlanValues = Field(default_factory=dict)
+    seeds: int | tuple[int, ...] = 1
+    weight: float = Field(default=1, gt=0)
+
+    @field_validator("seeds")
+    @classmethod
+    def _some(cls, seeds: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        return _some_seeds(seeds)
+
+
+class Match(Table):
+    """Which entries are meant: all patterns (`*`, `?`) that are given have to match."""
+
+    entry: str = "*"
+    system: str = "*"
+    configuration: str = "*"
+    hosts: str = "*"
+    workload: str = "*"
+    nemesis: str = "*"
+    scenario: str = "*"
+
+
+class Weight(Match):
+    """How much more, or less, entries weigh than others."""
+
+    weight: float = Field(gt=0)
+
+
+class Repeat(Table):
+    """How a failed run is repeated, to see how often it comes back."""
+
+    same_seed: int = Field(default=2, ge=0, le=100)
+    fresh_seeds: int = Field(default=3, ge=0, le=100)
+    share: float = Field(default=0.3, ge=0, le=1)
+    """Of the budget, as long as there are entries that were not played."""
+    unknown: bool = False
+    """Whether a run without a verdict counts as failed, too."""
+
+
+class Keep(Table):
+    """Which runs of this suite stay; the first and the last of a signature always do."""
+
+    days: float | None = Field(default=None, gt=0)
+    gib: float | None = Field(default=None, gt=0)
+
+
+class Suite(Table):
+    """A suite, as its file says."""
+
+    name: str = Field(pattern=_NAME)
+    budget: float = Field(default=1800, gt=0, le=7 * 86_400)
+    """In seconds; written as `30m`, `8h`, `1h30m`."""
+    parallel: int | Literal["auto"] = "auto"
+    """Runs at once; auto: as many as cores and memory allow."""
+    engine: Literal["auto", "spark", "local"] = "auto"
+    plan: PlanValues = Field(default_factory=dict)
+    """Of all entries."""
+    configurations: dict[str, PlanValues] = Field(default_factory=dict)
+    hosts: dict[str, PlanValues] = Field(default_factory=dict)
+    """What a kind of hosts needs: `[hosts.docker]` with an `image`."""
+    axes: Axes | None = None
+    entries: tuple[HandEntry, ...] = ()
+    exclude: tuple[Match, ...] = ()
+    weights: tuple[Weight, ...] = ()
+    repeat: Repeat = Repeat()
+    keep: Keep = Keep()
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> object:
+        return seconds_of(value) if isinstance(value, str) else value
+
+    @field_validator("parallel")
+    @classmethod
+    def _at_least_one(cls, value: int | str) -> int | str:
+        if isinstance(value, int) and not 1 <= value <= 256:  # noqa: PLR2004 - a bound of sense
+            raise ValueError('it is a number from 1 to 256, or "auto"')
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Suite":
+        for name in self.axes.configurations if self.axes else ():
+            if name != DEFAULT and name not in self.configurations:
+                near = _nearest(name, self.configurations)
+                raise ValueError(f"axes.configurations: there is no [configurations.{name}]{near}")
+        names = [each.name for each in self.entries]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"entries: two of them are called {twice!r}")
+        return self
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of `30m`, `8h`, `1h30m`, `45s`.
+
+    Raises:
+        ValueError: It is written otherwise.
+    """
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        raise ValueError("write it as 30m, 8h, or 1h30m")
+    numbers = zip(found.groups(), ("h", "m", "s"), strict=True)
+    return float(sum(int(number or 0) * _UNITS_S[unit] for number, unit in numbers))
+
+
+def load_suite(path: Path) -> Suite:
+    """Read a suite's file.
+
+    Raises:
+        SuiteError: It cannot be read, or is none.
+    """
+    try:
+        return parse_suite(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as unreadable:
+        why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
+        raise SuiteError(f"the suite {path} cannot be read: {why}") from unreadable
+
+
+def parse_suite(text: str, path: Path) -> Suite:
+    """Return a suite from its file's text.
+
+    Args:
+        text: TOML.
+        path: For messages.
+
+    Raises:
+        SuiteError: One sentence with the key, the value and the remedy.
+    """
+    try:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as malformed:
+        raise SuiteError(f"the suite {path} is not TOML: {malformed}") from malformed
+    try:
+        return Suite.model_validate(values)
+    except ValidationError as invalid:
+        raise SuiteError(f"the suite {path}: {_sentence(invalid)}") from invalid
+
+
+def _some_seeds(seeds: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    if isinstance(seeds, int) and not 1 <= seeds <= 10_000:  # noqa: PLR2004 - a bound of sense
+        raise ValueError("there is at least one, and 10000 at most")
+    if isinstance(seeds, tuple) and (not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds)):
+        raise ValueError("name at least one, each once, and none below 0")
+    return seeds
+
+
+def _sentence(invalid: ValidationError) -> str:
+    first = invalid.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"] if part not in {"int", "tuple[int, ...]"})
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        *table, name = map(str, first["loc"])
+        return f"there is no key {key!r}{_nearest(name, _keys(table), before='.'.join(table))}"
+    if first["type"] == "missing":
+        return f"{key} is missing"
+    if not key:
+        return message
+    return f"{key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _keys(table: list[str]) -> Iterator[str]:
+    """Return the keys of a table of the suite, by the way to it: `["entries", "0"]`."""
+    known: Mapping[str, type[Table]] = {
+        "": Suite, "axes": Axes, "entries": HandEntry, "exclude": Match, "weights": Weight,
+        "repeat": Repeat, "keep": Keep,
+    }  # fmt: skip
+    yield from known.get(table[0] if table else "", Suite).model_fields
+
+
+def _nearest(name: str, known: Mapping[str, object] | Iterator[str], *, before: str = "") -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    dot = f"{before}." if before else ""
+    if near:
+        return f"; did you mean '{dot}{near[0]}'?"
+    return f" (there are: {', '.join(names)})" if names else ""

@@ -1,0 +1,142 @@
+"""A night in Markdown: what is new first."""
+
+from collections.abc import Sequence
+
+from harness.suites.causes import Cause
+from harness.suites.night import Item, NightState, Phase
+from results.page.inert import inert
+from results.record.terms import Validity
+
+_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>|#"})
+
+
+def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
+    """Return a night in Markdown.
+
+    Args:
+        state: The night.
+        causes: Of the suite's nights up to this one, what is new first.
+    """
+    broken = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
+    parts = [
+        [f"# {_text(state.suite)}, night {_text(state.night)}", "", _headline(state), ""],
+        _section("New tonight", [each for each in broken if each.new]),
+        _section("Seen before", [each for each in broken if not each.new]),
+        _unknown(state, causes),
+        _gone(causes),
+        _table(state),
+        _figures(state),
+    ]
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def counts(state: NightState) -> dict[str, int]:
+    """Return how many entries came out how; repeats are not counted."""
+    found = {"valid": 0, "invalid": 0, "unknown": 0, "left out": 0, "not over": 0}
+    for item in state.planned:
+        if item.outcome is not None:
+            found[item.outcome.value] += 1
+        else:
+            found["left out" if item.phase is Phase.LEFT_OUT else "not over"] += 1
+    return found
+
+
+def beyond_main(state: NightState) -> float | None:
+    """Return the share of the night beyond its runs' own main phases; None: nothing was played.
+
+    Runs that go side by side share the night, so that it can be below zero.
+    """
+    main_s = sum(each.main_s for each in state.items.values())
+    return 1 - main_s / state.active_s if main_s and state.active_s else None
+
+
+def _headline(state: NightState) -> str:
+    told = [f"{count} {word}" for word, count in counts(state).items() if count]
+    repeats = sum(each.repeated and each.judged is not None for each in state.items.values())
+    more = f"; {repeats} repeats" if repeats else ""
+    over = "" if state.ended else " The night is not over."
+    return f"**{', '.join(told) or 'nothing was planned'}**{more}.{over}"
+
+
+def _section(title: str, causes: Sequence[Cause]) -> list[str]:
+    if not causes:
+        return [f"## {title}", "", "Nothing.", ""]
+    lines = [f"## {title}", ""]
+    for cause in causes:
+        lines += [f"### {_text(cause.sentence)}", ""]
+        lines += [f"- signature `{cause.key}`, {_times(cause)}"]
+        lines += [f"- same seed: {cause.same_seed.words}; fresh seeds: {cause.fresh_seeds.words}"]
+        lines += [_run_line(item) for item in cause.tonight if not item.repeated]
+        lines += [_run_line(item) for item in cause.tonight if item.repeated]
+        lines += [""]
+    return lines
+
+
+def _times(cause: Cause) -> str:
+    times = f"{len(cause.runs)} run{'s' if len(cause.runs) > 1 else ''}"
+    if len(cause.nights) == 1:
+        return f"{times} in the night {_text(cause.nights[0])}"
+    return (
+        f"{times} in {len(cause.nights)} nights, first {_text(cause.nights[0])}, last"
+        f" {_text(cause.nights[-1])}"
+    )
+
+
+def _run_line(item: Item) -> str:
+    why = f" ({item.planned.why.value} {item.planned.seed})" if item.repeated else ""
+    reason = f": {_text(item.judged.reason)}" if item.judged else ""
+    return f"- {_text(item.entry)}{why}, run `{inert(item.run_id)}`{reason}"
+
+
+def _unknown(state: NightState, causes: Sequence[Cause]) -> list[str]:
+    items = [each for each in state.items.values() if each.outcome is Validity.UNKNOWN]
+    if not items:
+        return []
+    fresh = {each.key for each in causes if each.new}
+    items.sort(key=lambda each: not (each.judged and each.judged.signature in fresh))
+    lines = ["## Without a verdict", ""]
+    for item in items:
+        why = item.judged.reason if item.judged else item.sentence
+        run = f", run `{inert(item.run_id)}`" if item.run_id else ""
+        lines.append(f"- {_text(item.entry)}{run}: {_text(why)}")
+    return [*lines, ""]
+
+
+def _gone(causes: Sequence[Cause]) -> list[str]:
+    gone = [each for each in causes if not each.tonight and each.valid == Validity.INVALID]
+    if not gone:
+        return []
+    lines = ["## Not seen tonight", ""]
+    lines += [f"- {_text(each.sentence)} (`{each.key}`, {_times(each)})" for each in gone]
+    return [*lines, ""]
+
+
+def _table(state: NightState) -> list[str]:
+    lines = ["## Entries", "", "| entry | verdict | run | seed | seconds |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for item in state.planned:
+        verdict = item.outcome.value if item.outcome else item.phase.value
+        run = f"`{inert(item.run_id)}`" if item.run_id else ""
+        seed, took = item.planned.seed, f"{item.took_s:.0f}" if item.took_s else ""
+        lines.append(f"| {_text(item.entry)} | {verdict} | {run} | {seed} | {took} |")
+    return [*lines, ""]
+
+
+def _figures(state: NightState) -> list[str]:
+    share = beyond_main(state)
+    cut = sum(len(each.cut_short) for each in state.items.values())
+    main_s = sum(each.main_s for each in state.items.values())
+    lines = ["## Figures", ""]
+    lines += [f"- {state.active_s / 60:.1f} of {state.budget_s / 60:.1f} minutes were used"]
+    if share is not None:
+        lines += [f"- main phases: {main_s:.0f} s; time beyond them: {share:.0%} of the night"]
+    if len(state.spans) > 1:
+        lines += [f"- resumed {len(state.spans) - 1} times; {cut} runs were cut short by that"]
+    if state.dropped:
+        lines += [f"- {len(state.dropped)} old runs were dropped"]
+    return lines
+
+
+def _text(text: str) -> str:
+    """Return a text of others: nothing in it is Markdown, or HTML."""
+    return inert(text).translate(_SIGNS)

@@ -1,0 +1,67 @@
+"""Tells a web address of a night that is over; the address is in the environment, and a secret."""
+
+import os
+from collections.abc import Sequence
+
+import requests
+
+from harness.suites.causes import Cause
+from harness.suites.night import NightState
+from harness.suites.summary import counts
+from results.page.inert import inert
+from results.record.terms import Validity
+
+VARIABLE = "LOGQUAKE_WEBHOOK"
+TIMEOUT_S = 10.0
+_REFUSED_FROM = 300
+
+
+def message(state: NightState, causes: Sequence[Cause]) -> dict[str, object]:
+    """Return what is posted: JSON, with a `text` that chat services show."""
+    tonight = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
+    fresh = [each for each in tonight if each.new]
+    told = ", ".join(f"{count} {word}" for word, count in counts(state).items() if count)
+    news = "".join(f"\nnew: {inert(each.sentence)}" for each in fresh)
+    return {
+        "text": f"{inert(state.suite)}, night {state.night}: {told}{news}",
+        "suite": inert(state.suite),
+        "night": state.night,
+        "worst": state.worst.value,
+        "counts": counts(state),
+        "new": [_cause(each) for each in fresh],
+        "known": [_cause(each) for each in tonight if not each.new],
+    }
+
+
+def _cause(cause: Cause) -> dict[str, object]:
+    return {
+        "signature": cause.key,
+        "sentence": inert(cause.sentence),
+        "entries": [inert(each) for each in cause.entries],
+        "runs": [each.run_id for each in cause.tonight],
+        "first_night": cause.nights[0],
+        "same_seed": cause.same_seed.words,
+        "fresh_seeds": cause.fresh_seeds.words,
+    }
+
+
+def post(state: NightState, causes: Sequence[Cause]) -> str:
+    """Post a night to the address in LOGQUAKE_WEBHOOK, if there is one.
+
+    Returns:
+        A sentence on what became of it, without the address; empty if there is none.
+    """
+    address = os.environ.get(VARIABLE, "").strip()
+    if not address:
+        return ""
+    try:
+        # A redirect would take the message to where nobody asked for it.
+        answer = requests.post(
+            address, json=message(state, causes), timeout=TIMEOUT_S, allow_redirects=False
+        )
+    except (requests.RequestException, ValueError) as failed:
+        # Its text would name the address.
+        return f"the webhook could not be told: {type(failed).__name__}"
+    if answer.status_code >= _REFUSED_FROM:
+        return f"the webhook refused the message: status {answer.status_code}"
+    return "the webhook was told"
