@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -47,6 +47,11 @@ class _Asked:
     image: str | None
     seed: int
     store: Path
+    lab: Lab | None
+
+    def network_of(self, hosts: str) -> AbstractContextManager[None]:
+        """Be where ssh hosts can be reached, and this machine's containers cannot; or here."""
+        return self.lab.inside() if self.lab and hosts.startswith("ssh:") else nullcontext()
 
 
 def main() -> None:
@@ -63,7 +68,10 @@ def _crashed(asked: _Asked) -> int:
     for number in range(asked.times):
         rng = Random(f"{asked.seed}/{number}")
         plan = _plan(asked, asked.hosts[number % len(asked.hosts)], rng)
-        with tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as folder:
+        with (
+            asked.network_of(plan.hosts),
+            tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as folder,
+        ):
             killed = crash(plan, Path(folder), rng)
         seen[f"{plan.hosts.partition(':')[0]}: {killed.part} during {killed.deed}"] += 1
         failed += bool(killed.left)
@@ -72,7 +80,8 @@ def _crashed(asked: _Asked) -> int:
               f" {'; '.join(killed.left) or 'nothing left'}", flush=True)  # fmt: skip
     for number in range(asked.runs):
         hosts = asked.hosts[number % len(asked.hosts)]
-        failed += _crashed_run(asked, hosts, Random(f"{asked.seed}/run/{number}"))
+        with asked.network_of(hosts):
+            failed += _crashed_run(asked, hosts, Random(f"{asked.seed}/run/{number}"))
     print(f"{asked.times + asked.runs} crashes, {failed} of them left something")
     for what, count in sorted(seen.items()):
         print(f"  {count} {what}")
@@ -135,14 +144,13 @@ def _asked(undo: ExitStack) -> _Asked:
     parser.add_argument("--store", type=Path, default=None, help="where the victims' folders lie")
     given = parser.parse_args()
     kinds = given.hosts.split(",")
-    image = None
+    image = lab = None
     if "docker" in kinds:
         undo.enter_context(daemon())
         image = java_image()
     if "ssh" in kinds:
         folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="logquake-lab-")))
         lab = undo.enter_context(Lab(folder))
-        undo.enter_context(lab.inside())
         kinds[kinds.index("ssh")] = f"ssh:{lab.hosts_file()}"
     return _Asked(
         times=given.times,
@@ -151,6 +159,7 @@ def _asked(undo: ExitStack) -> _Asked:
         image=image,
         seed=given.seed,
         store=given.store or Path(tempfile.gettempdir()),
+        lab=lab,
     )
 
 

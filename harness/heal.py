@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cluster.hosts.heal import Healed
+from cluster.hosts.heal import Healed, heal_trials
 from harness.scratch import remove_scratch
 from nemesis.ledger import heal_dead_run
 from results.record.clock import WaitTimeoutError
@@ -28,4 +28,5 @@ def heal_store(root: Path) -> Healed:
             done += [f"{run.run_id}: {sentence}" for sentence in remove_scratch(run)]
         except WaitTimeoutError as late:
             failed.append(f"{run.run_id}: {late}")
-    return Healed(done=tuple(done), failed=tuple(failed))
+    trials = heal_trials()
+    return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))

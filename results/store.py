@@ -158,7 +158,9 @@ class Store:
             StoreError: The store cannot be written.
         """
         self.check_usable()
-        parent = self.root / name
+        # In a container only the run's own folder is there, so that `x/..` leads nowhere.
+        root = self.root.resolve() if ".." in self.root.parts else self.root
+        parent = root / name
         stem = f"{utc_now_text()}-{seed}"
         try:
             parent.mkdir(exist_ok=True)

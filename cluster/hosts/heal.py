@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cluster.hosts.docker.image import remove_dead_trials
 from cluster.hosts.docker.objects import heal_docker
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
@@ -50,6 +51,16 @@ def heal_hosts(paths: RunPaths) -> Healed:
         except (ClusterError, OSError, WaitTimeoutError) as refused:
             failed.append(str(refused))
     return Healed(done=tuple(done), failed=tuple(failed))
+
+
+def heal_trials() -> Healed:
+    """Remove what trials of hosts left, which no run's folder knows. Idempotent."""
+    try:
+        return Healed(done=tuple(remove_dead_trials()))
+    except UserError:
+        return Healed()  # There is no daemon, and most likely was none.
+    except ClusterError as refused:
+        return Healed(failed=(str(refused),))
 
 
 def hosts_of(paths: RunPaths) -> str | None:

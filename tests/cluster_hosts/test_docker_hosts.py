@@ -15,7 +15,9 @@ import pytest
 from docker.errors import APIError
 
 from cluster.hosts.choose import HostKind, choose_hosts
-from cluster.hosts.docker.daemon import connect
+from cluster.hosts.docker import hosts as hosts_module
+from cluster.hosts.docker import image, line
+from cluster.hosts.docker.daemon import connect, socket_path
 from cluster.hosts.docker.hosts import DockerHosts
 from cluster.hosts.docker.image import TRIAL_LABEL
 from cluster.hosts.docker.objects import (
@@ -27,8 +29,9 @@ from cluster.hosts.docker.objects import (
     labels_of,
     prefix_of,
 )
+from cluster.hosts.heal import heal_trials
 from cluster.kafka.fetch import fetch_kafka
-from cluster.protocol import Command, UserError
+from cluster.protocol import ClusterError, Command, Quality, UserError
 from harness.plans import refuse_another_kafka
 from results.record.clock import wait_until
 from results.record.plan import Plan
@@ -57,6 +60,12 @@ server = socket.create_server(("", {PORT}))
 print("listening", flush=True)
 while True:
     server.accept()[0].close()
+"""
+DIES_IN_A_TRIAL = """
+import os, signal, sys
+from cluster.hosts.docker import image
+image.start = lambda made, _: (print(made.id, flush=True), os.kill(os.getpid(), signal.SIGKILL))
+image.try_image(sys.argv[1])
 """
 KNOCK = f"""
 import socket, sys
@@ -305,6 +314,43 @@ def test_hosts_of_a_bad_image_leave_nothing(run: Path) -> None:
     assert hosts.traces() == {}
 
 
+def test_links_of_strict_machines_can_be_made_bad(run: Path, java: str) -> None:
+    """A network namespace begins with this machine's own settings, which may be strict."""
+    with hosts_of(run, java) as hosts:
+        strict = "echo 1 > /proc/sys/net/ipv4/conf/eth0/rp_filter"
+        subprocess.run([*inside(run, "n1"), "sh", "-c", strict], check=True)
+        hosts.shape("s", [("n1", "n2")], Quality(delay_ms=150, seed=1))
+        assert min(hosts.measure([("n1", "n2")], count=5)["n1", "n2"].round_trip_ms) >= 150
+
+
+def test_hosts_that_cannot_be_held_are_refused_and_leave_nothing(
+    run: Path, java: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing would end them with their harness: the daemon refuses one that is not there."""
+    gone = [sys.executable, "-I", "-S", line.__file__, socket_path(), "no-such-container"]
+    monkeypatch.setattr(hosts_module, "line_to", lambda _: gone)
+    with pytest.raises(ClusterError, match=r"n1 is not held: .*no-such-container .*404"):
+        DockerHosts(NODES, run / "processes.jsonl", image=java).up()
+    assert inspected("ps", "--quiet", "--all", "--filter", f"name={prefix_of(run)}") == []
+
+
+def test_heal_removes_the_container_of_a_trial_that_was_killed(java: str) -> None:
+    """It is not started yet, so that the daemon does not remove it by itself."""
+    died = subprocess.run(
+        [sys.executable, "-c", DIES_IN_A_TRIAL, java],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert died.returncode == -signal.SIGKILL
+    with closing(connect()) as client, image._trial_container(client, java) as living:
+        assert heal_trials().failed == ()
+        there = docker("ps", "--quiet", "--all", "--no-trunc").split()
+        assert died.stdout.strip()
+        assert died.stdout.strip() not in there
+        assert living.id in there, "it is being tried right now"
+
+
 def test_an_image_with_another_kafka_than_the_plan_s_is_refused() -> None:
     kafka = fetch_kafka("4.3.1", progress=print)
     image = image_with_kafka(kafka.classpath, kafka.version)
@@ -320,12 +366,12 @@ def test_an_image_s_own_kafka_takes_the_place_of_ours(run: Path, java: str) -> N
     jars = ":".join(map(str, kafka.classpath))
     say = Command(argv=["sh", "-c", 'echo "$0"; ls "$1"', jars, str(kafka.classpath[0])],
                   log=run / "log", cwd=run)  # fmt: skip
-    for image, said in (
+    for which, said in (
         (image_with_kafka(kafka.classpath, kafka.version), "/opt/kafka/libs/*\n"),
         (java, f"{jars}\n{kafka.classpath[0]}\n"),
     ):
         (run / "log").unlink(missing_ok=True)
-        with hosts_of(run, image) as hosts:
+        with hosts_of(run, which) as hosts:
             hosts.provide("n1", kafka.classpath)
             process = hosts.spawn("n1", say)
             wait_until(lambda: hosts.state_of(process) is None, timeout_s=20, what="its end")  # noqa: B023 - called at once

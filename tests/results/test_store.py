@@ -84,6 +84,18 @@ def test_latest_is_a_relative_link_to_the_newest_run(tmp_path: Path) -> None:
     assert len(Store(moved).runs()) == 2
 
 
+def test_a_run_s_folder_is_named_without_ways_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container only the run's own folder exists: there is nothing to go up from."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with Store(Path("../elsewhere")).create("log", 7) as paths:
+        assert paths.root.parent == tmp_path / "elsewhere" / "log"
+    with Store(Path("runs")).create("log", 7) as paths:
+        assert paths.root.parent == Path("runs/log"), "as it was asked for"
+
+
 def test_two_processes_never_share_a_run(tmp_path: Path) -> None:
     with other_process(HOLDER, tmp_path) as holder:
         paths = RunPaths(Path(read_line(holder)))

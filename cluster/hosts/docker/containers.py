@@ -1,7 +1,7 @@
 """Makes a run's network and containers; each carries the run's labels from its first moment."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import docker
@@ -14,11 +14,13 @@ from cluster.hosts.docker.daemon import explained, socket_path
 from cluster.hosts.docker.image import start
 from cluster.hosts.docker.objects import NODE_LABEL, container_of, labels_of, prefix_of
 from cluster.protocol import ClusterError, Command, UserError
+from results.record.clock import wait_until
 
 AS_ROOT = "0:0"
 """Like us: what a broker writes can be read and removed afterwards, whatever the image's user."""
 NO_SUBNET_LEFT = ("non-overlapping", "could not find an available", "all predefined address pools")
 """What the daemon says when its address pools are used up; the words differ by version."""
+ATTACH_TIMEOUT_S = 30.0
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'
 
 
@@ -121,6 +123,32 @@ def line_to(holder: Container) -> Sequence[str]:
     """Return the command that keeps a holder's input open as long as it runs itself."""
     program = str(Path(line.__file__).resolve())
     return [sys.executable, "-I", "-S", program, socket_path(), str(holder.id)]
+
+
+def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> None:
+    """Wait until a holder's input is held: only then does it end with its harness.
+
+    Args:
+        holder: The container.
+        log: Where the program of `line_to` writes.
+        runs: Whether it still does.
+
+    Raises:
+        ClusterError: It is not held.
+    """
+    told = f"{line.ATTACHED} {holder.id}"
+
+    def said() -> bool:
+        return log.exists() and told in log.read_text(encoding="utf-8", errors="replace")
+
+    wait_until(
+        lambda: said() or not runs(),
+        timeout_s=ATTACH_TIMEOUT_S,
+        what=f"the line to the container {holder.name}",
+    )
+    if not said():
+        words = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["nothing"]
+        raise ClusterError(f"the container {holder.name} is not held: {words[-1]}")
 
 
 def refuse_unknown(holder: Container, program: str, image: str) -> None:

@@ -40,14 +40,14 @@ from cluster.hosts.cuts import (
     join_rules,
 )
 from cluster.hosts.disk import LocalDisk
-from cluster.hosts.docker.containers import ContainerMaker, line_to, refuse_unknown
+from cluster.hosts.docker.containers import ContainerMaker, line_to, refuse_unknown, wait_attached
 from cluster.hosts.docker.daemon import connect, explained
 from cluster.hosts.docker.image import KAFKA_LIBRARIES, Contents, contents_of, enter, refuse_absent
 from cluster.hosts.docker.objects import remove_objects, traces_of
 from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
-from cluster.hosts.namespace import EVERY_ADDRESS
+from cluster.hosts.namespace import EVERY_ADDRESS, LOOSEN
 from cluster.hosts.signals import process_id, send_signal, state_of
 from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, ProcessId, Quality
 from results.record.paths import RunPaths
@@ -108,9 +108,8 @@ class DockerHosts(LinkedHosts):
             for machine in self.machines.values():
                 machine.wait_ready()
             for node, holder in self._holders.items():
-                log = self._root / "agents.log"
-                line = Command(argv=line_to(holder), log=log, cwd=self._root)
-                self.machines[node].spawn(node, line)
+                self._attach(node, holder)
+                self.machines[node].run(LOOSEN)
                 for hook in (INPUT, OUTPUT):
                     self.run_nft(node, drop_marked(self.table, hook=hook))
             self._contents = contents_of(next(iter(self._holders.values())), self._image)
@@ -290,6 +289,12 @@ class DockerHosts(LinkedHosts):
                 raise ClusterError(f"the container of {node} ended at once: {holder.status}")
             self._addresses[node] = at
 
+    def _attach(self, node: str, holder: Container) -> None:
+        """Have a node's agent hold its container's input, so that they end together."""
+        machine, log = self.machines[node], self._root / "agents.log"
+        held = machine.spawn(node, Command(argv=line_to(holder), log=log, cwd=self._root))
+        wait_attached(holder, log, runs=lambda: machine.state_of(held) not in {None, "Z", "X"})
+
     def _daemon(self) -> docker.DockerClient:
         if self._client is None:
             raise ClusterError("the hosts are down")
@@ -331,9 +336,19 @@ class DockerHosts(LinkedHosts):
 
 
 def own_address(address: str) -> str:
-    """Return from which address this machine talks to another; nothing is sent (man 7 udp)."""
+    """Return from which address this machine talks to another; nothing is sent (man 7 udp).
+
+    Raises:
+        ClusterError: There is no way from here to there.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        asked.connect((address, 9))
+        try:
+            asked.connect((address, 9))
+        except OSError as refused:
+            raise ClusterError(
+                f"containers cannot be reached at {address} from here ({refused.strerror}): run"
+                " Logquake where the Docker daemon has its networks"
+            ) from refused
         found: str = asked.getsockname()[0]
         return found
 

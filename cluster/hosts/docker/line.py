@@ -14,10 +14,15 @@ import socket
 import sys
 
 READ_BYTES = 1 << 16
+HIJACKED = ("101", "200")
+"""Statuses of an answer after which the line is the container's (Engine API, ContainerAttach)."""
+ATTACHED = "holds the input of"
 
 
 def hold(path: str, container: str) -> None:
     """Attach to the input of a container, and stay until it has ended.
+
+    Says `ATTACHED` and the container's id, or what the daemon answered instead.
 
     Args:
         path: Of the daemon's socket.
@@ -35,7 +40,10 @@ def hold(path: str, container: str) -> None:
         )
         line.sendall("".join(f"{each}\r\n" for each in (*request, "")).encode())
         answer = line.recv(READ_BYTES)
-        print(answer.partition(b"\r\n")[0].decode(), flush=True)  # noqa: T201 - for its log
+        status = answer.partition(b"\r\n")[0].decode(errors="replace")
+        if status.partition(" ")[2][:3] not in HIJACKED:
+            sys.exit(f"the input of {container} cannot be held: {status or 'no answer'}")
+        print(ATTACHED, container, flush=True)  # noqa: T201 - for its log
         while line.recv(READ_BYTES):
             pass
 

@@ -73,17 +73,17 @@ def remove_objects(client: docker.DockerClient, root: Path) -> list[str]:
         # With the anonymous volumes that an image declares; a paused one is killed as well.
         ways = [partial(container.remove, force=True, v=True) for container in found]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            removed = list(pool.map(_removed, ways))
+            gone = list(pool.map(removed, ways))
         said += [
             f"removed the container {container.name}"
-            for container, done in zip(found, removed, strict=True)
+            for container, done in zip(found, gone, strict=True)
             if done
         ]
         _wait_gone([container.id for container in found], client)
     said += [
         f"removed the network {network.name}"
         for network in networks_of(client, root)
-        if _removed(network.remove)
+        if removed(network.remove)
     ]
     return said
 
@@ -112,7 +112,7 @@ def _filters(root: Path) -> list[str]:
     return [f"{label}={value}" for label, value in labels_of(root).items()]
 
 
-def _removed(remove: Callable[[], object]) -> bool:
+def removed(remove: Callable[[], object]) -> bool:
     """Remove an object; False if somebody else has done so, or is about to."""
     try:
         remove()
