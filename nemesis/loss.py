@@ -16,4 +16,4 @@ def loss(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; the share of packets is drawn."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(loss=share, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=loses_more, count=200, interval_s=0.003))
+    return BadLinks(aim, site, quality, Trial(worse=loses_more, count=400, interval_s=0.003))

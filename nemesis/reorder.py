@@ -17,4 +17,4 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; the share of packets is drawn."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(reorder=share, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=reorders_more, count=200, interval_s=0.003))
+    return BadLinks(aim, site, quality, Trial(worse=reorders_more, count=400, interval_s=0.003))
