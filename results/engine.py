@@ -10,14 +10,14 @@ from results.page.inert import inert
 from results.page.naming import said
 from results.record.clock import NS_PER_S
 
-_TEMPLATES = Path(__file__).resolve().parent / "templates"
+TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_LISTED = 24
 
 
 def template_engine() -> jinja2.Environment:
     """Return the engine: what it prints is escaped, and free of unprintable characters."""
     engine = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_finalized,

@@ -18,6 +18,7 @@ from results.index.database import (
 from results.index.query import RunQuery, condition
 from results.index.reading import read_run, stamp_of, state_of
 from results.index.rows import Facets, NightRow, Occurrence, Rate, RunRow, RunState, Seen
+from results.page.inert import inert
 from results.record.paths import RunPaths
 from results.store import Store
 
@@ -152,6 +153,28 @@ class Index:
         )
         return Rate(times=int(rows[0][0] or 0), of=int(rows[0][1]))
 
+    def rates(self, key: str) -> tuple[tuple[RunRow, Rate], ...]:
+        """Return how often a signature comes in each setting in which it was seen.
+
+        Returns:
+            The newest run of the setting that has it, and k of N; those seen last first.
+        """
+        settings = self._asked(
+            "SELECT setting, max(started || run_id) AS last FROM runs WHERE signature = ?"
+            " AND setting != '' GROUP BY setting ORDER BY last DESC",
+            (key,),
+        )
+        rates = []
+        for each in settings:
+            (newest,) = self.runs(RunQuery(signature=key, setting=each["setting"], limit=1))
+            counts = self._asked(
+                "SELECT sum(signature = ?), count(*) FROM runs WHERE setting = ?"
+                " AND state = 'judged'",
+                (key, each["setting"]),
+            )
+            rates.append((newest, Rate(times=int(counts[0][0]), of=int(counts[0][1]))))
+        return tuple(rates)
+
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
         """Return the nights, of one suite or of all, newest first."""
         rows = self._asked(
@@ -242,8 +265,8 @@ class Index:
     def _is_ours(self, paths: RunPaths) -> bool:
         """Tell whether a run lies in the store, not behind a link that leads out of it."""
         folder = paths.root
-        if folder.parent.name.startswith("."):
-            return False
+        if folder.parent.name.startswith(".") or inert(paths.run_id) != paths.run_id:
+            return False  # No run has such a name; SQLite could not store it.
         if not folder.is_symlink() and not folder.parent.is_symlink():
             return True
         return folder.resolve().is_relative_to(self._store.root.resolve())

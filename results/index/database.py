@@ -4,13 +4,14 @@ import contextlib
 import dataclasses
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from results.index.rows import RunRow, RunState
 
-SCHEMA_VERSION = 1
-"""Raise it whenever a row would come out otherwise: the index is then made anew."""
+ROWS_VERSION = 1
+"""Raise it whenever a row of the same columns would come out otherwise."""
 BUSY_S = 20.0
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
@@ -19,7 +20,7 @@ _NUMBERS = {
     "size_bytes": "INTEGER",
 }  # fmt: skip
 _COLUMNS = ", ".join(f"{name} {_NUMBERS.get(name, 'TEXT')}" for name in _FIELDS if name != "run_id")
-_SCHEMA = (
+_TABLES = (
     f"CREATE TABLE runs (run_id TEXT PRIMARY KEY, stamp TEXT NOT NULL, {_COLUMNS})",
     "CREATE TABLE anomalies (run_id TEXT NOT NULL, name TEXT NOT NULL)",
     "CREATE TABLE faults (run_id TEXT NOT NULL, name TEXT NOT NULL)",
@@ -31,8 +32,9 @@ _SCHEMA = (
     "CREATE INDEX anomalies_run ON anomalies (run_id)",
     "CREATE INDEX faults_name ON faults (name, run_id)",
     "CREATE INDEX faults_run ON faults (run_id)",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
+SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES}".encode()) >> 1
+"""What the file says it is (`user_version`, 31 bits); one that says otherwise is made anew."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -77,7 +79,7 @@ def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
         if version != SCHEMA_VERSION:
             for name in ("runs", "anomalies", "faults"):
                 connection.execute(f"DROP TABLE IF EXISTS {name}")
-            for statement in _SCHEMA:
+            for statement in (*_TABLES, f"PRAGMA user_version = {SCHEMA_VERSION}"):
                 connection.execute(statement)
         connection.execute("SELECT stamp FROM runs LIMIT 1").fetchall()
     return connection

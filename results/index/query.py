@@ -10,9 +10,10 @@ class RunQuery:
     """Runs to find; an empty field asks for nothing.
 
     Attributes:
-        system, version, workload, hosts, scenario, suite, night, entry, signature, setting: As in
-            `RunRow`.
+        system, version, workload, hosts, scenario, nemesis, suite, night, entry, signature,
+            setting: As in `RunRow`.
         verdict: valid, unknown, invalid, or unjudged.
+        state: As in `RunState`.
         fault: A family that the plan asked for, or a kind that took effect.
         anomaly: A name.
         seed: Of the plan.
@@ -26,12 +27,14 @@ class RunQuery:
     workload: str = ""
     hosts: str = ""
     scenario: str = ""
+    nemesis: str = ""
     suite: str = ""
     night: str = ""
     entry: str = ""
     signature: str = ""
     setting: str = ""
     verdict: str = ""
+    state: str = ""
     fault: str = ""
     anomaly: str = ""
     seed: int | None = None
@@ -42,8 +45,8 @@ class RunQuery:
 
 
 _EQUAL = (
-    "system", "version", "workload", "hosts", "scenario", "suite", "night", "entry", "signature",
-    "setting", "repeats",
+    "system", "version", "workload", "hosts", "scenario", "nemesis", "suite", "night", "entry",
+    "signature", "setting", "repeats", "state",
 )  # fmt: skip
 _SEARCHED = "run_id || ' ' || sentence || ' ' || entry || ' ' || system || ' ' || nemesis"
 MAX_WORDS = 12

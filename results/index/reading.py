@@ -18,6 +18,7 @@ from results.index.rows import RunRow, RunState
 from results.nights import read_night
 from results.page.headline import counting, headline, ranked_anomalies
 from results.page.inert import inert
+from results.page.naming import said
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night
@@ -29,7 +30,7 @@ from results.store import is_alive
 from results.verdict_json import read_verdict
 
 MAX_VERDICT_BYTES = 64_000_000
-_MAX_SENTENCE = 2000
+_MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _STARTED_DIGITS = 16
 
 
@@ -142,6 +143,7 @@ def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
         "verdict_class": class_of(verdict),
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
+        "witness": said(head.witness.sentence)[:_MAX_WITNESS] if head.witness else "",
         "anomalies": tuple((name, counting(each)) for name, each in ranked_anomalies(verdict)),
         "faults": tuple(sorted(faults.items())),
         "signature": signature.key if signature else "",

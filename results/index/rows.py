@@ -38,6 +38,7 @@ class RunRow:
         verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
         judge: Who judged.
         sentence: The verdict in a sentence.
+        witness: What shows it best, in a sentence; cut after 600 characters.
         anomalies: (name, how many are not allowed), those that weigh most first.
         faults: (kind, how many were confirmed).
         signature: The key of the failure; empty where there is none.
@@ -68,6 +69,7 @@ class RunRow:
     verdict_class: str = ""
     judge: str = ""
     sentence: str = ""
+    witness: str = ""
     anomalies: tuple[tuple[str, int], ...] = ()
     faults: tuple[tuple[str, int], ...] = ()
     signature: str = ""
@@ -89,6 +91,16 @@ class RunRow:
     def tone(self) -> str:
         """How it is coloured: its verdict, or unjudged."""
         return self.verdict or "unjudged"
+
+    @property
+    def parent(self) -> str:
+        """The folder's folder in the store: the first half of the id."""
+        return self.run_id.partition("/")[0]
+
+    @property
+    def folder(self) -> str:
+        """The folder's own name: the second half of the id."""
+        return self.run_id.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,45 @@
+"""`logquake serve` and `logquake reindex`: the site over a store, and its index."""
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from harness.cli.options import STORE
+from results.index import open_index
+from results.store import Store
+
+_PORT = 8420
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=_PORT, show_default=True,
+    help="0: a free one.",
+)  # fmt: skip
+@click.option(
+    "--host", default="127.0.0.1", show_default=True,
+    help="The address to listen at; the site has no passwords, so others than this machine's own"
+    " let everybody read who reaches them.",
+)  # fmt: skip
+@STORE
+def serve(*, port: int, host: str, store: Path) -> int:
+    """Serve the pages of a store to a browser; Ctrl-C ends it."""
+    from results.site import serve as serve_store  # noqa: PLC0415 - Flask is for this command only
+
+    def ready(url: str) -> None:
+        click.echo(f"serving {store} at {url} (Ctrl-C ends it)")
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve_store(Store(store), host=host, port=port, ready=ready)
+    return 0
+
+
+@click.command()
+@STORE
+def reindex(*, store: Path) -> int:
+    """Make the index of a store anew from its folders; it is only a cache of them."""
+    with open_index(Store(store)) as index:
+        runs = index.rebuild()
+    click.echo(f"{runs:,} {'run' if runs == 1 else 'runs'} in {store}")
+    return 0

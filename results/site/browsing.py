@@ -1,0 +1,193 @@
+"""Front page, lists of runs, failures, two runs side by side."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flask import Blueprint, Response, current_app, request
+from werkzeug.exceptions import NotFound
+
+from results.atomic import StoreError
+from results.index import Index, NightRow, Rate, RunQuery, RunRow, Seen
+from results.record.verdict import Verdict
+from results.site.comparing import anomaly_pairs, figure_pairs, latency_pairs, plan_differences
+from results.site.forms import filled, page_from, query_from
+from results.site.matrix import workload_of
+from results.site.pages import page
+from results.site.shelf import Shelf
+from results.verdict_json import read_verdict
+
+browsing = Blueprint("browsing", __name__)
+_NEWEST_RUNS, _NEWEST_NIGHTS, _CARDS, _OCCURRENCES, _OFFERED = 12, 8, 12, 200, 12
+_ALL = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A failure as the front page tells it.
+
+    Attributes:
+        seen: Where else it was seen.
+        row: The run to look at first: the newest that has it.
+        where: Which workloads had it.
+        rate: Of the night's runs with these settings; None: of all.
+    """
+
+    seen: Seen
+    row: RunRow
+    where: tuple[str, ...]
+    rate: Rate
+
+
+def shelf() -> Shelf:
+    """Return the store of the application that answers."""
+    found = current_app.extensions["shelf"]
+    assert isinstance(found, Shelf)
+    return found
+
+
+@browsing.get("/")
+def front() -> Response:
+    """What is new tonight; then nights, failures, and runs."""
+    index = shelf().index()
+    nights = index.nights()
+    newest = nights[0] if nights else None
+    # Several suites may have run in the newest night.
+    tonight = [each for each in nights if newest and each.night == newest.night]
+    new, known = night_cards(index, tonight)
+    old = {card.seen.key for card in (*new, *known)}
+    others = [each for each in index.signatures() if each.key not in old][:_CARDS]
+    return page(
+        "front.html",
+        store=shelf().store.root,
+        tonight=tonight,
+        new=new,
+        known=known,
+        others=[
+            _card(seen, rows)
+            for seen in others
+            if (rows := index.runs(RunQuery(signature=seen.key)))
+        ],
+        nights=nights[:_NEWEST_NIGHTS],
+        running=index.runs(RunQuery(state="running", limit=_NEWEST_RUNS)),
+        runs=index.runs(RunQuery(limit=_NEWEST_RUNS)),
+        total=index.count(),
+    )
+
+
+def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], list[Card]]:
+    """Return the failures of some nights: those that are new, and those seen before."""
+    new, known = list[Card](), list[Card]()
+    for night in nights:
+        rows = index.runs(RunQuery(suite=night.suite, night=night.night, limit=_ALL))
+        for key in night.signatures:
+            seen = index.seen(key)
+            ours = [row for row in rows if row.signature == key]
+            if seen is not None and ours:
+                card = _card(seen, ours, among=rows)
+                (new if key in night.new else known).append(card)
+    order = {"invalid": 0, "unknown": 1}
+    for cards in (new, known):
+        cards.sort(key=lambda card: (order.get(card.row.verdict, 2), -card.rate.times))
+    return new, known
+
+
+def _card(seen: Seen, rows: Sequence[RunRow], *, among: Sequence[RunRow] | None = None) -> Card:
+    planned = [row for row in rows if not row.repeats]
+    settings = {row.setting for row in rows if row.setting}
+    rate = seen.rate
+    if among is not None:
+        comparable = [row for row in among if row.verdict
+                      and (row.setting in settings or row.signature == seen.key)]  # fmt: skip
+        rate = Rate(times=len(rows), of=len(comparable))
+    return Card(
+        seen=seen,
+        row=(planned or list(rows))[0],
+        where=tuple(sorted({workload_of(row) for row in rows})),
+        rate=rate,
+    )
+
+
+@browsing.get("/runs")
+def runs() -> Response:
+    """Runs by what they are."""
+    index, asked = shelf().index(), query_from(request.args)
+    found = index.count(asked)
+    return page(
+        "runs.html",
+        rows=index.runs(asked),
+        total=found,
+        facets=index.facets(),
+        asked=filled(request.args),
+        page=page_from(request.args),
+        pages=max(1, -(-found // asked.limit)),
+    )
+
+
+@browsing.get("/failures")
+def failures() -> Response:
+    """All signatures."""
+    return page("failures.html", failures=shelf().index().signatures())
+
+
+@browsing.get("/failure/<key>")
+def failure(key: str) -> Response:
+    """One signature: where it was seen, and how often it comes."""
+    index = shelf().index()
+    seen = index.seen(key)
+    if seen is None:
+        raise NotFound(f"No run of this store has a failure with the signature {key}.")
+    rows = index.runs(RunQuery(signature=key, limit=_OCCURRENCES))
+    return page("failure.html", seen=seen, rows=rows, rates=index.rates(key))
+
+
+@browsing.get("/compare")
+def compare() -> Response:
+    """Two runs side by side."""
+    index = shelf().index()
+    left = _named(index, request.args.get("left", ""))
+    right = _named(index, request.args.get("right", ""))
+    context: dict[str, object] = {
+        "left": left,
+        "right": right,
+        "asked": {side: request.args.get(side, "")[:200] for side in ("left", "right")},
+        "offered": _offered(index, left or right),
+    }
+    if left and right:
+        verdicts = (_verdict(left), _verdict(right))
+        context |= {
+            "anomalies": anomaly_pairs(*verdicts),
+            "plans": plan_differences(_plan(left), _plan(right)),
+            "figures": [*figure_pairs(left, right), *latency_pairs(*verdicts)],
+        }
+    return page("compare.html", **context)
+
+
+def _named(index: Index, run_id: str) -> RunRow | None:
+    return index.run(run_id.replace("\0", "").strip()) if run_id else None
+
+
+def _offered(index: Index, row: RunRow | None) -> tuple[RunRow, ...]:
+    """Return runs to compare one with: of the same settings if there are any."""
+    if row is None:
+        return index.runs(RunQuery(limit=_OFFERED))
+    alike = RunQuery(setting=row.setting, limit=_OFFERED) if row.setting else RunQuery(limit=0)
+    same_kind = RunQuery(workload=row.workload, scenario=row.scenario, limit=_OFFERED)
+    for asked in (alike, same_kind, RunQuery(limit=_OFFERED)):
+        if others := [each for each in index.runs(asked) if each.run_id != row.run_id]:
+            return tuple(others)
+    return ()
+
+
+def _verdict(row: RunRow) -> Verdict | None:
+    try:
+        return read_verdict(shelf().file(row, "verdict.json"))
+    except (NotFound, StoreError, RecursionError):
+        return None
+
+
+def _plan(row: RunRow) -> dict[str, object]:
+    try:
+        return tomllib.loads(shelf().file(row, "plan.toml").read_text(encoding="utf-8"))
+    except (NotFound, OSError, ValueError, RecursionError):
+        return {}

@@ -1,0 +1,123 @@
+"""Two runs side by side: verdicts, anomalies, what their plans differ in, figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from results.index import RunRow
+from results.record.verdict import Verdict
+
+_UNSET, _NONE = "not set", "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A line of a table: what, on the left, on the right."""
+
+    what: str
+    left: str
+    right: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are not the same."""
+        return self.left != self.right
+
+
+def plan_differences(left: Mapping[str, object], right: Mapping[str, object]) -> list[Pair]:
+    """Return the keys in which two plans differ, tables flattened: `budgets.isr_s`."""
+    a, b = _flat(left), _flat(right)
+    pairs = [
+        Pair(what=key, left=a.get(key, _UNSET), right=b.get(key, _UNSET))
+        for key in sorted(a.keys() | b.keys())
+    ]
+    return [pair for pair in pairs if pair.differs]
+
+
+def anomaly_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
+    """Return how often each anomaly was found in either run."""
+    names = {
+        name
+        for verdict in (left, right)
+        if verdict
+        for name, summary in verdict.anomalies.items()
+        if summary.count
+    }
+    return [
+        Pair(what=name, left=_found(left, name), right=_found(right, name))
+        for name in sorted(names)
+    ]
+
+
+def figure_pairs(left: RunRow, right: RunRow) -> list[Pair]:
+    """Return the figures of the index side by side."""
+    both = (left, right)
+    told = {
+        "operations": [_count(each.operations) for each in both],
+        "operations a second that succeeded": [_rounded(each.throughput, "") for each in both],
+        "time to recover": [_rounded(each.recover_s, " s") for each in both],
+        "duration": [_rounded(each.duration_s, " s") for each in both],
+    }
+    kinds = sorted({kind for each in both for kind, _ in each.faults})
+    for kind in kinds:
+        told[f"faults: {kind}"] = [str(dict(each.faults).get(kind, 0)) for each in both]
+    return [Pair(what=what, left=a, right=b) for what, (a, b) in told.items()]
+
+
+def latency_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
+    """Return the latencies that both verdicts, or one of them, tell."""
+    a, b = _latencies(left), _latencies(right)
+    return [
+        Pair(what=key, left=a.get(key, _NONE), right=b.get(key, _NONE))
+        for key in sorted(a.keys() | b.keys())
+    ]
+
+
+def _latencies(verdict: Verdict | None) -> dict[str, str]:
+    told = verdict.stats.get("latency_ms") if verdict else None
+    if not isinstance(told, Mapping):
+        return {}
+    return {
+        f"latency of {f}, {quantile}": f"{value:.3g} ms"
+        for f, quantiles in told.items()
+        if isinstance(quantiles, Mapping)
+        for quantile, value in quantiles.items()
+        if isinstance(value, int | float)
+    }
+
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = _told(value)
+    return flat
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
+        return "; ".join(
+            ", ".join(f"{key} {each}" for key, each in item.items()) for item in value
+        ) or "none"  # fmt: skip
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _found(verdict: Verdict | None, name: str) -> str:
+    if verdict is None:
+        return "not judged"
+    summary = verdict.anomalies.get(name)
+    if summary is None or not summary.count:
+        return "none"
+    allowed = f", {summary.allowed:,} allowed" if summary.allowed else ""
+    return f"{summary.count:,}{allowed}"
+
+
+def _count(value: int | None) -> str:
+    return _NONE if value is None else f"{value:,}"
+
+
+def _rounded(value: float | None, unit: str) -> str:
+    return _NONE if value is None else f"{value:,.1f}{unit}"

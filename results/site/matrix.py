@@ -1,0 +1,105 @@
+"""A night as a matrix: workload and faults down, versions across, coloured by the worst verdict."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from results.index import Rate, RunRow
+
+LETTERS = {"invalid": "I", "unknown": "U", "valid": "V", "unjudged": "-"}
+"""Worst first: how a cell is lettered, for those who do not see its colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The runs of one workload under the same faults on one version.
+
+    Attributes:
+        tone: The worst verdict among them; empty: there was no such run.
+        letter: Of the tone.
+        rate: How many of the runs had it.
+        running: How many are under way.
+        runs: All of them, newest first.
+    """
+
+    tone: str
+    letter: str
+    rate: Rate
+    running: int
+    runs: tuple[RunRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row of the matrix: a workload (or a story) and faults, and a cell for each column."""
+
+    workload: str
+    faults: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """What a night tried, and how it ended."""
+
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def matrix_of(rows: Iterable[RunRow]) -> Matrix:
+    """Return the matrix of some runs."""
+    told = list(rows)
+    several_hosts = len({row.hosts for row in told}) > 1
+    cells: defaultdict[tuple[str, str], defaultdict[str, list[RunRow]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in told:
+        cells[workload_of(row), faults_of(row)][_column(row, several_hosts=several_hosts)].append(
+            row
+        )
+    columns = tuple(sorted({name for line in cells.values() for name in line}, key=_version))
+    lines = [
+        Line(
+            workload=workload,
+            faults=faults,
+            cells=tuple(cell_of(line[name]) if name in line else None for name in columns),
+        )
+        for (workload, faults), line in sorted(cells.items())
+    ]
+    return Matrix(columns=columns, lines=tuple(lines))
+
+
+def cell_of(rows: Iterable[RunRow]) -> Cell:
+    """Return the cell of some runs, at least one."""
+    told = tuple(rows)
+    tone = next(each for each in LETTERS if any(row.tone == each for row in told))
+    judged = [row for row in told if row.verdict] or told
+    return Cell(
+        tone=tone,
+        letter=LETTERS[tone],
+        rate=Rate(times=sum(row.tone == tone for row in told), of=len(judged)),
+        running=sum(row.state == "running" for row in told),
+        runs=told,
+    )
+
+
+def workload_of(row: RunRow) -> str:
+    """Return the workload, or the story that was told."""
+    return row.scenario or row.workload or "unknown"
+
+
+def faults_of(row: RunRow) -> str:
+    """Return the faults that were asked for, in words."""
+    if row.scenario:
+        return "as the story goes"
+    return row.nemesis.replace("+", ", ") or "none"
+
+
+def _column(row: RunRow, *, several_hosts: bool) -> str:
+    system = row.system.removeprefix("kafka:").replace(":", ", ") or "unknown"
+    return f"{system} · {row.hosts}" if several_hosts and row.hosts else system
+
+
+def _version(column: str) -> tuple[list[int], str]:
+    numbers = column.partition(" ")[0].rstrip(",").split(".")
+    return [int(each) if each.isdigit() else 0 for each in numbers], column

@@ -1,0 +1,92 @@
+"""How a page is made: the engine's templates, with what the site's need besides."""
+
+from datetime import UTC, datetime
+from functools import cache
+
+import jinja2
+from flask import Response, url_for
+
+from results.engine import size_words, template_engine
+from results.index import RunRow
+from results.page.words import words_of
+from results.site.matrix import LETTERS, faults_of, workload_of
+from results.wilson import wilson_interval
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+def page(template: str, **context: object) -> Response:
+    """Return a page of the site."""
+    text = _engine().get_template(f"site/{template}").render(context)
+    return Response(text, mimetype="text/html")
+
+
+@cache
+def _engine() -> jinja2.Environment:
+    engine = template_engine()
+    engine.filters |= {
+        "when": when,
+        "day": day,
+        "lasting": lasting,
+        "interval": interval,
+        "number": number,
+        "size": size_words,
+        "workload": workload_of,
+        "faults": faults_of,
+    }
+    engine.globals |= {"url_for": url_for, "run_url": run_url, "letters": LETTERS,
+                       "words_of": words_of}  # fmt: skip
+    return engine
+
+
+def run_url(row: RunRow | str, endpoint: str = "runs.run") -> str:
+    """Return where the site shows a run, or with another endpoint its files and so on."""
+    run_id = row if isinstance(row, str) else row.run_id
+    name, _, folder = run_id.partition("/")
+    return url_for(endpoint, name=name, folder=folder)
+
+
+def when(stamp: str) -> str:
+    """Return `22 Nov 2026, 01:00` of `20261122T010000Z`; anything else as it is."""
+    try:
+        moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return stamp
+    return f"{moment.day} {moment:%b %Y, %H:%M}"
+
+
+def day(stamp: str) -> str:
+    """Return `22 Nov` of `20261122T010000Z`; anything else as it is."""
+    try:
+        moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return stamp
+    return f"{moment.day} {moment:%b}"
+
+
+def lasting(seconds: float | None) -> str:
+    """Return `42 s`, `3 min 5 s`, `2 h 10 min`; a dash of None."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:  # noqa: PLR2004 - one more digit where it tells something
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S} s"
+    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
+
+
+def number(value: float | None) -> str:
+    """Return a number with separators; a dash of None."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - as above
+
+
+def interval(times: int, of: int) -> str:
+    """Return `11 to 60 %`: where the probability of k of N lies, with 95 % confidence."""
+    low, high = wilson_interval(times, of)
+    return f"{low * 100:.0f} to {high * 100:.0f} %"

@@ -1,0 +1,81 @@
+"""The page of a run within the site, and the view of one under way."""
+
+from contextlib import suppress
+
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import NotFound
+
+from results.atomic import StoreError
+from results.export.contents import contents_of
+from results.index import RunQuery, RunRow
+from results.page.headline import counting, headline, ranked_anomalies
+from results.page.naming import said, with_names
+from results.record.paths import RunPaths
+from results.record.verdict import Verdict
+from results.site.browsing import shelf
+from results.site.pages import page
+from results.site.watching import sight_of
+from results.verdict_json import read_verdict
+
+running = Blueprint("runs", __name__)
+_BESIDE = 6
+
+
+@running.get("/run/<name>/<folder>/")
+def run(name: str, folder: str) -> Response:
+    """What happened, in short, and the way to everything of the run."""
+    row = shelf().row(name, folder)
+    paths, index = shelf().paths(row), shelf().index()
+    verdict = _verdict(paths)
+    alike = index.runs(RunQuery(setting=row.setting, limit=_BESIDE)) if row.setting else ()
+    return page(
+        "run.html",
+        row=row,
+        head=headline(verdict, alive=row.state == "running"),
+        verdict=verdict,
+        in_words=_worded(row),
+        anomalies=ranked_anomalies(verdict) if verdict else [],
+        counting=counting,
+        seen=index.seen(row.signature) if row.signature else None,
+        back=index.came_back(row.run_id),
+        alike=[each for each in alike if each.run_id != row.run_id],
+        bundle_bytes=_bundle_bytes(row, paths),
+        has_timeline=_has(row, "timeline.html"),
+    )
+
+
+@running.get("/live/<name>/<folder>")
+def live(name: str, folder: str) -> Response:
+    """A run under way; of one that is over, how far it came."""
+    row = shelf().row(name, folder)
+    alive = row.state == "running"
+    sight = sight_of(shelf().paths(row), alive=alive)
+    part = request.args.get("part") == "1"
+    return page("sight.html" if part else "live.html", row=row, sight=sight, alive=alive)
+
+
+def _verdict(paths: RunPaths) -> Verdict | None:
+    if paths.verdict.is_symlink():
+        return None
+    with suppress(StoreError, RecursionError):
+        return read_verdict(paths.verdict)
+    return None
+
+
+def _worded(row: RunRow) -> object:
+    return (lambda text: said(with_names(text))) if row.scenario else said
+
+
+def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:
+    """Return how large a run's bundle would be, unpacked; None if there is none to be had."""
+    if row.state != "judged":
+        return None
+    with suppress(StoreError, OSError):
+        return contents_of(paths, with_nodes=False).size_bytes
+    return None
+
+
+def _has(row: RunRow, relative: str) -> bool:
+    with suppress(NotFound):
+        return bool(shelf().file(row, relative))
+    return False

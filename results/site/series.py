@@ -1,0 +1,60 @@
+"""What changes from night to night: verdicts, failures, recovery, throughput."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from results.index import RunRow
+
+VERDICTS = ("valid", "unknown", "invalid", "unjudged")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightFigures:
+    """The figures of a night.
+
+    Attributes:
+        suite, night: Which.
+        runs: How many there are.
+        verdicts: How many of each of `VERDICTS`.
+        anomalies: (name, in how many runs it counted), most first.
+        recover_s: The median time to recover; None: nobody did.
+        throughput: The median of operations that succeeded a second; None: not known.
+    """
+
+    suite: str
+    night: str
+    runs: int
+    verdicts: tuple[int, ...]
+    anomalies: tuple[tuple[str, int], ...]
+    recover_s: float | None
+    throughput: float | None
+
+
+def figures_of(rows: Iterable[RunRow]) -> list[NightFigures]:
+    """Return the figures of each night, the earliest first."""
+    nights: defaultdict[tuple[str, str], list[RunRow]] = defaultdict(list)
+    for row in rows:
+        if row.night:
+            nights[row.night, row.suite].append(row)
+    return [_figures(suite, night, nights[night, suite]) for night, suite in sorted(nights)]
+
+
+def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
+    verdicts = Counter(row.tone for row in rows)
+    anomalies = Counter(name for row in rows for name, counting in row.anomalies if counting)
+    return NightFigures(
+        suite=suite,
+        night=night,
+        runs=len(rows),
+        verdicts=tuple(verdicts[name] for name in VERDICTS),
+        anomalies=tuple(sorted(anomalies.items(), key=lambda each: (-each[1], each[0]))),
+        recover_s=_median(row.recover_s for row in rows),
+        throughput=_median(row.throughput for row in rows),
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return median(known) if known else None

@@ -1,0 +1,68 @@
+"""The server: waitress, with limits."""
+
+import errno
+from collections.abc import Callable
+
+from waitress.server import create_server
+
+from results.atomic import StoreError
+from results.site.application import make_site
+from results.site.guard import MAX_BODY_BYTES, hosts_of
+from results.store import Store
+
+PORT = 8420
+MAX_HEADER_BYTES = 16_384
+THREADS = 8
+_IDLE_S = 60
+
+
+def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the site until the process is told to end.
+
+    Args:
+        store: What is shown.
+        host: The address to listen at.
+        port: 0: a free one.
+        ready: Called with the URL once the site answers.
+
+    Raises:
+        StoreError: The address cannot be listened at.
+    """
+    app = make_site(store, hosts=hosts_of(host))
+    try:
+        server = create_server(
+            app,
+            host=host,
+            port=port,
+            threads=THREADS,
+            ident=None,
+            max_request_body_size=MAX_BODY_BYTES,
+            max_request_header_size=MAX_HEADER_BYTES,
+            channel_timeout=_IDLE_S,
+            clear_untrusted_proxy_headers=True,
+        )
+    except OSError as refused:
+        raise StoreError(_refusal(refused, host, port)) from refused
+    # A name may have several addresses; then there is a socket for each.
+    several: list[tuple[str, int]] = getattr(server, "effective_listen", [])
+    taken = several[0][1] if several else int(getattr(server, "effective_port", port))
+    ready(_url(host, taken))
+    try:
+        server.run()
+    finally:
+        server.close()
+
+
+def _url(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/"
+
+
+def _refusal(refused: OSError, host: str, port: int) -> str:
+    match refused.errno:
+        case errno.EADDRINUSE:
+            return f"port {port} of {host} is in use: name another one with --port (0: a free one)"
+        case errno.EACCES:
+            return f"port {port} is not for ordinary users: name one above 1023 with --port"
+        case _:
+            return f"{host}:{port} cannot be listened at: {refused.strerror or refused}"

@@ -1,0 +1,95 @@
+"""The store as the site sees it: its index, kept fresh, and the runs that URLs name."""
+
+import threading
+from pathlib import Path
+
+from werkzeug.exceptions import NotFound
+
+from results.index import Index, RunRow, open_index
+from results.record.clock import stopwatch_s
+from results.record.paths import RunPaths
+from results.store import Store
+
+FRESH_S = 1.0
+"""So old may the index be when a page is made of it."""
+_SHARE = 5
+"""A refresh may take this part of the time between two, the inverse."""
+
+
+class Shelf:
+    """A store and its index; threads share one.
+
+    Args:
+        store: What is shown.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.root = store.root.resolve()
+        self._index = open_index(store)
+        self._refreshing = threading.Lock()
+        self._next_s = 0.0
+
+    def index(self) -> Index:
+        """Return the index, refreshed if it is older than `FRESH_S`.
+
+        A store of very many runs is looked at less often; and one thread at a time does it, the
+        others show what there is.
+
+        Raises:
+            StoreError: The store may not be read.
+        """
+        first = self._next_s == 0
+        if stopwatch_s() < self._next_s or not self._refreshing.acquire(blocking=first):
+            return self._index
+        try:
+            begun_s = stopwatch_s()
+            if begun_s >= self._next_s:
+                self._index.refresh()
+                took_s = stopwatch_s() - begun_s
+                self._next_s = stopwatch_s() + max(FRESH_S, _SHARE * took_s)
+        finally:
+            self._refreshing.release()
+        return self._index
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+
+    def row(self, name: str, folder: str) -> RunRow:
+        """Return the run that a URL names.
+
+        Raises:
+            NotFound: There is none.
+        """
+        row = self.index().run(f"{name}/{folder}")
+        if row is None:
+            raise NotFound(f"There is no run {name}/{folder} in this store.")
+        return row
+
+    def paths(self, row: RunRow) -> RunPaths:
+        """Return a run's folder."""
+        return RunPaths(self.store.root / row.parent / row.folder)
+
+    def file(self, row: RunRow, relative: str) -> Path:
+        """Return a file of a run.
+
+        Args:
+            row: The run.
+            relative: As the URL has it.
+
+        Raises:
+            NotFound: There is none, it is hidden, or it lies elsewhere.
+        """
+        parts = relative.split("/")
+        if any(not part or part.startswith(".") or "\0" in part for part in parts):
+            raise NotFound("There is no such file.")
+        home = self.paths(row).root
+        try:
+            path = home.joinpath(*parts).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as missing:
+            raise NotFound("There is no such file.") from missing
+        # A run's own links may lead to other files of it, never out of it.
+        if not path.is_relative_to(home.resolve()) or not path.is_file():
+            raise NotFound("There is no such file.")
+        return path

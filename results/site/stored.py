@@ -1,0 +1,151 @@
+"""Files of runs, as they are, and so that nothing in them can run in the site's origin.
+
+Pages get an origin of their own without scripts; text is text, whatever it looks like; everything
+else is for download. A bundle is packed while it is sent.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from flask import Blueprint, Response, send_file
+from werkzeug.exceptions import NotFound, ServiceUnavailable
+
+from results.atomic import StoreError
+from results.export.bundle import bundle_name, write_bundle
+from results.index import RunRow
+from results.index.reading import stamp_of
+from results.page.inert import inert
+from results.record.paths import RunPaths
+from results.report import render_report
+from results.site.browsing import shelf
+from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
+from results.site.pages import page
+
+stored = Blueprint("stored", __name__)
+REPORT, TIMELINE = "report.html", "timeline.html"
+_PAGES = {".html": "text/html", ".svg": "image/svg+xml"}
+_TEXTS = frozenset({
+    ".txt", ".log", ".json", ".jsonl", ".toml", ".properties", ".md", ".csv", ".xml", ".1", ".out",
+    ".err", ".yaml", ".yml", ".conf", ".cfg", ".sh", "",
+})  # fmt: skip
+_LISTED = 2000
+_CHUNK = 1 << 16
+_KEPT_PAGES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A file of a run: its name in it, and its size."""
+
+    name: str
+    size_bytes: int
+
+
+@stored.get("/run/<name>/<folder>/<path:relative>")
+def file(name: str, folder: str, relative: str) -> Response:
+    """A file of a run."""
+    row = shelf().row(name, folder)
+    try:
+        path = shelf().file(row, relative)
+    except NotFound:
+        if relative == REPORT:
+            return _made(row, shelf().paths(row))
+        raise
+    try:
+        response = send_file(path, mimetype=_type(path), as_attachment=_type(path) == _BINARY,
+                             max_age=0, etag=True)  # fmt: skip
+    except OSError as refused:
+        raise NotFound("The file cannot be read.") from refused
+    return _confined(response, scripted=relative == TIMELINE)
+
+
+@stored.get("/files/<name>/<folder>")
+def files(name: str, folder: str) -> Response:
+    """The files of a run."""
+    row = shelf().row(name, folder)
+    listed = sorted(_files(shelf().paths(row).root), key=lambda each: each.name)
+    return page("files.html", row=row, files=listed[:_LISTED], more=max(0, len(listed) - _LISTED))
+
+
+@stored.get("/bundle/<name>/<folder>")
+def bundle(name: str, folder: str) -> Response:
+    """All that is needed to judge a run elsewhere, packed while it is sent."""
+    row = shelf().row(name, folder)
+    paths = shelf().paths(row)
+    if row.state != "judged":
+        raise NotFound("A run that was not judged has no bundle: `logquake check` it first.")
+    response = Response(_packed(paths), mimetype="application/gzip", direct_passthrough=True)
+    response.headers.set("Content-Disposition", "attachment", filename=bundle_name(paths))
+    return _confined(response)
+
+
+_BINARY = "application/octet-stream"
+
+
+def _type(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix in _PAGES:
+        return _PAGES[suffix]
+    return "text/plain; charset=utf-8" if suffix in _TEXTS else _BINARY
+
+
+def _confined(response: Response, *, scripted: bool = False) -> Response:
+    response.headers["Content-Security-Policy"] = SCRIPTED_POLICY if scripted else STORED_POLICY
+    return response
+
+
+_made_pages: OrderedDict[str, str] = OrderedDict()
+_making = threading.Lock()
+
+
+def _made(row: RunRow, paths: RunPaths) -> Response:
+    """Return the page of a run that has none on disk, made in memory and kept for a while."""
+    key = f"{paths.root} {stamp_of(paths)}"
+    with _making:  # Plots are drawn by a library that is not made for threads.
+        text = _made_pages.get(key)
+        if text is None:
+            try:
+                text = render_report(paths)
+            except (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError,
+                    pa.ArrowException) as damaged:  # fmt: skip
+                why = f"The record of {row.run_id} cannot be shown: {damaged}"
+                raise ServiceUnavailable(why) from damaged
+            _made_pages[key] = text
+            while len(_made_pages) > _KEPT_PAGES:
+                _made_pages.popitem(last=False)
+    return _confined(Response(text, mimetype="text/html"))
+
+
+def _files(root: Path) -> Iterator[Listed]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        for name in names:
+            path = Path(folder) / name
+            relative = path.relative_to(root).as_posix()
+            # A name that is no UTF-8 cannot be asked for; a link may lead anywhere.
+            if not name.startswith(".") and inert(relative) == relative and not path.is_symlink():
+                yield Listed(name=relative, size_bytes=path.lstat().st_size)
+
+
+def _packed(paths: RunPaths) -> Iterator[bytes]:
+    """Yield a bundle's bytes; a thread packs, and stops if nobody reads any more."""
+    reading, writing = os.pipe()
+
+    def pack() -> None:
+        try:
+            with os.fdopen(writing, "wb") as target:
+                write_bundle(paths, target)
+        except (StoreError, OSError):
+            pass  # The reader went away, or a file did: the archive ends early, and says so.
+
+    packer = threading.Thread(target=pack, name="bundle", daemon=True)
+    packer.start()
+    with os.fdopen(reading, "rb") as source:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+    packer.join()

@@ -1,0 +1,168 @@
+"""A run under way, from the streams that it writes: phase, operations, faults in force."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from results.atomic import StoreError
+from results.environment import read_environment
+from results.record.clock import NS_PER_S, RunClock
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.stream import read_stream
+
+PHASES = {
+    "started": "starting the cluster",
+    "ready": "creating topics",
+    "warmup": "warming up",
+    "main": "clients and faults side by side",
+    "main-ended": "undoing the faults",
+    "healed": "waiting for full ISRs",
+    "recovered": "clients go on for a while",
+    "final-reads": "reading everything once more",
+    "noted": "stopping the brokers",
+    "stopped": "collecting files",
+    "collected": "judging",
+}
+"""What goes on after each milestone."""
+_LATER = "ending"
+_SHOWN = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What can be seen of a run under way.
+
+    Attributes:
+        phase: What it does now, in words.
+        milestones: (name, when in seconds, whether it was reached, whether it is the last one).
+        elapsed_s: Since the run's start; None: not known.
+        operations: (outcome, how many ended so).
+        pending: Operations that were begun and have not ended.
+        faults: Those in force or being brought about, then the last ones that are over.
+        in_force: How many are in force.
+        trouble: What cannot be read, or went wrong.
+    """
+
+    phase: str
+    milestones: tuple[tuple[str, float | None], ...]
+    elapsed_s: float | None
+    operations: tuple[tuple[str, int], ...]
+    pending: int
+    faults: tuple["Fault", ...]
+    in_force: int
+    trouble: str
+
+    @property
+    def total(self) -> int:
+        """All operations that ended."""
+        return sum(count for _, count in self.operations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A fault as it stands: kind, who was hit, when, and whether it is in force."""
+
+    kind: str
+    nodes: str
+    requested_s: float
+    healed_s: float | None
+    state: str
+
+
+def sight_of(paths: RunPaths, *, alive: bool) -> Sight:
+    """Look at a run."""
+    reached = load_milestones(paths.milestones)
+    last = reached[-1].name if reached else ""
+    faults = _faults(paths.live)
+    begun, ended = _count(paths.live, "op_invocations"), _outcomes(paths.live)
+    seconds = {each.name: each.at_ns / NS_PER_S for each in reached}
+    failed = next(
+        (each.detail.get("sentence", "") for each in reached if each.name == "failed"), ""
+    )
+    return Sight(
+        phase=PHASES.get(last, _LATER if reached else "preparing") if alive else "over",
+        milestones=tuple((name, seconds.get(name)) for name in PHASES),
+        elapsed_s=_elapsed_s(paths) if alive else None,
+        operations=tuple(sorted(ended.items(), key=_rank)),
+        pending=max(0, begun - sum(ended.values())),
+        faults=tuple(faults[:_SHOWN]),
+        in_force=sum(each.state == "in force" for each in faults),
+        trouble=failed,
+    )
+
+
+def _rank(outcome: tuple[str, int]) -> tuple[int, str]:
+    order = ("ok", "fail", "info")
+    name = outcome[0]
+    return order.index(name) if name in order else len(order), name
+
+
+def _elapsed_s(paths: RunPaths) -> float | None:
+    try:
+        start_ns = read_environment(paths.environment).get("clock_start_ns")
+    except StoreError:
+        return None
+    if not isinstance(start_ns, int):
+        return None
+    elapsed_s = RunClock(start_ns=start_ns).now_ns() / NS_PER_S
+    return elapsed_s if elapsed_s >= 0 else None  # Of another boot of the machine.
+
+
+def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
+    for path in sorted(live.glob(f"{table}.*.arrows")):
+        if path.is_file() and not path.is_symlink():
+            try:
+                yield from read_stream(path)
+            except (OSError, pa.ArrowException, ValueError):
+                continue  # It is written at this moment, or not what it should be.
+
+
+def _count(live: Path, table: str) -> int:
+    return sum(batch.num_rows for batch in _batches(live, table))
+
+
+def _outcomes(live: Path) -> Counter[str]:
+    outcomes: Counter[str] = Counter()
+    for batch in _batches(live, "op_completions"):
+        if "outcome" not in batch.schema.names:
+            continue
+        counted = pc.value_counts(batch["outcome"])
+        values, counts = counted.field("values"), counted.field("counts")
+        for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):
+            outcomes[str(value)] += count or 0
+    return outcomes
+
+
+def _faults(live: Path) -> list[Fault]:
+    """Return the faults, those not over first, then the newest first."""
+    newest: dict[int, dict[str, object]] = {}
+    for batch in _batches(live, "faults"):
+        if not {"fault_id", "kind", "requested_ns"} <= set(batch.schema.names):
+            continue
+        for row in batch.to_pylist():
+            newest[row["fault_id"]] = row
+    faults = [_fault(row) for row in newest.values()]
+    return sorted(faults, key=lambda each: (each.state == "over", -each.requested_s))
+
+
+def _fault(row: dict[str, object]) -> Fault:
+    targets = row.get("targets")
+    healed_s = _seconds(row.get("healed_ns"))
+    confirmed = row.get("confirmed_ns") is not None
+    state = "over" if healed_s is not None else "in force" if confirmed else "being brought about"
+    return Fault(
+        kind=str(row["kind"]),
+        nodes=", ".join(map(str, targets)) if isinstance(targets, list) and targets else "nobody",
+        requested_s=_seconds(row["requested_ns"]) or 0.0,
+        healed_s=healed_s,
+        state=state,
+    )
+
+
+def _seconds(time_ns: object) -> float | None:
+    return time_ns / NS_PER_S if isinstance(time_ns, int) else None
