@@ -28,7 +28,8 @@ from results.record.topics import CreatedTopic
 
 pytestmark = pytest.mark.kafka
 
-SYSTEMS = ("kafka:0.11.0.3", "kafka:2.8.2", "kafka:4.3.1:controllers")
+WITH_ZOOKEEPER = ("kafka:0.11.0.3", "kafka:2.8.2")
+SYSTEMS = (*WITH_ZOOKEEPER, "kafka:4.3.1:controllers")
 LIMIT_S = 60
 SNAPSHOT_S = 5
 PLACE = ("t", 0)
@@ -275,9 +276,9 @@ def answers_at_all(admin: ZooKeeperAdmin) -> bool:
         return False
 
 
+@pytest.mark.parametrize("plan", WITH_ZOOKEEPER, indirect=True, scope="module")
 def test_a_zookeeper_that_is_silent_keeps_nobody_waiting(cluster: KafkaCluster) -> None:
-    if cluster.zookeeper is None:
-        pytest.skip("this cluster has none")
+    assert cluster.zookeeper is not None
     before = threading.active_count()
     admin = ZooKeeperAdmin(
         {node: cluster.endpoints[node] for node in cluster.nodes},

@@ -179,9 +179,8 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     assert done.returncode == (1 if liveness else 2)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other run of this user shows it already")
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("every other run of this user shows it already")
     command = [
         *ORDINARY_USER, "env", f"HOME={user_store}", f"XDG_CACHE_HOME={user_store}",
         f"PYTHONPATH={lent_packages(user_store)}", python_for_all(), "-c", MAIN,
