@@ -1,10 +1,12 @@
 """Figures for pages and trends, from the rows of one group; pure, the same in both engines.
 
 `STATISTICS` are the tables of `statistics/*.parquet`. Windows are whole seconds of the run, named
-by their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops.
+by their start in nanoseconds. Latencies are milliseconds from invocation to completion, of ok ops;
+lags are milliseconds from a send's invocation to the end of the first poll that returned its value,
+by the second of the send, and final reads, which come when all is over, do not count.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +39,7 @@ STATISTICS: dict[str, pa.Schema] = {
     "availability": schema_of(
         **_PLACE, window_ns=pa.int64(), attempted=pa.int64(), ok=pa.int64()
     ),
+    "lag": schema_of(**_PLACE, window_ns=pa.int64(), **_QUANTILES),
     "leaders": schema_of(
         **_PLACE, leader=pa.int32(), epoch=pa.int32(), from_ns=pa.int64(), to_ns=pa.int64()
     ),
@@ -64,7 +67,7 @@ def run_statistics(group: Group) -> dict[str, pa.Table]:
 
 def partition_statistics(group: Group) -> dict[str, pa.Table]:
     """Return the figures of one partition."""
-    return {"availability": availability(group), "leaders": _leaders(group)}
+    return {"availability": availability(group), "lag": lag(group), "leaders": _leaders(group)}
 
 
 def availability(group: Group) -> pa.Table:
@@ -89,6 +92,37 @@ def availability(group: Group) -> pa.Table:
         attempted=np.bincount(tried, minlength=len(starts)),
         ok=np.bincount(done, minlength=len(starts)),
     )
+
+
+def lag(group: Group) -> pa.Table:
+    """Return for each second quantiles of how long what was sent in it took to a first reader."""
+    sends, polls = group.table("sends"), group.table("polls")
+    live = present(polls, "complete_ns") & present(polls, "value")
+    live &= ~equal(polls, "phase", Phase.FINAL.value)
+    values, ends = ints(polls, "value")[live], ints(polls, "complete_ns")[live]
+    order = np.lexsort((ends, values))
+    read, at = np.unique(values[order], return_index=True)
+    sent, begun = ints(sends, "value"), ints(sends, "invoke_ns")
+    place = np.minimum(np.searchsorted(read, sent), max(len(read) - 1, 0))
+    known = present(sends, "value") & present(sends, "invoke_ns")
+    found = known & (read[place] == sent) if len(read) else np.zeros(len(sent), dtype=np.bool_)
+    spans = ends[order][at][place[found]] - begun[found]
+    forward = spans >= 0  # Times that run backwards are the harness's failing, not a lag.
+    windows = _windows(begun[found][forward])
+    rows = [
+        {"window_ns": start, **_quantiles(part)}
+        for start, part in _by_window(windows, spans[forward])
+    ]
+    names = ("window_ns", *_QUANTILES)
+    return _rows("lag", group, **{name: [row[name] for row in rows] for name in names})
+
+
+def _by_window(windows: Ints, spans: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield (window, its spans) in order of time."""
+    order = np.argsort(windows, kind="stable")
+    starts, at = np.unique(windows[order], return_index=True)
+    parts = np.split(spans[order], at[1:]) if len(starts) else []
+    yield from zip(starts.tolist(), parts, strict=True)
 
 
 def _rows(name: str, group: Group, **columns: Sequence[object] | Ints) -> pa.Table:
@@ -139,12 +173,9 @@ def _latency(ops: pa.Table) -> pa.Table:
     rows = []
     for f in sorted(set(kinds.tolist())):
         mine = kinds == f
-        order = np.argsort(windows[mine], kind="stable")
-        starts, at = np.unique(windows[mine][order], return_index=True)
-        parts = np.split(spans[mine][order], at[1:]) if len(starts) else []
         rows += [
-            {"window_ns": int(start), "f": f, **_quantiles(part)}
-            for start, part in zip(starts, parts, strict=True)
+            {"window_ns": start, "f": f, **_quantiles(part)}
+            for start, part in _by_window(windows[mine], spans[mine])
         ]
     rows.sort(key=lambda row: (row["window_ns"], row["f"]))
     return pa.Table.from_pylist(rows, schema=STATISTICS["latency"])

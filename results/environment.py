@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from results.atomic import StoreError, write_atomically
-from results.record.clock import RunClock, utc_now_text
+from results.record.clock import NS_PER_S, RunClock, unix_s, utc_now_text
 from results.record.paths import RunPaths
 
 SCHEMA_VERSION = 1
@@ -43,6 +43,7 @@ class Environment:
         hosts: The kind of hosts: namespace, process, ...
         libraries: Versions by distribution; those that are not installed are left out.
         started_utc: The run's start on the wall clock, `20261121T104500Z`; for people only.
+        started_unix_s: The same moment in seconds since 1970, to place lines of brokers' logs.
         clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times of the record.
         doctor: What was found to work or not on this machine, a sentence a topic.
     """
@@ -61,6 +62,7 @@ class Environment:
     hosts: str | None
     libraries: dict[str, str]
     started_utc: str
+    started_unix_s: float
     clock_start_ns: int
     doctor: dict[str, str]
 
@@ -100,6 +102,7 @@ def collect_environment(
         hosts=plan.get("hosts"),
         libraries={name: found for name in LIBRARIES if (found := _version(name))},
         started_utc=utc_now_text(),
+        started_unix_s=round(unix_s() - clock.now_ns() / NS_PER_S, 3),
         clock_start_ns=clock.start_ns,
         doctor=dict(doctor or {}),
     )

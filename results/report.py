@@ -4,11 +4,9 @@ It is written from what is stored, so it can be written again at any time, and o
 what is missing is left out or said. All text of others passes `inert` and the template's escaping.
 """
 
-import os
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +15,36 @@ from markupsafe import Markup
 from results.atomic import StoreError, write_atomically
 from results.engine import size_words, template_engine
 from results.environment import read_environment
+from results.page.bundles import bundle_link
 from results.page.fault_kinds import kind_lines
-from results.page.faults import fault_lines
+from results.page.faults import FaultLine, fault_lines
 from results.page.figures import figures
-from results.page.headline import Headline, headline, ranked_anomalies
+from results.page.files import file_links, link_to
+from results.page.final_files import final_files
+from results.page.headline import Headline, ranked_anomalies
 from results.page.inert import inert
+from results.page.investigation import Investigation, investigate
 from results.page.naming import with_names
+from results.page.outages import outages
 from results.page.replicas import ReplicaWindow, replica_window
-from results.page.story import story_page
+from results.page.setting import setting_rows
+from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
 from results.page.twins import twin_of
 from results.page.words import GLOSSARY, words_of
 from results.plots.canvas import standalone
-from results.plots.latency import latency_plot
+from results.plots.latency import lag_plot, latency_plot
+from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
-from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import F
 from results.record.verdict import Example, Verdict
 from results.samples import SAMPLE_PREFIX, is_sample
-from results.store import is_alive
 from results.tables import RunTables
-from results.verdict_json import read_verdict
 
-_MAX_FILES = 200
-_UNLISTED = {"lock", "live"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLink:
-    """A file of the run: how it is called, and how large it is."""
-
-    name: str
-    href: str | None
-    size_bytes: int
+MAX_FAULTS = 200
+"""In the table of faults; the time lines and the table of kinds have them all."""
+TIME_LINE = "timeline.html"
 
 
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
@@ -98,48 +92,93 @@ def render_report(
         plots: SVG by name; None: drawn here.
     """
     tables = RunTables(paths)
-    verdict, verdict_trouble = _verdict(paths)
-    milestones = load_milestones(paths.milestones)
-    faults = fault_lines(tables)
-    head = headline(verdict, alive=is_alive(paths))
-    drawn = _plots(paths, tables) if plots is None else plots
+    found = investigate(paths, tables)
+    where = (page or paths.report).absolute()
     story = story_page(paths, page=page or paths.report)
     context = {
         "paths": paths,
-        "head": head,
+        "found": found,
+        "head": found.head,
+        "verdict": found.verdict,
         "story": story,
         "in_words": with_names if story else str,
-        "verdict": verdict,
         "words_of": words_of,
         "id": id,
         "glossary": GLOSSARY,
+        **_evidence(paths, tables, found),
+        **_statistics(paths, tables, found, plots=plots),
+        **_setting(paths, found),
+        "files": file_links(paths, where.parent),
+        "bundle": bundle_link(paths, run_name(paths), base=where.parent),
+        "whole_time_line": _whole_time_line(paths, where.parent),
+        "command": run_name(paths),
+        "plan_command": f"logquake run {_plan_name(paths)}",
+        "troubles": _troubles(tables, found, story),
+    }
+    return template_engine().get_template("report.html").render(context)
+
+
+def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[str, object]:
+    verdict, head = found.verdict, found.head
+    return {
         "window": _witness_window(tables, head),
         "anomalies": ranked_anomalies(verdict) if verdict else [],
         "windows": _windows(tables, verdict, head),
-        "timeline": timeline(tables, milestones=milestones, faults=faults, verdict=verdict),
+        "final_files": final_files(paths, head.witness),
+    }
+
+
+def _statistics(
+    paths: RunPaths, tables: RunTables, found: Investigation, *, plots: Mapping[str, str] | None
+) -> dict[str, object]:
+    faults, milestones = found.faults, found.milestones
+    drawn = _plots(paths, tables) if plots is None else plots
+    broken, whole = outages(tables, faults)
+    return {
+        "timeline": timeline(tables, milestones=milestones, faults=faults, verdict=found.verdict),
         "milestones": milestones,
         "troubled": [each for each in milestones if "failed" in each.detail],
         "faults": faults,
+        "shown_faults": _shown_faults(faults, found),
         "fault_kinds": kind_lines(faults),
         "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - our own SVG
         "figures": figures(tables),
-        "plan": _plan(paths),
-        "plan_text": _text(paths.plan),
-        "environment": _environment(paths),
-        "files": _files(paths, (page or paths.report).absolute().parent),
-        "command": run_name(paths),
-        "plan_command": f"logquake run {_plan_name(paths)}",
-        "troubles": list(
-            dict.fromkeys(
-                [
-                    *verdict_trouble,
-                    *(f"{each} is damaged" for each in tables.unreadable),
-                    *(story.troubles if story else ()),
-                ]
-            )
-        ),
+        "outages": broken,
+        "never_out": whole,
     }
-    return template_engine().get_template("report.html").render(context)
+
+
+def _shown_faults(faults: list[FaultLine], found: Investigation) -> list[FaultLine]:
+    """Return the faults of the table: of very many, those nearest to the witness."""
+    if len(faults) <= MAX_FAULTS:
+        return faults
+    middle = sum(found.told.window) / 2 if found.told else 0.0
+    nearest = sorted(faults, key=lambda each: abs(each.requested_s - middle))[:MAX_FAULTS]
+    return sorted(nearest, key=lambda each: (each.requested_s, each.fault_id))
+
+
+def _setting(paths: RunPaths, found: Investigation) -> dict[str, object]:
+    values, rows = _environment(paths)
+    plan = _plan(paths)
+    return {
+        "plan": plan,
+        "plan_text": _text(paths.plan),
+        "environment": rows,
+        "setting": setting_rows(plan, values, night=found.recurrence.night),
+    }
+
+
+def _troubles(tables: RunTables, found: Investigation, story: StoryPage | None) -> list[str]:
+    told = [found.trouble] if found.trouble else []
+    told += [f"{each} is damaged" for each in tables.unreadable]
+    return list(dict.fromkeys([*told, *(story.troubles if story else ())]))
+
+
+def _whole_time_line(paths: RunPaths, base: Path) -> str | None:
+    """Return where the page of the whole time line lies, None if it was not made."""
+    if not (paths.root / TIME_LINE).is_file():
+        return None
+    return link_to(TIME_LINE, inside=base == paths.root.absolute())
 
 
 def run_name(paths: RunPaths) -> str:
@@ -151,7 +190,7 @@ def run_name(paths: RunPaths) -> str:
 
 def _plan_name(paths: RunPaths) -> str:
     if is_sample(paths):
-        return "plan.toml  # with the plan above, saved as plan.toml"
+        return "plan.toml  # with the plan below, saved as plan.toml"
     return shlex.quote(inert(f"{paths.root.parent.parent.name}/{paths.run_id}/plan.toml"))
 
 
@@ -162,14 +201,10 @@ def _plots(paths: RunPaths, tables: RunTables) -> dict[str, str]:
     drawn = {"rates": rates_plot(tables, faults=faults)}
     for f in (F.SEND, F.POLL, F.TXN):
         drawn[f"latency-{f}"] = latency_plot(tables, f=f, faults=faults)
+    drawn["lag"] = lag_plot(tables, faults=faults)
+    last = max((row["second"] or 0 for row in tables.statistics("rates").to_pylist()), default=0)
+    drawn["outages"] = outages_plot(outages(tables, faults)[0], faults=faults, end_s=last + 1.0)
     return {name: svg for name, svg in drawn.items() if svg}
-
-
-def _verdict(paths: RunPaths) -> tuple[Verdict | None, list[str]]:
-    try:
-        return read_verdict(paths.verdict), []
-    except StoreError as trouble:
-        return None, [str(trouble)]
 
 
 def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
@@ -209,11 +244,12 @@ def _plan(paths: RunPaths) -> dict[str, Any]:
         return {}
 
 
-def _environment(paths: RunPaths) -> list[tuple[str, str]]:
+def _environment(paths: RunPaths) -> tuple[dict[str, object], list[tuple[str, str]]]:
+    """Return `environment.json`, and its rows for people."""
     try:
         values = read_environment(paths.environment)
     except StoreError as trouble:
-        return [("environment.json", str(trouble))]
+        return {}, [("environment.json", str(trouble))]
     rows = []
     for key, value in values.items():
         if key == "memory_bytes" and isinstance(value, int):
@@ -222,28 +258,4 @@ def _environment(paths: RunPaths) -> list[tuple[str, str]]:
             rows.append((key, "; ".join(f"{name} {each}" for name, each in value.items())))
         elif value is not None and key != "schema_version":
             rows.append((key.replace("_", " "), str(value)))
-    return rows
-
-
-def _files(paths: RunPaths, base: Path) -> list[FileLink]:
-    """Return the run's files; links only for a page inside of the run's folder."""
-    inside = base == paths.root.absolute()
-    links = []
-    for folder, folders, names in os.walk(paths.root):
-        folders[:] = sorted(each for each in folders if each not in _UNLISTED)
-        for name in sorted(names):
-            path = Path(folder) / name
-            if name in _UNLISTED or name.startswith(".") or path == paths.report:
-                continue
-            relative = path.relative_to(paths.root)
-            links.append(_link(path, relative, inside=inside))
-            if len(links) >= _MAX_FILES:
-                return links
-    return links
-
-
-def _link(path: Path, relative: Path, *, inside: bool) -> FileLink:
-    # A name that is no UTF-8 cannot be linked to; a leading "./" keeps "a:b" from being a scheme.
-    name = relative.as_posix()
-    href = f"./{name}" if inside and inert(name) == name else None
-    return FileLink(name=name, href=href, size_bytes=path.lstat().st_size)
+    return values, rows

@@ -20,6 +20,10 @@ _RUN: "pa.Field[Any]" = pa.field("run_id", pa.string())
 _PLACE: "list[pa.Field[Any]]" = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 _SECOND: "pa.Field[Any]" = pa.field("second", pa.int64())
 
+_QUANTILES: "list[pa.Field[Any]]" = [
+    pa.field(name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")
+]
+
 
 def _counts(*names: str) -> "list[pa.Field[Any]]":
     return [pa.field(name, pa.int64()) for name in names]
@@ -30,10 +34,8 @@ STATISTICS: dict[str, pa.Schema] = {
         _RUN, _SECOND, pa.field("f", pa.string()), pa.field("outcome", pa.string()),
         *_counts("count"),
     ]),
-    "latency": pa.schema([
-        _RUN, _SECOND, pa.field("f", pa.string()),
-        *(pa.field(name, pa.float64()) for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")),
-    ]),
+    "latency": pa.schema([_RUN, _SECOND, pa.field("f", pa.string()), *_QUANTILES]),
+    "lag": pa.schema([_RUN, *_PLACE, _SECOND, *_QUANTILES]),
     "offered": pa.schema([
         _RUN, _SECOND, *_counts("offered", "missed", "calm_offered", "calm_missed"),
     ]),

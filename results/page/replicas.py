@@ -64,7 +64,7 @@ _Record = tuple[str, int | None]
 
 def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     """Return what the logs hold around an example's offset; None if nobody looked into them."""
-    if example.offset < 0 or not example.topic or not _is_unicode(example.topic):
+    if example.offset < 0 or not example.topic or not is_unicode(example.topic):
         return None
     offsets = tuple(range(max(0, example.offset - AROUND), example.offset + AROUND + 1))
     logs = _logs(tables, example, offsets)
@@ -93,7 +93,7 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     )
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Tell whether a table could hold a text: halves of surrogate pairs cannot be encoded."""
     try:
         text.encode("utf-8")

@@ -104,9 +104,7 @@ class _Sheet:
 
     def bar(self, span: tuple[float, float], css: str, *, label: str = "", title: str) -> Bar:
         x, end = self.x(span[0]), self.x(span[1])
-        width = round(max(end - x, 1.0), 1)
-        fits = len(label) * _CHARACTER <= width - 4
-        return Bar(x=x, width=width, css=css, label=label if fits else "", title=title)
+        return fitted(x=x, width=round(max(end - x, 1.0), 1), css=css, label=label, title=title)
 
     def add(
         self, name: str, bars: Sequence[Bar], *, marks: Sequence[Mark] = (), height: float = LANE
@@ -114,6 +112,12 @@ class _Sheet:
         lane = Lane(name=name, y=self.y, height=height, bars=tuple(bars), marks=tuple(marks))
         self.lanes.append(lane)
         self.y += height + GAP
+
+
+def fitted(*, x: float, width: float, css: str, label: str, title: str) -> Bar:
+    """Return a bar, without its label if that does not fit into it."""
+    fits = len(label) * _CHARACTER <= width - 4
+    return Bar(x=x, width=width, css=css, label=label if fits else "", title=title)
 
 
 def timeline(

@@ -244,3 +244,43 @@ GLOSSARY = {
 def words_of(name: str) -> Words:
     """Return the words of an anomaly; of one that has none here, its name."""
     return ANOMALIES.get(name) or Words(f"{name} anomaly", f"{name} anomalies", "")
+
+
+PROMISES = {
+    "lost-write": "What was acknowledged stays in the log.",
+    "unseen": "What was acknowledged is given to every reader who reads to the end.",
+    "log-divergence": "All replicas hold the same records where they are committed.",
+    "metadata-divergence": "All controllers hold the same metadata where it is committed.",
+    "two-leaders-in-epoch": "A leader epoch has one leader.",
+    "inconsistent-offsets": "An offset of a partition holds one record, for ever.",
+    "duplicate": "What an idempotent producer sends once is stored once.",
+    "phantom": "Readers get only what somebody sent.",
+    "ack-mismatch": "A record lies at the offset that its sender was told.",
+    "offset-order": "A send that begins after another one was acknowledged gets a higher offset.",
+    "poll-skip": "A reader gets every committed record between two that it gets.",
+    "int-poll-skip": "A reader gets every committed record between two that it gets.",
+    "nonmonotonic-poll": "A reader goes forward only.",
+    "int-nonmonotonic-poll": "A reader goes forward only.",
+    "nonmonotonic-send": "A writer's later messages get higher offsets.",
+    "int-nonmonotonic-send": "A writer's later messages get higher offsets.",
+    "uncommitted-read": "Readers get only what is committed.",
+    "epoch-regression": "Leader epochs only ever grow.",
+    "high-watermark-regression": "What was announced as committed stays committed.",
+    "committed-truncation": "What was announced as committed is never truncated.",
+    "incomplete-leader": "A leader begins with everything that was committed before it.",
+    "double-vote": "A controller votes once in an epoch of the quorum.",
+    "G1a": "What failed or was aborted is never read.",
+    "precommitted-read": "A read_committed transaction does not read what it has not committed.",
+    "torn-transaction": "A committed transaction is read as a whole, or not at all.",
+    "unavailable": "After the last heal every partition takes messages within the budget.",
+    "slow-election": "After the last heal every partition has a leader within the budget.",
+    "isr-not-restored": "After the last heal every replica is in sync again within the budget.",
+    "host-not-restored": "A run leaves its hosts as they were.",
+}
+"""What the system, or Logquake itself, has to keep, by the anomaly that shows it broken."""
+_CYCLE = "Transactions can be put in an order that agrees with what everybody saw."
+
+
+def promise_of(name: str) -> str:
+    """Return the promise that an anomaly breaks, as a sentence; empty where none is known."""
+    return PROMISES.get(name, _CYCLE if name.startswith(("G0", "G1c")) else "")

@@ -1,7 +1,8 @@
-"""Latency quantiles of one kind of operation, on a logarithmic scale."""
+"""Quantiles of latencies, and of the end-to-end lag, on a logarithmic scale."""
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -19,22 +20,36 @@ def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> s
     Of several seconds that are drawn as one point, the worst is shown.
     """
     rows = [row for row in tables.statistics("latency").to_pylist() if row["f"] == f]
+    return _quantiles_plot(rows, f"{f}: milliseconds", faults=faults, name=f"latency-{f}")
+
+
+def lag_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
+    """Return the plot of the statistics `lag` as SVG; empty if there are none.
+
+    Of all partitions, and of several seconds that are drawn as one point, the worst is shown.
+    """
+    rows = tables.statistics("lag").to_pylist()
+    return _quantiles_plot(rows, "lag: milliseconds", faults=faults, name="lag")
+
+
+def _quantiles_plot(
+    rows: Sequence[Mapping[str, Any]], label: str, *, faults: Sequence[FaultLine], name: str
+) -> str:
     if not rows:
         return ""
-    last = max(row["second"] or 0 for row in rows)
-    step = step_s(last)
-    figure, axes = new_axes(f"{f}: milliseconds", faults=faults)
-    for (column, label, style), colour in zip(_QUANTILES, SERIES_COLOURS, strict=True):
+    step = step_s(max(row["second"] or 0 for row in rows))
+    figure, axes = new_axes(label, faults=faults)
+    for (column, title, style), colour in zip(_QUANTILES, SERIES_COLOURS, strict=True):
         worst = _worst(rows, column, step=step)
         seconds = range(min(worst, default=0), max(worst, default=-1) + 1, step)
         # A second without such an operation is a gap, not a line across it.
         values = [worst.get(second, math.nan) for second in seconds]
-        axes.plot(list(seconds), values, label=label, color=colour, linestyle=style, linewidth=1.3)
+        axes.plot(list(seconds), values, label=title, color=colour, linestyle=style, linewidth=1.3)
     axes.set_yscale("log")
     # The default writes powers as mathematics, which stays text here.
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    return finish(figure, axes, name=f"latency-{f}")
+    return finish(figure, axes, name=name)
 
 
 def _worst(rows: Sequence[Mapping[str, object]], column: str, *, step: int) -> dict[int, float]:

@@ -75,8 +75,9 @@ def changed(paths: RunPaths, **changes: Any) -> Verdict:  # noqa: ANN401 - any f
 def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> None:
     page = Page(write_report(make_run()).read_text(encoding="utf-8"))
     assert list(page.sections) == [
-        "verdict", "promised", "anomalies", "timeline", "plots", "faults", "checks", "statistics",
-        "environment", "files", "again",
+        "verdict", "witness", "axis", "lines", "again", "setting", "class", "bundle", "promised",
+        "anomalies", "timeline", "statistics", "plots", "faults", "checks",
+        "environment", "files",
     ]  # fmt: skip
     verdict = page.text("verdict")
     assert verdict.startswith("Invalid: 3 acknowledged writes were lost.")
@@ -97,7 +98,7 @@ def test_the_logs_around_a_lost_write_are_drawn_with_what_clients_were_told(
     make_run: MakeRun,
 ) -> None:
     page = Page(render_report(make_run()))
-    words = page.text("verdict")
+    words = page.text("witness")
     told = " ".join(str(8589935592 + offset) for offset in range(118, 123))
     assert f"offset 118 119 120 121 122 123 124 clients were told {told} {NONE} {NONE}" in words
     row = "8589935710 epoch 4 8589935711 epoch 4 8589935783 epoch 5 8589935784 epoch 5"
@@ -127,7 +128,7 @@ def test_the_time_line_shows_leaders_epochs_and_the_moment_of_the_loss(make_run:
     shapes = [values.get("class") for _, values in page.tags]
     assert shapes.count("anomaly") == 2
     assert shapes.count("truncated") == 1
-    assert shapes.count("shade") == 4
+    assert shapes.count("shade") == 5  # One of them on the axis around the loss.
 
 
 def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(make_run: MakeRun) -> None:
@@ -258,7 +259,7 @@ def test_hostile_names_are_shown_and_do_nothing(make_run: MakeRun) -> None:
     assert "script" not in {tag for tag, _ in page.tags}
     assert not set(text) & {"\x1b", "\u202e", "\x07"}
     shown = r"<script>alert(1)</script>\x1b[31m\u202e\xff&" + "\"'"
-    for section in ("anomalies", "promised", "checks", "unknown", "environment"):
+    for section in ("anomalies", "promised", "checks", "class", "environment"):
         assert shown in page.text(section)
     assert html.escape("<b>.txt") in text
     links = [values.get("href") for tag, values in page.tags if tag == "a"]
@@ -284,7 +285,7 @@ def test_the_first_sentence_is_the_verdict(
     changed(paths, valid=valid, unknown_because=why, anomalies={"lost-write": loss})
     page = Page(render_report(paths))
     assert page.text("verdict").startswith(expected)
-    assert ("unknown" in page.sections) == (valid is Validity.UNKNOWN)
+    assert ("unknown" in page.ids) == (valid is Validity.UNKNOWN)
 
 
 def test_a_valid_run_says_what_was_done(make_run: MakeRun) -> None:

@@ -1,0 +1,82 @@
+"""The broken promise in one sentence with its ids, and what kind of verdict that makes."""
+
+from dataclasses import dataclass
+
+from results.page.headline import Headline, broker_name
+from results.page.witness import isr_words, seconds
+from results.page.words import promise_of
+from results.record.verdict import Evidence, Verdict
+from results.signature import class_of
+
+_TIMES = ("acknowledged_ns", "completed_ns", "complete_ns", "announced_observed_ns", "observed_ns",
+          "later_observed_ns", "from_ns", "seen_ns")  # fmt: skip
+_VALUES = ("value", "values", "polled_values", "acknowledged_values")
+_BROKERS = ("leader_then", "announced_by", "later_by", "leader", "leaders", "broker")
+_NODES = ("node", "nodes")
+_EPOCHS = ("leader_epoch_then", "announced_epoch", "later_epoch", "leader_epoch", "epoch")
+_CLASSES = {
+    "": "No promise was broken.",
+    "safety": "Safety: something happened that must never happen, however long one waits.",
+    "liveness": "Liveness: something that had to happen within the plan's budget did not.",
+    "harness": "Harness: the run itself fell short, so nothing is proved about the system.",
+    "unknown": "Unknown: what was recorded does not suffice to tell whether a promise was broken.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """What was broken.
+
+    Attributes:
+        promise: The guarantee, as a sentence; empty where none is known.
+        where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
+    """
+
+    promise: str
+    where: str
+
+
+def verdict_class(verdict: Verdict | None) -> tuple[str, str]:
+    """Return (class, what it means): safety, liveness, unknown, harness; empty if it is valid."""
+    name = class_of(verdict) if verdict else "unknown"
+    means = _CLASSES[name] if verdict else "The run was not judged."
+    return name, means
+
+
+def breach_of(head: Headline) -> Breach | None:
+    """Return the promise that the headline's witness breaks; None where nothing was broken."""
+    if head.witness is None or head.anomaly is None:
+        return None
+    witness = head.witness
+    ids = [f"{witness.topic}-{witness.partition}"] if witness.topic else []
+    if witness.offset >= 0:
+        ids.append(f"offset {witness.offset}")
+    ids += _ids(witness.evidence)
+    return Breach(promise=promise_of(head.anomaly), where=", ".join(ids))
+
+
+def _ids(evidence: Evidence) -> list[str]:
+    told = []
+    if values := _numbers(evidence, _VALUES):
+        told.append(f"value{'s' if len(values) > 1 else ''} {' and '.join(map(str, values[:2]))}")
+    if brokers := _numbers(evidence, _BROKERS):
+        told.append(" and ".join(broker_name(each) for each in brokers[:3]))
+    elif nodes := _first(evidence, _NODES):
+        told.append(" and ".join(nodes) if isinstance(nodes, list) else str(nodes))
+    if epochs := _numbers(evidence, _EPOCHS):
+        told.append(f"leader epoch {epochs[0]}")
+    if isinstance(evidence.get("isr"), list):
+        told.append(f"ISR {isr_words(evidence['isr'])}")
+    if times := _numbers(evidence, _TIMES):
+        told.append(f"at {seconds(times[0])}")
+    return told
+
+
+def _numbers(evidence: Evidence, keys: tuple[str, ...]) -> list[int]:
+    found = _first(evidence, keys)
+    several = found if isinstance(found, list) else [found]
+    return [each for each in several if isinstance(each, int) and not isinstance(each, bool)]
+
+
+def _first(evidence: Evidence, keys: tuple[str, ...]) -> object:
+    return next((evidence[key] for key in keys if evidence.get(key) not in (None, [])), None)

@@ -1,0 +1,218 @@
+"""All that the record has about one witness: its operations, replicas, leaders, ISR, in time.
+
+Read once, with filters on the place, so that it costs the same in a run of ten million rows.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from results.page.replicas import FINAL, is_unicode
+from results.record.verdict import Example
+from results.tables import RunTables
+
+MAX_ROWS = 20_000
+"""Of a table; more is cut, the latest first."""
+_MAX_IDS = 12
+_MAX_VALUES = 4
+_OPS = ("op_id", "send_op_ids", "poll_op_ids", "previous_op_id", "earlier_op_id")
+_VALUES = ("value", "values", "earlier_value", "previous_value", "polled_values")
+_METADATA_LOG = "__cluster_metadata"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A replica at a moment: how far its log reached, and its own high watermark if it told."""
+
+    at_ns: int
+    end: int
+    high_watermark: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reign:
+    """Who led from when to when, as observed; leader -1: nobody."""
+
+    from_ns: int
+    to_ns: int
+    leader: int
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is known about a witness.
+
+    Attributes:
+        example: The witness.
+        values: The values that it is about, its own first.
+        sends, polls: Rows of operations concerned, by time: at its offset, of its values, or named
+            in its evidence.
+        looks: Of each replica, by time.
+        reigns: By time.
+        isr: (time, brokers) whenever it was seen to be another one.
+        truncations: Rows that cut its offset off.
+        held: What lies at its offset in each replica's final log: (value, leader epoch), or None.
+    """
+
+    example: Example
+    values: tuple[int, ...]
+    sends: tuple[Row, ...]
+    polls: tuple[Row, ...]
+    looks: Mapping[str, tuple[Look, ...]]
+    reigns: tuple[Reign, ...]
+    isr: tuple[tuple[int, tuple[int, ...]], ...]
+    truncations: tuple[Row, ...]
+    held: Mapping[str, tuple[int | None, int | None] | None]
+
+    @property
+    def offset(self) -> int:
+        """The offset in question; -1 where there is none."""
+        return self.example.offset
+
+    @property
+    def place(self) -> str:
+        """`log-0-1`."""
+        return f"{self.example.topic}-{self.example.partition}"
+
+
+def case_of(tables: RunTables, example: Example) -> Case:
+    """Read what the record has about an example."""
+    values = tuple(dict.fromkeys(_numbers(example, _VALUES)))[:_MAX_VALUES]
+    placed = bool(example.topic) and is_unicode(example.topic)
+    ours = _ours(example) if placed else None
+    concerned = _concerned(example, values)
+    return Case(
+        example=example,
+        values=values,
+        sends=_rows(tables, "sends", ours, concerned, by="invoke_ns"),
+        polls=_rows(tables, "polls", ours, concerned, by="complete_ns"),
+        looks=_looks(tables, ours),
+        reigns=_reigns(tables, example) if placed else (),
+        isr=tuple(_isr(tables, ours)),
+        truncations=_truncations(tables, ours, example.offset),
+        held=_held(tables, ours, example.offset),
+    )
+
+
+def _numbers(example: Example, keys: Iterable[str]) -> Iterator[int]:
+    for key in keys:
+        found = example.evidence.get(key)
+        for each in found if isinstance(found, list) else [found]:
+            if isinstance(each, int) and not isinstance(each, bool):
+                yield each
+
+
+def _ours(example: Example) -> pc.Expression:
+    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
+    return place & (pc.field("topic_id") == example.topic_id) if example.topic_id else place
+
+
+def _concerned(example: Example, values: Sequence[int]) -> pc.Expression | None:
+    parts = [pc.field("offset") == example.offset] if example.offset >= 0 else []
+    if values:
+        parts.append(pc.field("value").isin(list(values)))
+    if ops := list(_numbers(example, _OPS))[:_MAX_IDS]:
+        parts.append(pc.field("op_id").isin(ops))
+    whole = None
+    for part in parts:
+        whole = part if whole is None else whole | part
+    return whole
+
+
+def _rows(
+    tables: RunTables,
+    name: str,
+    ours: pc.Expression | None,
+    concerned: pc.Expression | None,
+    *,
+    by: str,
+) -> tuple[Row, ...]:
+    if ours is None or concerned is None:
+        return ()
+    table = tables.record(name, filters=ours & concerned)
+    return tuple(table.sort_by(by).slice(0, MAX_ROWS).to_pylist())
+
+
+def _looks(tables: RunTables, ours: pc.Expression | None) -> dict[str, tuple[Look, ...]]:
+    if ours is None:
+        return {}
+    seen = tables.record("replica_states", filters=ours & pc.field("observed_ns").is_valid())
+    looks: dict[str, list[Look]] = defaultdict(list)
+    names = ["node", "observed_ns", "log_end_offset", "high_watermark", "high_watermark_source"]
+    for row in seen.select(names).sort_by("observed_ns").to_pylist():
+        if row["log_end_offset"] is not None:
+            # A checkpoint file may be seconds old: it is no look at the replica.
+            told = row["high_watermark"] if row["high_watermark_source"] == "fetch" else None
+            look = Look(at_ns=row["observed_ns"], end=row["log_end_offset"], high_watermark=told)
+            looks[str(row["node"])].append(look)
+    return {node: tuple(mine) for node, mine in sorted(looks.items())}
+
+
+def _reigns(tables: RunTables, example: Example) -> tuple[Reign, ...]:
+    rows = [
+        row
+        for row in tables.statistics("leaders").to_pylist()
+        if (row["topic"], row["partition"]) == (example.topic, example.partition)
+        and row["from_ns"] is not None
+    ]
+    rows.sort(key=lambda row: row["from_ns"])
+    return tuple(
+        Reign(
+            from_ns=row["from_ns"],
+            to_ns=row["from_ns"] if row["to_ns"] is None else row["to_ns"],
+            leader=-1 if row["leader"] is None else row["leader"],
+            epoch=row["leader_epoch"],
+        )
+        for row in rows
+    )
+
+
+def _isr(tables: RunTables, ours: pc.Expression | None) -> Iterator[tuple[int, tuple[int, ...]]]:
+    if ours is None:
+        return
+    told = ours & pc.field("isr").is_valid() & pc.field("observed_ns").is_valid()
+    rows = tables.record("leadership", filters=told)
+    # Brokers that are cut off tell what they knew: an older epoch is no news.
+    newest, before = -1, None
+    for row in (
+        rows.select(["observed_ns", "leader_epoch", "isr"]).sort_by("observed_ns").to_pylist()
+    ):
+        epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
+        isr = tuple(sorted(row["isr"]))
+        if epoch >= newest and isr != before:
+            newest, before = epoch, isr
+            yield row["observed_ns"], isr
+
+
+def _truncations(tables: RunTables, ours: pc.Expression | None, offset: int) -> tuple[Row, ...]:
+    if ours is None or offset < 0:
+        return ()
+    cut = ours & (pc.field("from_offset") <= offset)
+    rows = tables.record("truncations", filters=cut).to_pylist()
+    return tuple(row for row in rows if row["to_offset"] is None or row["to_offset"] > offset)
+
+
+def _held(
+    tables: RunTables, ours: pc.Expression | None, offset: int
+) -> dict[str, tuple[int | None, int | None] | None]:
+    if ours is None or offset < 0:
+        return {}
+    final = ours & (pc.field("snapshot") == FINAL)
+    states = tables.record("replica_states", filters=final)
+    held: dict[str, tuple[int | None, int | None] | None]
+    held = dict.fromkeys(sorted({str(each) for each in states["node"].to_pylist()}))
+    records = tables.record("replica_records", filters=final & (pc.field("offset") == offset))
+    for row in records.to_pylist():
+        held[str(row["node"])] = (row["value"], row["leader_epoch"])
+    return held
+
+
+def is_of_brokers(example: Example) -> bool:
+    """Tell whether an example is about a topic's partition, not about the controllers' log."""
+    return bool(example.topic) and example.topic != _METADATA_LOG

@@ -1,0 +1,112 @@
+"""What page and terminal tell of a run's failure: worked out once, from the stored files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.atomic import StoreError
+from results.page.breach import Breach, breach_of, verdict_class
+from results.page.broker_logs import BrokerLogs, broker_logs
+from results.page.case import Case, case_of
+from results.page.close_up import CloseUp, close_up
+from results.page.faults import FaultLine, fault_lines
+from results.page.headline import Headline, headline
+from results.page.recurrence import Recurrence, recurrence
+from results.page.witness import Told, witness_story
+from results.record.clock import NS_PER_S
+from results.record.milestones import Milestone, load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.verdict import Verdict
+from results.store import is_alive
+from results.tables import RunTables
+from results.verdict_json import read_verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Investigation:
+    """A run, looked into.
+
+    Attributes:
+        verdict: None: not judged, or not to be read, as `trouble` says then.
+        head: The verdict in a sentence, and its witness.
+        breach: What was broken where; None: nothing was.
+        kind: (class, what that means).
+        case: What the record has about the witness; None: there is none.
+        told: The witness's story; None: nothing of it has a time.
+        close_up: The axis around it.
+        logs: What brokers logged around it; None: their logs are not there.
+        recurrence: Whether it was seen before, how often it comes.
+        faults, milestones: Of the run.
+        plan: None: it cannot be read.
+        trouble: Why the verdict cannot be read; empty otherwise.
+    """
+
+    verdict: Verdict | None
+    head: Headline
+    breach: Breach | None
+    kind: tuple[str, str]
+    case: Case | None
+    told: Told | None
+    close_up: CloseUp | None
+    logs: BrokerLogs | None
+    recurrence: Recurrence
+    faults: list[FaultLine]
+    milestones: list[Milestone]
+    plan: Plan | None
+    trouble: str = ""
+
+
+def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
+    """Look into a run."""
+    verdict, trouble = _verdict(paths)
+    faults, milestones = fault_lines(tables), load_milestones(paths.milestones)
+    head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)
+    case = case_of(tables, head.witness) if head.witness else None
+    told = witness_story(case, faults, end_s=_end_s(milestones)) if case else None
+    logs = _logs(paths, case, told)
+    drawn = None
+    if case is not None and told is not None:
+        lines = logs.lines if logs else ()
+        drawn = close_up(case, window=told.window, faults=faults, lines=lines)
+    return Investigation(
+        verdict=verdict,
+        head=head,
+        breach=breach_of(head),
+        kind=verdict_class(verdict),
+        case=case,
+        told=told,
+        close_up=drawn,
+        logs=logs,
+        recurrence=recurrence(paths, verdict, plan, faults),
+        faults=faults,
+        milestones=milestones,
+        plan=plan,
+        trouble=trouble,
+    )
+
+
+def _end_s(milestones: Sequence[Milestone]) -> float:
+    return max((each.at_ns / NS_PER_S for each in milestones), default=0.0)
+
+
+def _logs(paths: RunPaths, case: Case | None, told: Told | None) -> BrokerLogs | None:
+    if case is None or told is None:
+        return None
+    try:
+        return broker_logs(paths, place=case.place, window=told.window)
+    except OSError:
+        return None
+
+
+def _plan(paths: RunPaths) -> Plan | None:
+    try:
+        return plan_from(load_plan(paths.plan))
+    except (OSError, PlanError):
+        return None
+
+
+def _verdict(paths: RunPaths) -> tuple[Verdict | None, str]:
+    try:
+        return read_verdict(paths.verdict), ""
+    except StoreError as trouble:
+        return None, str(trouble)

@@ -1,0 +1,98 @@
+"""On what a run ran: versions, configuration, seed, host, as a short table."""
+
+from collections.abc import Iterator, Mapping
+
+from results.record.night import Night
+
+Values = Mapping[str, object]
+_GB = 1_000_000_000
+
+
+def setting_rows(
+    plan: Values, environment: Values, *, night: Night | None
+) -> list[tuple[str, str]]:
+    """Return (what, value) in the order in which a reader asks.
+
+    Args:
+        plan: As stored.
+        environment: As stored.
+        night: Which night it was played for.
+    """
+    rows = [
+        *_system(plan),
+        *_clients(plan),
+        *_faults(plan),
+        *_told(plan, "seed", "seed"),
+        *_host(plan, environment),
+    ]
+    if night is not None:
+        rows.append(("night", f"{night.night} of {night.suite}, entry {night.entry}"))
+        again = f": repeats {night.repeats}" if night.repeats else ""
+        rows.append(("played as", f"{night.why.value}{again}"))
+    return rows
+
+
+def _told(values: Values, key: str, what: str) -> Iterator[tuple[str, str]]:
+    if values.get(key) not in (None, "", {}):
+        yield what, str(values[key])
+
+
+def _system(plan: Values) -> Iterator[tuple[str, str]]:
+    yield from _told(plan, "system", "system")
+    parts = [
+        f"{plan[key]} {word}" for key, word in (("nodes", "brokers"), ("topics", "topics"),
+            ("partitions", "partitions each")) if key in plan
+    ]  # fmt: skip
+    parts += [
+        f"{word}={plan[key]}" for key, word in (("replication", "replication.factor"),
+            ("min_insync", "min.insync.replicas")) if key in plan
+    ]  # fmt: skip
+    if parts:
+        yield "cluster", ", ".join(parts)
+    for key in ("broker", "node", "features"):
+        if isinstance(settings := plan.get(key), Mapping) and settings:
+            told = "; ".join(f"{name} = {value}" for name, value in settings.items())
+            yield f"{key} settings", told
+
+
+def _clients(plan: Values) -> Iterator[tuple[str, str]]:
+    parts = [f"acks={plan['acks']}"] if "acks" in plan else []
+    parts += [f"idempotence={plan['idempotence']}"] if "idempotence" in plan else []
+    if "workload" in plan:
+        parts.insert(0, f"workload {plan['workload']}")
+    if "rate" in plan:
+        parts.append(f"{plan['rate']:g} operations a second" if isinstance(plan["rate"], float)
+                     else f"{plan['rate']} operations a second")  # fmt: skip
+    if "concurrency" in plan:
+        parts.append(f"{plan['concurrency']} processes")
+    if parts:
+        yield "clients", ", ".join(parts)
+    if isinstance(settings := plan.get("client"), Mapping) and settings:
+        yield "client settings", "; ".join(f"{name} = {value}" for name, value in settings.items())
+
+
+def _faults(plan: Values) -> Iterator[tuple[str, str]]:
+    if isinstance(written := plan.get("faults"), list):
+        yield "faults", f"{len(written)} written by hand"
+    elif isinstance(families := plan.get("nemesis"), list):
+        yield "faults", ", ".join(str(each) for each in families) or "none"
+
+
+def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
+    yield from _told({**environment, **plan}, "hosts", "hosts")
+    parts = [f"{environment['cores']} cores"] if "cores" in environment else []
+    if isinstance(memory := environment.get("memory_bytes"), int):
+        parts.append(f"{memory / _GB:.1f} GB")
+    if kernel := environment.get("kernel"):
+        parts.append(f"kernel {kernel}")
+    if java := environment.get("java_version"):
+        parts.append(f"Java {java}")
+    if parts:
+        yield "host", ", ".join(parts)
+    if logquake := environment.get("logquake"):
+        commit = environment.get("git_commit")
+        yield "Logquake", f"{logquake} ({commit})" if commit else str(logquake)
+    libraries = environment.get("libraries")
+    if isinstance(libraries, Mapping) and "confluent-kafka" in libraries:
+        yield "client library", f"confluent-kafka {libraries['confluent-kafka']}"
+    yield from _told(environment, "started_utc", "started (UTC)")

@@ -1,0 +1,330 @@
+"""The witness told as a story: who sent and acknowledged, who held, truncated, overwrote, read.
+
+Each event is a row of the record, or something that follows from two of them; nothing is guessed.
+Where the record knows no time of an event (brokers' clocks tell no order), it says so.
+"""
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from results.page.case import Case, Look, Reign, Row
+from results.page.faults import FaultLine
+from results.page.headline import broker_name
+from results.record.clock import NS_PER_S
+from results.record.verdict import Evidence
+
+MAX_EVENTS = 40
+_MAX_SENDS = 6
+_MAX_REIGNS = 10
+_MAX_FAULTS = 10
+_BEFORE_S, _AFTER_S = 2.0, 3.0
+"""Around what happened to the witness itself."""
+_ANNOUNCED = ("announced", "earlier", "later")
+_MOMENTS = (
+    ("calm_from_ns", "the harness", "healed the last fault"),
+    ("from_ns", "the partition", "had nobody from here on who could serve it"),
+    ("full_ns", "the ISR", "was full again"),
+)
+
+
+class Kind(StrEnum):
+    """What an event is; its place in the story where times are alike or unknown."""
+
+    FAULT = "fault"
+    SENT = "sent"
+    ACKED = "acknowledged"
+    HELD = "held"
+    LED = "led"
+    TOLD = "told"
+    CUT = "cut"
+    READ = "read"
+    END = "end"
+
+
+_ORDER = {kind: number for number, kind in enumerate(Kind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the witness.
+
+    Attributes:
+        at_s: Seconds since the run's start; None: no time is known.
+        kind: Of what sort.
+        who: A process, a broker, a reader.
+        what: What it did or saw.
+        sort_s: Where it stands among the others, if `at_s` is None.
+    """
+
+    at_s: float | None
+    kind: Kind
+    who: str
+    what: str
+    sort_s: float = float("inf")
+
+    @property
+    def when(self) -> str:
+        """`17.490 s`; empty: not known."""
+        return "" if self.at_s is None else seconds(self.at_s * NS_PER_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The story of a witness.
+
+    Attributes:
+        events: In order.
+        more: How many more there were.
+        window: (from, to) in seconds: the part of the run that it is about.
+    """
+
+    events: tuple[Event, ...]
+    more: int
+    window: tuple[float, float]
+
+
+def witness_story(case: Case, faults: Sequence[FaultLine], *, end_s: float) -> Told | None:
+    """Tell what happened to a witness; None if the record knows nothing with a time about it.
+
+    Args:
+        case: What the record has.
+        faults: Of the run.
+        end_s: When the run ended.
+    """
+    own = [*_sends(case), *_holds(case), *_cuts(case), *_reads(case), *_evidence(case)]
+    times = [each.at_s for each in own if each.at_s is not None]
+    if not times:
+        return None
+    low, high = _window(times, end_s)
+    around = [*_leads(case, low, high), *_faults(faults, low, high)]
+    events = sorted([*own, *around], key=_place)
+    ends = list(_ends(case))
+    kept = _kept(events, MAX_EVENTS - len(ends))
+    return Told(events=(*kept, *ends), more=len(events) - len(kept), window=(low, high))
+
+
+def _place(event: Event) -> tuple[float, int]:
+    return (event.sort_s if event.at_s is None else event.at_s), _ORDER[event.kind]
+
+
+def _kept(events: Sequence[Event], room: int) -> list[Event]:
+    """Leave out leaders and faults first, then what is in the middle."""
+    if len(events) <= room:
+        return list(events)
+    own = [each for each in events if each.kind not in {Kind.FAULT, Kind.LED}]
+    kept = own if len(own) <= room else [*own[: room // 2], *own[-(room - room // 2) :]]
+    return sorted(kept, key=_place)
+
+
+def _window(times: Sequence[float], end_s: float) -> tuple[float, float]:
+    low, high = min(times), max(times)
+    # A reader of the end sees it, too, but what broke it happened before.
+    return max(0.0, low - _BEFORE_S), max(min(high + _AFTER_S, max(end_s, high)), low + 1.0)
+
+
+def seconds(time_ns: float) -> str:
+    """Return `17.490 s`, cut off rather than rounded, as checkers' sentences have it."""
+    return f"{int(time_ns) // 1_000_000 / 1000:.3f} s"
+
+
+def _s(time_ns: int) -> float:
+    return time_ns / NS_PER_S
+
+
+def _sends(case: Case) -> Iterator[Event]:
+    for row in _first(case.sends, case, _MAX_SENDS):
+        who = f"process {row['process']}"
+        where = f"value {row['value']}"
+        if row["invoke_ns"] is not None:
+            sent = f"sent {where} (op {row['op_id']}, acks={row['acks']})"
+            yield Event(at_s=_s(row["invoke_ns"]), kind=Kind.SENT, who=who, what=sent)
+        if row["complete_ns"] is not None:
+            yield Event(
+                at_s=_s(row["complete_ns"]), kind=Kind.ACKED, who=_teller(case, row),
+                what=_answer(row, where),
+            )  # fmt: skip
+
+
+def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
+    """Return the rows of the witness's own values first, then others by time."""
+    mine = [row for row in rows if row["value"] in case.values]
+    rest = [row for row in rows if row["value"] not in case.values]
+    return [*mine, *rest][:most]
+
+
+def _teller(case: Case, row: Row) -> str:
+    leader = case.example.evidence.get("leader_then")
+    if row["value"] == case.example.evidence.get("value") and isinstance(leader, int):
+        return broker_name(leader)
+    reign = reign_at(case.reigns, row["complete_ns"])
+    return broker_name(reign.leader) if reign and reign.leader >= 0 else "the leader"
+
+
+def _answer(row: Row, where: str) -> str:
+    if row["acked"]:
+        return f"acknowledged {where} at offset {row['offset']} to process {row['process']}"
+    if row["outcome"] == "ok":
+        return f"took {where} (nothing was promised: acks={row['acks']})"
+    error = f": {row['error']}" if row["error"] else ""
+    return f"refused {where}{error}" if row["outcome"] == "fail" else f"{where}: no answer{error}"
+
+
+def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
+    """Return who led at a time, as observed; None before the first observation."""
+    at = bisect.bisect_right([each.from_ns for each in reigns], time_ns) - 1
+    return reigns[at] if at >= 0 else None
+
+
+def _holds(case: Case) -> Iterator[Event]:
+    """Say when each replica's log was first seen to reach beyond the offset, and when no more."""
+    if case.offset < 0:
+        return
+    for node, looks in case.looks.items():
+        beyond = next((each for each in looks if each.end > case.offset), None)
+        if beyond:
+            reached = f"held offset {case.offset}: its log was seen to end at {beyond.end}"
+            yield Event(at_s=_s(beyond.at_ns), kind=Kind.HELD, who=node, what=reached)
+        elif looks:
+            never = f"was never seen to hold offset {case.offset} while the run went on"
+            last = looks[-1]
+            if last.end <= case.offset:
+                yield Event(at_s=None, kind=Kind.HELD, who=node, what=never, sort_s=_s(last.at_ns))
+
+
+def drops(looks: Sequence[Look], offset: int) -> list[tuple[Look, Look]]:
+    """Return between which looks a log lost its end, which had reached beyond an offset."""
+    return [(one, two) for one, two in pairwise(looks) if one.end > offset and two.end < one.end]
+
+
+def _cuts(case: Case) -> Iterator[Event]:
+    """Say who truncated the offset: seen from outside, and as the broker's own log has it."""
+    if case.offset < 0:
+        return
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for row in case.truncations:
+        why = f" ({row['reason']})" if row["reason"] else ""
+        reasons[str(row["node"])].append(f"truncated its log at offset {row['from_offset']}{why}")
+    later = _after_first_reign(case)
+    for node in dict.fromkeys([*case.looks, *reasons]):
+        told = reasons.get(node, [])
+        seen = drops(case.looks.get(node, ()), case.offset)
+        if len(seen) > len(told):  # It may have been cut higher up, too: these are certain.
+            seen = [(one, two) for one, two in seen if two.end <= case.offset]
+        for number, (before, after) in enumerate(seen):
+            how = told[number] if number < len(told) else "lost the end of its log"
+            ended = f"its log ended at {before.end} at {seconds(before.at_ns)}"
+            what = f"{how}: {ended}, and at {after.end} here"
+            yield Event(at_s=_s(after.at_ns), kind=Kind.CUT, who=node, what=what)
+        for what in told[len(seen) :]:
+            yield Event(
+                at_s=None, kind=Kind.CUT, who=node, sort_s=later,
+                what=f"{what}, by its own log",
+            )  # fmt: skip
+
+
+def _after_first_reign(case: Case) -> float:
+    """Return when the next leader after the first acknowledgement was seen: no cut is earlier."""
+    acked = [row["complete_ns"] for row in case.sends if row["acked"] and row["complete_ns"]]
+    begun = min(acked, default=0)
+    epochs = [each for each in case.reigns if each.from_ns > begun and each.leader >= 0]
+    first = reign_at(case.reigns, begun)
+    changed = [each for each in epochs if first is None or each.epoch != first.epoch]
+    return _s(changed[0].from_ns) + 1e-3 if changed else float("inf")
+
+
+def _reads(case: Case) -> Iterator[Event]:
+    """Say for each value who read it first, and how many did."""
+    by: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in case.polls:
+        if row["complete_ns"] is not None:
+            by[row["offset"], row["value"]].append(row)
+    for (offset, value), rows in by.items():
+        first, last = rows[0], rows[-1]
+        more = (
+            ""
+            if len(rows) == 1
+            else f"; {len(rows)} reads in all, the last at {seconds(last['complete_ns'])}"
+        )
+        what = f"read value {value} at offset {offset} (op {first['op_id']}){more}"
+        who = f"process {first['process']}"
+        yield Event(at_s=_s(first["complete_ns"]), kind=Kind.READ, who=who, what=what)
+
+
+def _evidence(case: Case) -> Iterator[Event]:
+    evidence = case.example.evidence
+    for word in _ANNOUNCED:
+        by, mark = evidence.get(f"{word}_by"), evidence.get(f"{word}_high_watermark")
+        at_ns = evidence.get(f"{word}_observed_ns")
+        if isinstance(by, int) and isinstance(mark, int) and isinstance(at_ns, int):
+            what = f"announced the high watermark {mark} of epoch {evidence.get(f'{word}_epoch')}"
+            yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=broker_name(by), what=what)
+    for key, who, what in _MOMENTS:
+        if isinstance(at_ns := evidence.get(key), int):
+            yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=who, what=what)
+    yield from _budget(evidence)
+
+
+def isr_words(isr: object) -> str:
+    """Return `n1, n2`."""
+    return ", ".join(f"n{each}" for each in isr) or "empty" if isinstance(isr, list) else "unknown"
+
+
+def _budget(evidence: Evidence) -> Iterator[Event]:
+    calm_ns, budget_s = evidence.get("calm_from_ns"), evidence.get("budget_s")
+    if isinstance(seen_ns := evidence.get("seen_ns"), int):
+        isr = f"was {isr_words(evidence.get('isr'))} from here on"
+        yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who="the ISR", what=isr)
+    if isinstance(calm_ns, int) and isinstance(budget_s, int | float):
+        over = f"of {budget_s:g} s from there on was over"
+        yield Event(at_s=_s(calm_ns) + budget_s, kind=Kind.TOLD, who="the budget", what=over)
+
+
+def _leads(case: Case, low: float, high: float) -> Iterator[Event]:
+    inside = [each for each in case.reigns if low <= _s(each.from_ns) <= high]
+    for each in inside[:_MAX_REIGNS]:
+        epoch = "" if each.epoch is None else f" in leader epoch {each.epoch}"
+        who = broker_name(each.leader) if each.leader >= 0 else "nobody"
+        yield Event(at_s=_s(each.from_ns), kind=Kind.LED, who=who, what=f"leads{epoch}")
+
+
+def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Event]:
+    near = [
+        each
+        for each in faults
+        if each.confirmed_s is not None and each.confirmed_s <= high
+        and (each.healed_s is None or each.healed_s >= low)
+    ]  # fmt: skip
+    for each in near[:_MAX_FAULTS]:
+        who = f"fault {each.fault_id}"
+        assert each.confirmed_s is not None
+        held = f"{each.kind} of {each.nodes}: {each.effect}"
+        yield Event(at_s=each.confirmed_s, kind=Kind.FAULT, who=who, what=held)
+        if each.healed_s is not None:
+            yield Event(
+                at_s=each.healed_s, kind=Kind.FAULT, who=who,
+                what=f"{each.kind} of {each.nodes} was over",
+            )  # fmt: skip
+
+
+def _ends(case: Case) -> Iterator[Event]:
+    """Say what lies at the offset in the end, replicas that agree together; who never read it."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for node, held in case.held.items():
+        value, epoch = held or (None, None)
+        told = "a control record" if held and value is None else f"value {value}"
+        epochs = f" of leader epoch {epoch}" if epoch is not None and epoch >= 0 else ""
+        alike[f"{told}{epochs}" if held else "nothing"].append(node)
+    for told, nodes in alike.items():
+        verb = "holds" if len(nodes) == 1 else "hold"
+        yield Event(
+            at_s=None, kind=Kind.END, who=", ".join(nodes),
+            what=f"{verb} {told} at offset {case.offset} in the end",
+        )  # fmt: skip
+    read = {row["value"] for row in case.polls}
+    for value in case.values[:1]:
+        if value not in read:
+            yield Event(at_s=None, kind=Kind.END, who="no reader", what=f"ever got value {value}")

@@ -1,0 +1,46 @@
+"""Which partitions took nothing, and when."""
+
+from collections.abc import Sequence
+
+from results.page.faults import FaultLine
+from results.page.inert import inert
+from results.page.outages import MAX_PARTITIONS, Outage
+from results.plots.canvas import finish, new_axes
+
+_COLOUR = "#d95f02"
+MAX_SPANS = 200
+"""Of a partition, so that a page stays small; the longest."""
+_LANE_INCHES = 0.19
+_NAME = 24
+
+
+def outages_plot(found: Sequence[Outage], *, faults: Sequence[FaultLine], end_s: float) -> str:
+    """Return the plot as SVG; empty if every partition always took something.
+
+    Args:
+        found: The partitions, the worst first.
+        faults: To be shaded.
+        end_s: Until when the axis goes, so that it is comparable to the others.
+    """
+    if not found:
+        return ""
+    shown = found[:MAX_PARTITIONS]
+    figure, axes = new_axes("", faults=faults)
+    figure.set_figheight(1.1 + _LANE_INCHES * len(shown))
+    for lane, outage in enumerate(shown):
+        longest = sorted(outage.spans, key=lambda span: span[0] - span[1])[:MAX_SPANS]
+        spans = [(first, last + 1 - first) for first, last in sorted(longest)]
+        axes.broken_barh(
+            spans, (lane - 0.35, 0.7), facecolors=_COLOUR,
+            label="no send succeeded" if lane == 0 else "",
+        )  # fmt: skip
+    # A name is someone else's text: no line breaks, no endless labels.
+    axes.set_yticks(range(len(shown)), [_name(each.place) for each in shown])
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(right=max(end_s, 1.0))
+    return finish(figure, axes, name="outages")
+
+
+def _name(place: str) -> str:
+    text = inert(place)
+    return text if len(text) <= _NAME else f"{text[: _NAME // 2]}…{text[1 - _NAME // 2 :]}"
