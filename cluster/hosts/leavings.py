@@ -19,7 +19,7 @@ PLACES = (
 )
 """Folders, and what such files are called there by the number of the process."""
 SLACK_S = 2.0
-"""Starts of processes are known in seconds since the boot, whose own time is a whole second."""
+"""The kernel's start is known in whole seconds, and times of files are of its last tick."""
 
 
 def leavings(processes_file: Path) -> list[Path]:
@@ -49,11 +49,12 @@ def _left_by(entry: Entry) -> Iterator[Path]:
         return
     if process_id(process.pid).start_ticks not in {0, process.start_ticks}:
         return  # The number is somebody else's now; a zombie of ours still has it.
-    since_s = _boot_s() + process.start_ticks / os.sysconf("SC_CLK_TCK") - SLACK_S
+    # Not from the kernel's start: that is told anew whenever the clock is set.
+    since_s = entry.since_s or _boot_s() + process.start_ticks / os.sysconf("SC_CLK_TCK")
     for folder, name in PLACES:
         for path in Path(folder).glob(name.format(pid=process.pid)):
             # An older one is of an earlier process with the same number.
-            if path.stat().st_mtime >= since_s:
+            if path.stat().st_mtime >= since_s - SLACK_S:
                 yield path
 
 

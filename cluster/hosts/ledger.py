@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cluster.protocol import ProcessId
+from results.record.clock import unix_s
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
 """Environment variable of all that a run starts on its hosts: the path of the run's ledger."""
@@ -23,6 +24,8 @@ class Entry:
         start_ticks: As in `ProcessId`.
         boot: The kernel's boot id: numbers of processes say nothing after a reboot.
         machine: As in `ProcessId`: a number of another machine says nothing on this one.
+        since_s: When its start was announced, in seconds since 1970 by this machine's clock as it
+            was then; 0: not known. Files that the process made have times of the same clock.
     """
 
     what: str
@@ -31,6 +34,7 @@ class Entry:
     start_ticks: int
     boot: str
     machine: str = ""
+    since_s: float = 0.0
 
     @property
     def process(self) -> ProcessId | None:
@@ -48,10 +52,15 @@ class ProcessLedger:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._boot = boot_id()
+        self._announced: dict[tuple[str, str], float] = {}
 
     def intend(self, what: str, node: str) -> None:
         """Write that a process is about to be started."""
-        self._append(Entry(what=what, node=node, pid=None, start_ticks=0, boot=self._boot))
+        since_s = unix_s()
+        self._announced[what, node] = since_s
+        self._append(
+            Entry(what=what, node=node, pid=None, start_ticks=0, boot=self._boot, since_s=since_s)
+        )
 
     def started(self, what: str, node: str, process: ProcessId) -> None:
         """Write which process it became."""
@@ -63,6 +72,7 @@ class ProcessLedger:
                 start_ticks=process.start_ticks,
                 boot=self._boot,
                 machine=process.machine,
+                since_s=self._announced.get((what, node), 0.0),
             )
         )
 

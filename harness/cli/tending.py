@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cluster.protocol import UserError
 from harness.cli.options import STORE
 from harness.doctor import examine_machine, print_findings
+from harness.exit_codes import NOT_HEALED, VALID
 from harness.heal import heal_store
 from harness.offers import offers, print_offers
 
@@ -21,16 +21,17 @@ def doctor(*, store: Path, hosts: str | None) -> int:
     console = Console(highlight=False)
     console.print("\nfaults that each kind of hosts can do here:")
     print_offers(offers(hosts), console)
-    return 0
+    return VALID
 
 
 @click.command()
 @STORE
 def heal(*, store: Path) -> int:
-    """Undo whatever dead runs left behind, here and on their hosts."""
+    """Undo whatever dead runs left behind, here and on their hosts; exit with 1 if not all was."""
     healed = heal_store(store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
         click.echo(sentence)
     if healed.failed:
-        raise UserError("; ".join(healed.failed))
-    return 0
+        click.echo(f"logquake: {'; '.join(healed.failed)}", err=True)
+        return NOT_HEALED
+    return VALID

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.hosts import heal
+from cluster.hosts import leavings as leavings_module
 from cluster.hosts.agent import Message
 from cluster.hosts.docker.objects import labels_of, prefix_of
 from cluster.hosts.heal import Healed, heal_hosts, hosts_of
@@ -21,7 +22,7 @@ from cluster.hosts.ssh.file import SshHost, load_hosts
 from cluster.hosts.ssh.heal import heal_ssh
 from cluster.hosts.ssh.run import FILE, SshRun
 from cluster.protocol import ClusterError, Command, ProcessId
-from results.record.clock import wait_until
+from results.record.clock import unix_s, wait_until
 from results.record.paths import RunPaths
 
 if TYPE_CHECKING:
@@ -49,6 +50,23 @@ def test_what_an_ended_process_left_outside_of_the_store_is_removed(tmp_path: Pa
     assert heal_hosts(paths) == Healed(done=(f"removed {file}",))
     assert not file.exists()
     assert heal_hosts(paths) == Healed()
+
+
+def test_a_clock_that_was_set_meanwhile_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's start is told as now minus the time since: it jumps with the clock."""
+    paths = RunPaths(tmp_path)
+    ledger = ProcessLedger(paths.processes)
+    ledger.intend("java", "n1")
+    with subprocess.Popen(["sleep", "600"]) as child:
+        process = process_id(child.pid)
+        ledger.started("java", "n1", process)
+        child.kill()
+    file = clock_file(process)
+    file.write_bytes(b"")
+    monkeypatch.setattr(leavings_module, "_boot_s", lambda: unix_s() + 3600)
+    assert remove_leavings(paths.processes) == [f"removed {file}"]
 
 
 def test_what_a_zombie_left_is_removed_and_what_a_process_uses_is_not(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 
 from cluster.hosts import agent
 from cluster.hosts.ssh import undoing
-from cluster.hosts.ssh.undoing import MARK, WARDEN, Order, undo
+from cluster.hosts.ssh.undoing import MARK, WARDEN, Order, _remove_folder, undo
+from cluster.hosts.ssh.warden import make_folder
 from results.record.clock import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -98,6 +100,28 @@ def test_a_process_that_ends_meanwhile_is_no_failure_for_an_ordinary_user() -> N
         check=True,
     )
     assert done.stdout == "False ''\n"
+
+
+def test_runs_that_come_and_go_together_make_and_remove_the_folder_of_runs(tmp_path: Path) -> None:
+    base = tmp_path / "runs"
+
+    def come_and_go(number: int) -> None:
+        for _ in range(150):
+            folder = base / str(number)
+            make_folder(folder)
+            _remove_folder({"folder": str(folder)})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(come_and_go, range(4)))
+    assert not base.exists()
+
+
+def test_a_folder_of_runs_that_is_somebody_s_own_stays(tmp_path: Path) -> None:
+    base = tmp_path / "runs"
+    base.mkdir()
+    make_folder(base / "1")
+    _remove_folder({"folder": str(base / "1")})
+    assert base.exists()
 
 
 def test_a_folder_that_cannot_be_removed_is_told_and_costs_no_processor(

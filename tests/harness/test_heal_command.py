@@ -13,7 +13,7 @@ from cluster.hosts.signals import is_running, process_id
 from cluster.hosts.ssh.file import SshHost
 from cluster.hosts.ssh.run import FILE, SshRun, noted_run
 from harness.cli import exit_code
-from harness.exit_codes import BAD_ARGUMENTS, VALID
+from harness.exit_codes import NOT_HEALED, VALID
 from nemesis.ledger import Ledger, open_entries
 from nemesis.undo import Join
 from results.record.clock import wait_until
@@ -58,7 +58,7 @@ def test_a_host_that_does_not_answer_is_told_and_the_rest_is_healed(
     Ledger(far.ledger).write(1, [Join(cut_id="fault-1", links=(("n1", "n2"),))])
     with subprocess.Popen(["sleep", "600"], env=os.environ | mark(near.processes)) as left:
         wait_until(lambda: leftovers(near.processes), timeout_s=20, what="it to be seen")
-        assert exit_code(["heal", "--store", str(store)]) == BAD_ARGUMENTS
+        assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
         assert not is_running(process_id(left.pid))
     said = capsys.readouterr()
     assert said.out == f"{near.run_id}: killed sleep (process {left.pid})\n"
@@ -67,5 +67,5 @@ def test_a_host_that_does_not_answer_is_told_and_the_rest_is_healed(
     assert len(said.err.splitlines()) == 1
     assert noted_run(far.root / FILE) == run, "the next heal knows where to go"
     assert len(open_entries(far.ledger)) == 1, "nothing is struck that may be in force"
-    assert exit_code(["heal", "--store", str(store)]) == BAD_ARGUMENTS
+    assert exit_code(["heal", "--store", str(store)]) == NOT_HEALED
     assert capsys.readouterr().out == "nothing was healed\n"

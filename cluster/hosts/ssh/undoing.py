@@ -165,11 +165,20 @@ def _remove_folder(order: Order) -> "list[str]":
         shutil.rmtree(folder, ignore_errors=now_s() < deadline_s)
         if folder.exists():
             time.sleep(POLL_S)  # noqa: TID251 - standard library only
-    with contextlib.suppress(OSError):
-        if os.listdir(folder.parent) == [OURS]:  # noqa: PTH208 - names only
-            (folder.parent / OURS).unlink()
-            folder.parent.rmdir()
+    _remove_base(folder.parent)
     return [f"removed {folder}"] if there else []
+
+
+def _remove_base(base: Path) -> None:
+    """Remove the folder of runs' folders if a run made it, and no other run is there."""
+    with contextlib.suppress(OSError):
+        if os.listdir(base) != [OURS]:  # noqa: PTH208 - names only
+            return
+        (base / OURS).unlink()
+        try:
+            base.rmdir()
+        except OSError:  # A run has come meanwhile: the last one shall know that it is ours.
+            (base / OURS).touch()
 
 
 def traces(order: Order) -> Order:

@@ -33,6 +33,7 @@ from cluster.hosts.ssh.undoing import OURS, WARDEN, Order, now_s, traces, undo
 READ_BYTES = 1 << 16
 SEND_TIMEOUT_S = 5.0
 AGENT_END_S = 5.0
+BASE_ATTEMPTS = 50
 FIRST_LEASE_S = 30.0
 """At least so long nothing is undone before the first call: a busy host is slow to start with."""
 SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
@@ -116,11 +117,7 @@ class Warden:
         """Make the folder, listen in it, start the agent."""
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
         signal.signal(signal.SIGHUP, lambda *_: None)
-        base = self._folder.parent
-        if not base.exists():
-            base.mkdir(parents=True)
-            (base / OURS).touch()
-        self._folder.mkdir(mode=0o700)
+        make_folder(self._folder)
         for name, text in self._order["programs"].items():
             (self._folder / name).write_text(text, encoding="utf-8")
         os.chdir(self._folder)  # The path of a socket may have 107 bytes only (man 7 unix).
@@ -223,6 +220,29 @@ class Warden:
                 self._client.sendall(data)
         except OSError:
             self._drop_client()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a run's folder, and that of all runs, which is ours to remove if we made it.
+
+    Other runs on this host may begin and end meanwhile.
+
+    Raises:
+        FileExistsError: The run has been here.
+        FileNotFoundError: Others always came in between.
+    """
+    base = folder.parent
+    for last in (False,) * BASE_ATTEMPTS + (True,):
+        try:
+            with contextlib.suppress(FileExistsError):
+                base.mkdir(parents=True)
+                (base / OURS).touch()
+            folder.mkdir(mode=0o700)
+        except FileNotFoundError:  # The last of the others has just removed it.
+            if last:
+                raise
+        else:
+            return
 
 
 def _received(end: "socket.socket | None") -> bytes:
