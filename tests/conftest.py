@@ -1,6 +1,7 @@
 """Settings of all tests, and what several folders of tests share."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,3 +18,13 @@ def browser() -> Iterator[Reader]:
     """Return a reader with a real browser, started once for all tests that look at pages."""
     with reader() as somebody:
         yield somebody
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let no skip hide a test: root can try whatever there is, and CI is root."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though root can try it: {report.longrepr}"
+    return report
