@@ -4,30 +4,31 @@ Nothing that comes from a record is read as markup, and control characters are s
 that neither a topic's name nor a broker's error can move the cursor.
 """
 
-from collections.abc import Iterable
-
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from results.atomic import StoreError
+from results.environment import read_environment
 from results.page.fault_kinds import kind_lines
-from results.page.faults import fault_lines
+from results.page.faults import FaultLine
 from results.page.figures import figures
-from results.page.headline import counting, headline, ranked_anomalies
-from results.page.inert import inert
+from results.page.headline import Headline, counting, headline, ranked_anomalies
+from results.page.investigation import Investigation, investigate
 from results.page.naming import said, with_names
+from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
+from results.page.setting import setting_rows
+from results.print_table import STYLES, print_table, say
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.samples import SAMPLE_PREFIX, is_sample, sample_names
+from results.show_case import print_breach, print_recurrence, print_story_of_witness
 from results.show_story import print_story
 from results.store import Store, is_alive
 from results.tables import RunTables
 from results.verdict_json import read_verdict
 
-_STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
 _MAX_FAULTS = 40
+_MAX_OUTAGES = 8
 
 
 def show_run(paths: RunPaths, console: Console) -> None:
@@ -36,23 +37,39 @@ def show_run(paths: RunPaths, console: Console) -> None:
     Raises:
         StoreError: The verdict is there, but cannot be read.
     """
-    verdict = read_verdict(paths.verdict)
+    read_verdict(paths.verdict)
     tables = RunTables(paths)
-    _say(console, f"run {paths.run_id}", style="bold")
-    print_story(paths, console)
+    found = investigate(paths, tables)
     scripted = paths.steps.exists()
-    print_verdict(verdict, console, alive=is_alive(paths), scripted=scripted)
-    witness = headline(verdict).witness
-    window = replica_window(tables, witness) if witness else None
+    command = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
+    say(console, f"run {paths.run_id}", style="bold")
+    print_story(paths, console)
+    _print_sentence(found.head, console, scripted=scripted)
+    print_breach(found, console)
+    print_story_of_witness(found, console, scripted=scripted)
+    window = replica_window(tables, found.head.witness) if found.head.witness else None
     if window and not scripted:
         _print_window(window, console)
-    _print_faults(tables, console)
-    _print_figures(tables, console)
-    for damaged in tables.unreadable:
-        _say(console, f"{damaged} is damaged, and was left out", style="yellow")
+    print_recurrence(found, console, command=command)
+    say(console, "")
+    print_table(console, ("it ran on", ""), _setting(paths, found))
+    if found.verdict:
+        _print_anomalies(found.verdict, console, tone=found.head.tone)
+    _print_faults(found.faults, console)
+    _print_figures(tables, found, console)
+    for damaged in dict.fromkeys(tables.unreadable):
+        say(console, f"{damaged} is damaged, and was left out", style="yellow")
     page = paths.report if paths.report.exists() else None
-    name = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
-    _say(console, f"page: {page}" if page else f"page: none yet; logquake report {name}")
+    say(console, f"page: {page}" if page else f"page: none yet; logquake report {command}")
+
+
+def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
+    try:
+        environment = read_environment(paths.environment)
+    except StoreError as trouble:
+        return [("environment.json", str(trouble))]
+    plan = found.plan.model_dump(mode="json", exclude_none=True) if found.plan else {}
+    return setting_rows(plan, environment, night=found.recurrence.night)
 
 
 def print_verdict(
@@ -67,27 +84,34 @@ def print_verdict(
         scripted: It is a scenario's, and its messages have names.
     """
     head = headline(verdict, alive=alive)
+    _print_sentence(head, console, scripted=scripted)
+    if verdict is not None:
+        _print_anomalies(verdict, console, tone=head.tone)
+
+
+def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None:
     named = with_names if scripted else str
-    _say(console, head.sentence, style=_STYLES.get(head.tone, "bold"))
+    say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
     if head.witness:
-        _say(console, said(named(head.witness.sentence)))
+        say(console, said(named(head.witness.sentence)))
     for sentence in head.more:
-        _say(console, sentence)
-    if verdict is None:
-        return
-    for why in verdict.unknown_because if head.tone != "unknown" else ():
-        _say(console, why, style="yellow")
+        say(console, sentence)
+
+
+def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
+    for why in verdict.unknown_because if tone != "unknown" else ():
+        say(console, why, style="yellow")
     ranked = ranked_anomalies(verdict)
     if ranked:
         rows = [
             (name, each.count, counting(each), each.allowed, each.trusted) for name, each in ranked
         ]
-        _print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
+        print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
     looked = sum(rows is not None for rows in verdict.checked.values())
     rest = len(verdict.checked) - looked
     beside = f" ({rest} more are not applicable)" if rest else ""
     told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
-    _say(console, told, style="dim")
+    say(console, told, style="dim")
 
 
 def list_runs(store: Store, console: Console) -> None:
@@ -99,9 +123,9 @@ def list_runs(store: Store, console: Console) -> None:
     runs = store.runs()
     if not runs:
         samples = ", ".join(sample_names()) or "none"
-        _say(console, f"no runs in {store.root}; make one with: logquake run (samples: {samples})")
+        say(console, f"no runs in {store.root}; make one with: logquake run (samples: {samples})")
         return
-    _print_table(console, ("run", "verdict", "what"), [_listed(paths) for paths in runs])
+    print_table(console, ("run", "verdict", "what"), [_listed(paths) for paths in runs])
 
 
 def _listed(paths: RunPaths) -> tuple[str, str, str]:
@@ -117,7 +141,7 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
 
 
 def _print_window(window: ReplicaWindow, console: Console) -> None:
-    _say(console, f"the logs of {window.place} around offset {window.offset}:")
+    say(console, f"the logs of {window.place} around offset {window.offset}:")
     near = [number for number, each in enumerate(window.rows[0].cells) if not each.far]
     rows = [
         (
@@ -126,8 +150,8 @@ def _print_window(window: ReplicaWindow, console: Console) -> None:
         )
         for row in window.rows
     ]
-    _print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
-    _say(console, "(e: leader epoch; ≠: not what clients were told)", style="dim")
+    print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
+    say(console, "(e: leader epoch; ≠: not what clients were told)", style="dim")
 
 
 def _cell_text(cell: Cell) -> str:
@@ -135,8 +159,7 @@ def _cell_text(cell: Cell) -> str:
     return f"{'≠' if cell.differs else ''}{cell.text or 'nothing'}{epoch}"
 
 
-def _print_faults(tables: RunTables, console: Console) -> None:
-    faults = fault_lines(tables)
+def _print_faults(faults: list[FaultLine], console: Console) -> None:
     if not faults:
         return
     rows = [
@@ -150,9 +173,9 @@ def _print_faults(tables: RunTables, console: Console) -> None:
         )
         for fault in faults[:_MAX_FAULTS]
     ]
-    _print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
+    print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
     if len(faults) > _MAX_FAULTS:
-        _say(console, f"and {len(faults) - _MAX_FAULTS} more faults")
+        say(console, f"and {len(faults) - _MAX_FAULTS} more faults")
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
     kinds = [
         (
@@ -165,39 +188,26 @@ def _print_faults(tables: RunTables, console: Console) -> None:
         )
         for line in kind_lines(faults)
     ]
-    _print_table(console, columns, kinds)
+    print_table(console, columns, kinds)
 
 
-def _print_figures(tables: RunTables, console: Console) -> None:
+def _print_figures(tables: RunTables, found: Investigation, console: Console) -> None:
     sums = figures(tables)
     if sums.operations:
         rows: list[tuple[str | int, ...]] = [
             (f, *counts, total) for f, counts, total in sums.operations
         ]
-        _print_table(console, ("operation", *sums.outcomes, "all"), rows)
+        print_table(console, ("operation", *sums.outcomes, "all"), rows)
     if sums.held is not None:
         calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
         held = f"held {sums.held:.1%}{calm}"
-        _say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
-
-
-def _print_table(
-    console: Console, columns: Iterable[str], rows: Iterable[Iterable[str | int]]
-) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        # Folded, never cut off: a name that is half shown cannot be typed again.
-        table.add_column(Text(inert(column)), overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(each) for each in row))
-    console.print(table)
-
-
-def _cell(value: str | int) -> Text:
-    if isinstance(value, int):
-        return Text(f"{value:,}", justify="right")
-    return Text(inert(value), style=_STYLES.get(value, "").removeprefix("bold "))
-
-
-def _say(console: Console, text: str, *, style: str = "") -> None:
-    console.print(Text(inert(text), style=style))
+        say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
+    broken, _ = outages(tables, found.faults)
+    if broken:
+        lines = [
+            (each.place, each.longest, each.seconds, each.calm) for each in broken[:_MAX_OUTAGES]
+        ]
+        columns = ("took nothing", "longest (s)", "in all (s)", "outside of faults (s)")
+        print_table(console, columns, lines)
+        if len(broken) > _MAX_OUTAGES:
+            say(console, f"and {len(broken) - _MAX_OUTAGES} more partitions")

@@ -1,4 +1,7 @@
-"""Seconds in which a partition took nothing, though somebody tried: per partition."""
+"""Seconds in which a partition took nothing, though somebody tried: per partition.
+
+A single second counts for nothing: a send that began in its last instant was under way in it.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ class Outage:
     Attributes:
         place: `log-0-1`.
         seconds: In which sends were under way, and none came out ok.
-        longest: Of them in a row, with nothing but seconds without an attempt between.
+        longest: Of them in a row; seconds without an attempt between them do not count.
         calm: Of them while no fault was in force.
         spans: (first, last) of each stretch, both inclusive.
     """
@@ -45,27 +48,24 @@ def outages(tables: RunTables, faults: Sequence[FaultLine]) -> tuple[list[Outage
 
 
 def _outage(place: str, line: dict[int, bool], faults: Sequence[FaultLine]) -> Outage:
-    spans: list[tuple[int, int]] = []
-    longest = run = 0
-    first = None
+    stretches: list[list[int]] = []
+    before_ok = True
     for second in sorted(line):
         if line[second]:
-            run, first = 0, None
+            before_ok = True
             continue
-        run += 1
-        longest = max(longest, run)
-        if first is None:
-            first = second
-            spans.append((second, second))
-        else:
-            spans[-1] = (first, second)
-    bad = [second for second, ok in line.items() if not ok]
+        if before_ok:
+            stretches.append([])
+        stretches[-1].append(second)
+        before_ok = False
+    long = [each for each in stretches if len(each) > 1]
+    bad = [second for each in long for second in each]
     return Outage(
         place=place,
         seconds=len(bad),
-        longest=longest,
+        longest=max((len(each) for each in long), default=0),
         calm=sum(not _in_fault(second, faults) for second in bad),
-        spans=tuple(spans),
+        spans=tuple((each[0], each[-1]) for each in long),
     )
 
 

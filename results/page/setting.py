@@ -60,10 +60,10 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
     parts += [f"idempotence={plan['idempotence']}"] if "idempotence" in plan else []
     if "workload" in plan:
         parts.insert(0, f"workload {plan['workload']}")
-    if "rate" in plan:
+    if "rate" in plan and plan.get("workload") != "script":
         parts.append(f"{plan['rate']:g} operations a second" if isinstance(plan["rate"], float)
                      else f"{plan['rate']} operations a second")  # fmt: skip
-    if "concurrency" in plan:
+    if "concurrency" in plan and plan.get("workload") != "script":
         parts.append(f"{plan['concurrency']} processes")
     if parts:
         yield "clients", ", ".join(parts)
@@ -72,9 +72,11 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _faults(plan: Values) -> Iterator[tuple[str, str]]:
-    if isinstance(written := plan.get("faults"), list):
+    if isinstance(written := plan.get("faults"), list | tuple):
         yield "faults", f"{len(written)} written by hand"
-    elif isinstance(families := plan.get("nemesis"), list):
+    elif isinstance(story := plan.get("scenario"), Mapping):
+        yield "faults", f"as the story {story.get('name')} has them"
+    elif isinstance(families := plan.get("nemesis"), list | tuple):
         yield "faults", ", ".join(str(each) for each in families) or "none"
 
 

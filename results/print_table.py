@@ -1,0 +1,35 @@
+"""Text and tables in a terminal, with nothing of others read as markup or obeyed."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from results.page.inert import inert
+
+STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
+"""Of verdicts."""
+
+
+def say(console: Console, text: str, *, style: str = "") -> None:
+    """Print a text, with what a terminal would obey as escapes."""
+    console.print(Text(inert(text), style=style))
+
+
+def print_table(
+    console: Console, columns: Iterable[str], rows: Iterable[Iterable[str | int]]
+) -> None:
+    """Print a table; cells are folded, never cut off: half a name cannot be typed again."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(Text(inert(column)), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(each) for each in row))
+    console.print(table)
+
+
+def _cell(value: str | int) -> Text:
+    if isinstance(value, int):
+        return Text(f"{value:,}", justify="right")
+    return Text(inert(value), style=STYLES.get(value, "").removeprefix("bold "))

@@ -1,0 +1,80 @@
+"""A failure in a terminal: what was broken, the witness's story, the axis in rows, how often."""
+
+from rich.console import Console
+
+from results.page.broker_logs import BrokerLogs
+from results.page.case import Case
+from results.page.faults import FaultLine
+from results.page.inert import inert
+from results.page.investigation import Investigation
+from results.page.moments import moments
+from results.page.naming import with_names
+from results.page.witness import Told
+from results.print_table import print_table, say
+
+MAX_LINES = 12
+_WIDTH = 200
+"""Of a broker's line; the page has more."""
+
+
+def print_breach(found: Investigation, console: Console) -> None:
+    """Print the verdict's class, the promise that was broken, and where."""
+    if found.kind[0]:
+        say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
+    if found.breach is not None:
+        where = f" At {found.breach.where}." if found.breach.where else ""
+        say(console, f"{found.breach.promise}{where}".strip(), style="bold")
+
+
+def print_story_of_witness(found: Investigation, console: Console, *, scripted: bool) -> None:
+    """Print who acknowledged, held, truncated, overwrote, and read; then the axis in rows."""
+    if found.case is None or found.told is None:
+        return
+    named = with_names if scripted else str
+    rows = [
+        (each.when or ("end" if each.kind == "end" else "-"), each.who, named(each.what))
+        for each in found.told.events
+    ]
+    say(console, "")
+    say(console, "what happened:", style="bold")
+    print_table(console, ("when", "who", "what"), rows)
+    _print_axis(found.case, found.told, found.faults, console)
+    if found.logs is not None:
+        _print_lines(found.logs, console)
+
+
+def _print_axis(case: Case, told: Told, faults: list[FaultLine], console: Console) -> None:
+    around = moments(case, told, faults)
+    if not around.rows or not (around.nodes or case.reigns or case.isr):
+        return
+    say(console, "")
+    say(console, f"around it, {case.place}:", style="bold")
+    columns = ("s", "in force", "leader", "ISR", *around.nodes)
+    print_table(console, columns, around.rows)
+    say(console, "(of each replica: log end/high watermark; ?: it did not tell)", style="dim")
+
+
+def _print_lines(logs: BrokerLogs, console: Console) -> None:
+    if not logs.lines:
+        return
+    say(console, "")
+    say(console, "the brokers logged (by their own clocks):", style="bold")
+    for line in logs.lines[:MAX_LINES]:
+        text = inert(line.text)
+        cut = text if len(text) <= _WIDTH else f"{text[:_WIDTH]} …"
+        alike = f" ({line.times} alike)" if line.times > 1 else ""
+        say(console, f"{line.node} {line.at_s:.2f} s{alike}: {cut}", style="dim")
+    if rest := len(logs.lines) + logs.left_out - MAX_LINES:
+        say(console, f"and {max(rest, 0)} more lines", style="dim")
+
+
+def print_recurrence(found: Investigation, console: Console, *, command: str) -> None:
+    """Print whether the failure was seen before, how often it came, and how to see it again."""
+    signature = found.recurrence.signature
+    if signature is None:
+        return
+    say(console, "")
+    say(console, f"{signature.sentence} (signature {signature.key})", style="bold")
+    for sentence in (*found.recurrence.sightings(), *found.recurrence.rates()):
+        say(console, sentence)
+    say(console, f"again: logquake repro {command} --times 10")
