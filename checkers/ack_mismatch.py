@@ -24,6 +24,7 @@ from checkers.findings import anomaly_at
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings
 from checkers.step_findings import step_findings
+from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -104,8 +105,8 @@ def _check(group: Group) -> Findings:
 
 def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
     sends = group.table("sends")
-    offsets, values, ended = (
-        ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
+    offsets, values, begun, ended = (
+        ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
     # It did stand there once: a replica is known to have dropped that offset, or somebody read it.
     dropped = group.truncated(offsets)
@@ -113,7 +114,7 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
         dropped |= _polled(group).holds(values, offsets)
     return {
         Excuse.ACKS: dropped & equal(sends, "acks", "1")[rows],
-        Excuse.UNCLEAN: dropped & group.unclean_election_seen,
+        Excuse.UNCLEAN: dropped & unclean_elections(group).took(offsets, begun),
         **taken_by_disks(group, offsets, ended),
     }
 

@@ -19,7 +19,7 @@ too. The announcement must be older than the copy that still has the record. Aft
 election, and after a power loss of that replica, it is allowed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,12 +27,13 @@ import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import Mask, equal, ints, select, within
-from checkers.disk_losses import taken_from
+from checkers.disk_losses import last_copies_went, taken_from
 from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -258,6 +259,7 @@ _SUFFERED = {
     Excuse.POWER.value: "had lost power",
     Excuse.WIPE.value: "had been wiped",
     Excuse.FLIP.value: "had a bit flipped",
+    Excuse.UNCONFIRMED.value: "may have lost records by a fault that was not confirmed",
 }
 
 
@@ -266,13 +268,23 @@ def _by_disk(group: Group, dropped: Dropped) -> list[str]:
     held_ns = dropped.announced.asked_ns if dropped.had is None else dropped.had.asked_ns
     taken = taken_from(group, dropped.node, ends, since_ns=held_ns)
     # One may have taken the end, and a later one what was left.
-    if not np.logical_or.reduce([*taken.values(), np.zeros(2, dtype=np.bool_)]).all():
-        return []
+    sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
+    if _all_of(sure):
+        taken.pop(Excuse.UNCONFIRMED.value, None)
+    elif _all_of(taken.values()):
+        return [Excuse.UNCONFIRMED.value]
+    else:
+        return [Excuse.LAST_COPIES.value] if last_copies_went(group, dropped.first) else []
     return sorted(excuse for excuse, gone in taken.items() if gone.any())
 
 
+def _all_of(taken: Iterable[Mask]) -> bool:
+    return bool(np.logical_or.reduce([*taken, np.zeros(2, dtype=np.bool_)]).all())
+
+
 def _labels(group: Group, dropped: Dropped) -> Labels:
-    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    unclean = unclean_elections(group).took_one(dropped.first)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
     excuses += _by_disk(group, dropped)
     lacks = dropped.lacks
     unread = not lacks.whole or dropped.node in group.facts.unreadable_nodes
@@ -282,7 +294,8 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
 
 def _how(group: Group, dropped: Dropped) -> list[str]:
     """Return what is known of how the records went, a phrase each."""
-    told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in _by_disk(group, dropped)]
+    by_disk = [each for each in _by_disk(group, dropped) if each in _SUFFERED]
+    told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in by_disk]
     cuts = [cut for cut in truncations_of(group, dropped.first) if cut.node == dropped.node]
     return told + [cut.text(dropped.first) for cut in cuts]
 

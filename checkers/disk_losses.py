@@ -9,10 +9,15 @@ full again, as one broker told in this order.
 
 What was there when the fault came was acknowledged before the broker ran again. An acknowledgement
 that a busy client saw later than that is not believed to be one of those.
+
+Two things nobody can tell, and so they excuse nothing, but take the trust from what they would
+explain: a fault that was begun and never confirmed (it failed half-way, or the harness died) may
+have taken anything from its nodes until it was healed; and a fault that hit every member of the ISR
+as one broker had told it last, though not every replica, may have taken the only copies there were.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +26,12 @@ import pyarrow as pa
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import FINAL, DiskLoss
 from checkers.group import Group
-from checkers.protocol import Excuse
+from checkers.protocol import DISK_DOUBTS, Excuse
+from checkers.told_isrs import isr_returns, told_isrs
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
+_ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int]
@@ -32,8 +39,8 @@ Span = tuple[str, int, int, int]
 
 
 def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
-    """Return what the confirmed faults that take records took, by their effects."""
-    found: list[DiskLoss] = []
+    """Return what the faults that take records took, by their effects, or may have taken."""
+    found: list[DiskLoss] = list(_unconfirmed(faults))
     for excuse in _SPANS:
         hit = select(faults, equal(faults, "kind", excuse.value) & present(faults, "confirmed_ns"))
         rows = zip(
@@ -48,6 +55,55 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
             times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
             found += _losses(excuse, effect, frozenset(targets or ()), times)
     return tuple(found)
+
+
+def was_begun(faults: pa.Table) -> Mask:
+    """Tell which faults may have done something to their targets, confirmed or not.
+
+    One that was left out has no targets. One that was refused before it began says so, and since it
+    was never in force nothing was healed; that is how rows of before `begun` was written are told.
+    """
+    rows = zip(
+        faults["targets"].to_pylist(), texts(faults, "spec"), texts(faults, "effect"),
+        present(faults, "healed_ns").tolist(), strict=True,
+    )  # fmt: skip
+    return np.array([_was_begun(*row) for row in rows], dtype=np.bool_)
+
+
+def _was_begun(targets: list[str] | None, spec: str, effect: str, healed: bool) -> bool:  # noqa: FBT001 - of a row
+    told, done = _object(spec), _object(effect)
+    begun = told.get("begun")
+    if isinstance(begun, bool):
+        return begun
+    refused = "without_effect" in done and not healed and not told.get("not_healed")
+    return bool(targets) and not refused
+
+
+def _object(text: str) -> Json:
+    try:
+        told = json.loads(text)
+    except _BROKEN:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
+    """Yield a loss of anything for each fault that may have come to pass unseen."""
+    ours = equal(faults, "kind", *(excuse.value for excuse in _SPANS))
+    rows = select(faults, ours & ~present(faults, "confirmed_ns") & was_begun(faults))
+    times = (ints(rows, name).tolist() for name in ("requested_ns", "healed_ns"))
+    for targets, began_ns, healed_ns in zip(rows["targets"].to_pylist(), *times, strict=True):
+        yield DiskLoss(
+            nodes=frozenset(targets or ()),
+            topic="",
+            partition=-1,
+            end_after=0,
+            end_before=_ANY,
+            until_ns=healed_ns if healed_ns >= 0 else _ANY,
+            began_ns=began_ns,
+            healed_ns=healed_ns,
+            excuse=Excuse.UNCONFIRMED.value,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,24 +188,74 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         known_ns: When it was known to stand there: its acknowledgement; -1 if unknown.
 
     Returns:
-        Their excuses; none if a replica may have kept it.
+        Their excuses; or what keeps anybody from telling (`DISK_DOUBTS`); none if a replica must
+        have kept it.
     """
     took = [
         loss
         for loss in group.facts.disk_losses
-        if (loss.topic, loss.partition) == (group.topic, group.partition)
+        if loss.concerns(group.topic, group.partition)
         and 0 <= known_ns <= loss.until_ns
         and loss.end_after <= offset
     ]
     replicas = set(group.logs.get(FINAL, {}))
-    if len(replicas) < group.facts.plan.replication:
+    if not took or len(replicas) < group.facts.plan.replication:
         return ()
+    sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
+    if excuses := _hit_together(group, sure, offset, replicas):
+        return excuses
+    if _hit_together(group, took, offset, replicas):
+        return (Excuse.UNCONFIRMED.value,)
+    return (Excuse.LAST_COPIES.value,) if _hit_the_isr(group, took, offset) else ()
+
+
+def _hit_together(
+    group: Group, took: Sequence[DiskLoss], offset: int, replicas: Collection[str]
+) -> tuple[str, ...]:
+    """Return the excuses of losses that left none of some replicas whole at one time."""
     for last in took:
-        at_once = [(loss, _lacking(group, loss, last.began_ns) & replicas) for loss in took]
+        at_once = [(loss, _lacking(group, loss, last.began_ns) & set(replicas)) for loss in took]
         hit = {node for _, nodes in at_once for node in nodes}
-        if replicas <= hit and any(nodes and offset < loss.end_before for loss, nodes in at_once):
+        if hit >= set(replicas) and any(
+            nodes and offset < loss.end_before for loss, nodes in at_once
+        ):
             return tuple(sorted({loss.excuse for loss, nodes in at_once if nodes}))
     return ()
+
+
+def _hit_the_isr(group: Group, took: Sequence[DiskLoss], offset: int) -> bool:
+    """Tell whether losses hit every member of an ISR, as one broker had told it last."""
+    return any(
+        _hit_together(group, took, offset, isr) for last in took for isr in _isrs(group, last)
+    )
+
+
+def _isrs(group: Group, loss: DiskLoss) -> set[frozenset[str]]:
+    """Return the ISRs that brokers had told last before a fault began."""
+    told = (each for each in told_isrs(group) if each.seen_ns <= loss.began_ns)
+    return {isr for isr in {each.by: each.nodes for each in told}.values() if isr}
+
+
+def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return what excuses several losses at once: nothing if one is not, doubts if one is one.
+
+    Args:
+        each: What `lost_on_disks` says of each.
+    """
+    told = {excuse for excuses in each for excuse in excuses}
+    if not each or not all(each):
+        return ()
+    return tuple(sorted(told & set(DISK_DOUBTS) or told))
+
+
+def last_copies_went(group: Group, offset: int) -> bool:
+    """Tell whether a fault may have taken the only copies of an offset that had to be there."""
+    took = [
+        loss
+        for loss in group.facts.disk_losses
+        if loss.concerns(group.topic, group.partition) and loss.end_after <= offset
+    ]
+    return _hit_the_isr(group, took, offset)
 
 
 def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
@@ -158,7 +264,7 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
         return set()
     again = {
         back.node
-        for back in group.isr_returns
+        for back in isr_returns(group)
         if back.left_ns >= loss.began_ns
         and back.asked_ns >= loss.until_ns
         and 0 <= loss.healed_ns < at_ns
@@ -178,7 +284,7 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
     """
     gone: dict[str, Mask] = {}
     for loss in group.facts.disk_losses:
-        here = (loss.topic, loss.partition) == (group.topic, group.partition) and node in loss.nodes
+        here = loss.concerns(group.topic, group.partition) and node in loss.nodes
         here &= loss.until_ns >= since_ns
         mask = here & (offsets >= loss.end_after) & (offsets < loss.end_before)
         gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask

@@ -10,7 +10,7 @@ import numpy as np
 from checkers.columns import Ints, Mask
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
-from checkers.protocol import DISK_EXCUSES, Excuse
+from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
@@ -40,5 +40,5 @@ def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, 
     told = [lost_on_disks(group, *pair) for pair in pairs]
     return {
         excuse: np.array([excuse.value in each for each in told], dtype=np.bool_)
-        for excuse in DISK_EXCUSES
+        for excuse in (*DISK_EXCUSES, *DISK_DOUBTS)
     }

@@ -12,7 +12,10 @@ epoch of its id, or another id, when it no longer knows what its brokers have (l
 some OUT_OF_ORDER_SEQUENCE_NUMBER answers while a leader changes, librdkafka#4953, and after
 messages that timed out), and sends again what was not acknowledged. Brokers recognise repetitions
 within one epoch only (KIP-98, KIP-360): such a copy is labelled `new-producer-epoch`, if every copy
-has an epoch of its own. In a transaction it is not: there the coordinator fences the older epoch.
+has an epoch of its own, each copy of an id a later one than the copy before it, as brokers refuse
+an older one after it; and if no copy but the last is the acknowledged one, for a client sends again
+only what it has no answer for. In a transaction it is not: there the coordinator fences the older
+epoch.
 
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
@@ -23,11 +26,12 @@ final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of t
 
 import numpy as np
 
-from checkers.columns import Ints, ints, repeated, select, stack, unique_pairs
-from checkers.disk_losses import lost_on_disks
+from checkers.columns import NONE, Ints, equal, ints, repeated, select, stack, unique_pairs
+from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -69,24 +73,44 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     if _sent_in_other_epochs(group, value, offsets):
         excuses.append(Excuse.NEW_EPOCH.value)
     if _copies_left(group, value, offsets) <= 1:
-        excuses += [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+        excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
         excuses += _lost_copies(group, value, offsets)
     return tuple(excuses), ()
 
 
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
-    """Tell whether an idempotent client wrote every copy in an epoch of its own."""
+    """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for."""
     if not group.facts.idempotent or group.facts.plan.transactional:
         return False
     written = [_written(group, value, offset) for offset in offsets]
-    sessions = {each[:2] for each in written if each is not None}
-    return len(sessions) == len(offsets)
+    sessions = [each[:2] for each in written if each is not None]
+    newest: dict[int, int] = {}
+    for producer, epoch in sessions:
+        if epoch <= newest.get(producer, NONE):
+            return False
+        newest[producer] = epoch
+    return len(sessions) == len(offsets) and _acknowledged(group, value) <= {offsets[-1]}
 
 
-def _lost_copies(group: Group, value: int, offsets: list[int]) -> list[str]:
+def _acknowledged(group: Group, value: int) -> set[int]:
+    """Return the offsets at which a value was acknowledged, as far as they are known."""
+    sends = group.table("sends")
+    acked = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
+    return {offset for offset in ints(sends, "offset")[acked].tolist() if offset >= 0}
+
+
+def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
+    """Tell whether an unclean leader may have lacked every copy that is not in the final log."""
+    gone = [at for at in offsets if not _copies_left(group, value, [at])]
+    return bool(unclean_elections(group).took(np.array(gone, dtype=np.int64)).all()) and (
+        unclean_elections(group).seen
+    )
+
+
+def _lost_copies(group: Group, value: int, offsets: list[int]) -> tuple[str, ...]:
     """Return by which faults of disks every copy went that is not in the leader's final log."""
     if not group.facts.disk_losses:
-        return []
+        return ()
     polls = group.table("polls")
     mine = select(polls, ints(polls, "value") == value)
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
@@ -94,8 +118,7 @@ def _lost_copies(group: Group, value: int, offsets: list[int]) -> list[str]:
         at: int(min(ints(select(mine, ints(mine, "offset") == at), "complete_ns"), default=-1))
         for at in gone
     }
-    lost = [lost_on_disks(group, at, read_ns[at]) for at in gone]
-    return sorted({excuse for each in lost for excuse in each}) if lost and all(lost) else []
+    return all_lost([lost_on_disks(group, at, read_ns[at]) for at in gone])
 
 
 def _copies_left(group: Group, value: int, offsets: list[int]) -> int:
@@ -143,6 +166,6 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("polls", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
     check=_check,
 )

@@ -24,16 +24,18 @@ QUORUM_TOPIC = "__cluster_metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLoss:
-    """What a confirmed power loss, wipe or flipped bit left of a partition on some nodes.
+    """What a power loss, wipe or flipped bit left of a partition on some nodes.
 
     Attributes:
         nodes: Those that were hit.
+        topic, partition: Which partition; "" and -1: any, for nobody knows what was taken.
         end_after: At most so much of the log was left on each: its end, exclusive.
         end_before: On one of them the log had reached that far.
         until_ns: Until then, at least, none of their brokers ran again.
         began_ns: Not before that was anything done to them.
         healed_ns: When the fault was over, -1 if it never was.
-        excuse: What it was, as the contract's table has it: `power-loss`.
+        excuse: What it was, as the contract's table has it: `power-loss`; `unconfirmed-fault`: one
+            of them that was begun and not confirmed, and that may have taken anything.
     """
 
     nodes: frozenset[str]
@@ -45,6 +47,37 @@ class DiskLoss:
     began_ns: int = -1
     healed_ns: int = -1
     excuse: str
+
+    def concerns(self, topic: str, partition: int) -> bool:
+        """Tell whether it may have taken records of a partition."""
+        return (self.topic, self.partition) in {(topic, partition), ("", -1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanOrder:
+    """An unclean election that a fault ordered of a partition.
+
+    Attributes:
+        topic, partition: Which.
+        after_epoch, epoch: As was seen, nobody led in the first and somebody in the second; -1 if
+            that was not seen.
+        seen_ns: When it was seen; all who led before were dead by then, and stayed so. -1: never.
+    """
+
+    topic: str
+    partition: int
+    after_epoch: int = -1
+    epoch: int = -1
+    seen_ns: int = -1
+
+    @property
+    def known(self) -> bool:
+        """Whether it was seen, with its epoch."""
+        return self.epoch >= 0 and self.seen_ns >= 0
+
+    def may_be(self, epoch: int) -> bool:
+        """Tell whether it may have begun a leader epoch; -1: nobody knows which."""
+        return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
@@ -71,8 +104,8 @@ class RunFacts:
             `step-01/n2`.
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
-        disk_losses: What confirmed power losses, wipes and flipped bits took.
-        unclean_orders: Partitions of which a fault ordered an unclean election.
+        disk_losses: What power losses, wipes and flipped bits took.
+        unclean_orders: The unclean elections that faults ordered.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -103,7 +136,7 @@ class RunFacts:
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
-    unclean_orders: frozenset[tuple[str, int]] = frozenset()
+    unclean_orders: tuple[UncleanOrder, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True

@@ -30,7 +30,7 @@ from checkers.facts import FINAL, NOTED, QUORUM_TOPIC, RunFacts
 from checkers.ordering import PLACE, ordered
 from checkers.shelf import Shelf, is_shelved, shelf_of
 from results.record.tables import TABLES
-from results.record.terms import Isolation, Judge, Mode, Outcome, Phase
+from results.record.terms import Isolation, Judge, Outcome, Phase
 
 T = TypeVar("T")
 KEY = ("run_id", *PLACE)
@@ -53,22 +53,6 @@ class Leader:
     def node(self) -> str:
         """The node's name: broker 2 is n2."""
         return f"n{self.broker}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Return:
-    """A replica that was in a full ISR again, as one broker told.
-
-    Attributes:
-        node: Whose replica.
-        left_ns: When that broker told of an ISR without it, the last time before.
-        asked_ns, seen_ns: When it was asked, and told of a full one.
-    """
-
-    node: str
-    left_ns: int
-    asked_ns: int
-    seen_ns: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted: its columns are cached.
@@ -286,50 +270,6 @@ class Group:
         """Whether there were final reads, and all of them came to their end."""
         reads = self.table("final_reads")
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
-
-    @cached_property
-    def unclean_election_seen(self) -> bool:
-        """Whether the metadata log has an election from outside of the ISR, as the plan allows.
-
-        It does so by the brokers' settings, or by a fault that orders one of this partition.
-        ZooKeeper keeps no log of elections: there it is enough that the plan allows them, unless
-        the leader epoch is still 0, its first: then nobody was elected since the beginning.
-        """
-        ordered = (self.topic, self.partition) in self.facts.unclean_orders
-        if not ordered and not self.facts.plan.unclean_elections:
-            return False
-        rows = self.table("leadership")
-        if self.facts.plan.mode is Mode.ZOOKEEPER:
-            epochs = ints(select(rows, equal(rows, "source", "zookeeper")), "leader_epoch")
-            return not len(epochs) or bool((epochs > 0).any())
-        unclean = equal(rows, "unclean", True)  # noqa: FBT003 - a value
-        return bool((unclean & equal(rows, "source", "metadata-log")).any())
-
-    @cached_property
-    def isr_returns(self) -> tuple[Return, ...]:
-        """Who left the ISR and was in a full one again, each as one broker told it.
-
-        A broker tells the ISRs in the order in which they were, be it late.
-        """
-        rows, names = self.table("leadership"), ("source", "observer", "incarnation")
-        told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
-        told &= equal(rows, "source", "metadata") | equal(rows, "source", "zookeeper")
-        wanted = select(rows, told).select([*names, "isr", "asked_ns", "observed_ns"])
-        brokers, found = set(range(1, self.facts.plan.nodes + 1)), list[Return]()
-        left: dict[tuple[object, ...], dict[int, int]] = {}
-        for row in sorted(wanted.to_pylist(), key=lambda row: int(row["observed_ns"])):
-            asked_ns, seen_ns, isr = row["asked_ns"], row["observed_ns"], set(row["isr"])
-            away = left.setdefault(tuple(row[name] for name in names), {})
-            if len(isr) < self.facts.plan.replication:
-                away.update(dict.fromkeys(brokers - isr, seen_ns))
-                continue
-            found += [
-                Return(node=f"n{id_}", left_ns=left_ns, asked_ns=asked_ns, seen_ns=seen_ns)
-                for id_, left_ns in away.items()
-                if id_ in isr
-            ]
-            away.clear()
-        return tuple(found)
 
     def truncated(self, offsets: Ints) -> Mask:
         """Tell which offsets some replica is recorded to have truncated."""

@@ -26,10 +26,11 @@ from checkers.announcements import (
     latest,
 )
 from checkers.columns import Ints
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -97,11 +98,12 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, regression: Regression) -> Labels:
-    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
-    earlier = regression.earlier
-    gone = (regression.later.high_watermark, earlier.high_watermark - 1)
+    earlier, later = regression.earlier, regression.later
+    unclean = unclean_elections(group).between(earlier.epoch, later.epoch)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
+    gone = (later.high_watermark, earlier.high_watermark - 1)
     lost = [lost_on_disks(group, offset, earlier.observed_ns) for offset in gone]
-    return (*excuses, *(sorted({*lost[0], *lost[1]}) if all(lost) else ())), ()
+    return (*excuses, *all_lost(lost)), ()
 
 
 def _describe(group: Group, regression: Regression) -> Anomaly:

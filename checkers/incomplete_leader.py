@@ -21,12 +21,13 @@ import numpy as np
 
 from checkers.announcements import Announcement, announcements, announces
 from checkers.columns import equal, ints, select
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -68,10 +69,11 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, pair: Incomplete) -> Labels:
-    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    unclean = unclean_elections(group).between(pair.before.epoch, pair.start.epoch)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
     missing = (pair.start.offset, pair.before.high_watermark - 1)
     lost = [lost_on_disks(group, offset, pair.before.observed_ns) for offset in missing]
-    return (*excuses, *(sorted({*lost[0], *lost[1]}) if all(lost) else ())), ()
+    return (*excuses, *all_lost(lost)), ()
 
 
 def _leader_of(group: Group, epoch: int) -> int | None:

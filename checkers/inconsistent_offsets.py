@@ -18,6 +18,7 @@ from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -86,7 +87,7 @@ def _weak(group: Group, values: Ints) -> Mask:
 
 def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:
     excuses = [Excuse.ACKS.value] if by_acks else []
-    if group.unclean_election_seen:
+    if unclean_elections(group).took_one(offset):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, offset, _first_known_ns(group, offset))

@@ -1,19 +1,17 @@
 """Weighs what the checkers found: allowed or not, trusted or not, and so the verdict.
 
-Everything is reported, whoever judges; a judge only decides what counts. `contract` allows what the
-plan asked for (see `record-and-verdict`'s table), `strict` only what is always allowed, `jepsen`
-knows Jepsen's kinds only, and allows what Jepsen does.
+Everything is reported, whoever judges; a judge only decides what counts (`checkers.contract`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
+from checkers.contract import allowed, doubts
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
-from checkers.protocol import DISK_EXCUSES, Checker, Excuse, Premise
+from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from results.record.terms import AnomalyClass, Judge, Validity
@@ -21,52 +19,6 @@ from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Exampl
 
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
-
-_AFTER_A_LOSS = frozenset({
-    "lost-write", "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send",
-    "ack-mismatch", "inconsistent-offsets",
-})  # fmt: skip
-"""What clients see where a committed message was lost and another stands in its place."""
-_OF_A_LEADER_THAT_LACKED = frozenset({
-    "uncommitted-read", "incomplete-leader", "committed-truncation", "high-watermark-regression",
-    "duplicate",
-})  # fmt: skip
-"""What is seen besides where such a loss went through a leader: what was read may be taken back
-and, if its writer had no answer yet, be written again."""
-_OF_ITS_READERS = frozenset({
-    "poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll",
-})  # fmt: skip
-"""What happens to those who had read on to where the log of such a leader does not reach."""
-_CONTRACT: Mapping[str, frozenset[str]] = {
-    Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
-    Excuse.ACKS: _AFTER_A_LOSS,
-    Excuse.UNCLEAN: _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS | {
-        "log-divergence",
-    },
-    Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.NEW_EPOCH: frozenset({"duplicate"}),
-    **dict.fromkeys(
-        DISK_EXCUSES,
-        _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS,
-    ),
-    Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
-}  # fmt: skip
-"""What each row of the contract's table allows; a checker notes the rows that fit the case."""
-_ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
-"""Always allowed where the checker says so: in a cycle that needs a write-write edge."""
-
-_JEPSENS = frozenset({
-    "duplicate", "inconsistent-offsets", "lost-write", "unseen", "G1a", "poll-skip",
-    "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",
-    "int-send-skip", "int-nonmonotonic-send", "precommitted-read", "G0", "G0-process",
-    "G0-realtime", "G1c", "G1c-process", "G1c-realtime",
-})  # fmt: skip
-
-_JEPSEN_ALLOWS: Mapping[str, frozenset[str]] = {
-    "with write-write dependencies": frozenset({"G1c", "G1c-process", "G1c-realtime"}),
-    "with subscribe": frozenset({"poll-skip", "nonmonotonic-poll"}),
-}
-"""What Jepsen allows beside what is always allowed, and in which of its modes."""
 
 _PREMISE_SENTENCES = {
     Premise.WELL_FORMED.value: "the history is malformed",
@@ -84,11 +36,32 @@ _PREMISE_SENTENCES = {
         "for a part of that time neither clients nor observers recorded anything, as on a machine"
         " that stands still"
     ),
+    Premise.KNOWN_LOSSES.value: (
+        "a fault that takes records was begun on every replica and not confirmed on all, so that"
+        " nobody knows what it took"
+    ),
+    Premise.KEPT_COPIES.value: (
+        "a fault took what every replica had that was last seen in sync, and so perhaps the only"
+        " copies"
+    ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 
 
 _SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """What excuses are worth to the judge of a run."""
+
+    judge: Judge
+    facts: RunFacts
+
+    def of(self, name: str, excuses: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+        """Return why an anomaly is allowed; if it is not, what takes its trust."""
+        why = allowed(name, excuses, self.judge, facts=self.facts)
+        return why, doubts(name, excuses, self.judge) if why is None else ()
 
 
 @dataclass(slots=True)
@@ -133,9 +106,8 @@ def weigh(
         )
         if fails
     )
-    tallies = _tallies(
-        results, partial(allowed, judge=judge, facts=facts), broken, checkers=_by_name(facts)
-    )
+    weights = _Weights(judge=judge, facts=facts)
+    tallies = _tallies(results, weights, broken, checkers=_by_name(facts))
     checked = _checked(facts, results)
     of_run = (_shortfalls(facts), _unchecked(facts, results, checked), _gaps(results))
     doubts = (
@@ -158,39 +130,6 @@ def weigh(
     )
 
 
-def allowed(
-    name: str, excuses: Iterable[str], judge: Judge, *, facts: RunFacts | None = None
-) -> str | None:
-    """Return why a judge allows an anomaly, None if it does not.
-
-    Args:
-        name: Of the anomaly.
-        excuses: Rows of the contract's table that fit it.
-        judge: Who judges.
-        facts: Of the run, for what depends on it.
-    """
-    by_case = name in _ALWAYS_BY_CASE and Excuse.ALWAYS in excuses
-    if name in _CONTRACT[Excuse.ALWAYS] or by_case:
-        return Excuse.ALWAYS.value
-    match judge:
-        case Judge.STRICT:
-            return None
-        case Judge.JEPSEN:
-            if name not in _JEPSENS:
-                return "not one of Jepsen's kinds"
-            modes = _jepsens_modes(facts) if facts is not None else ()
-            return next((mode for mode in modes if name in _JEPSEN_ALLOWS[mode]), None)
-        case Judge.CONTRACT:
-            fitting = (row for row in excuses if name in _CONTRACT.get(row, frozenset()))
-            return next(fitting, None)
-
-
-def _jepsens_modes(facts: RunFacts) -> list[str]:
-    """Return the rows of `_JEPSEN_ALLOWS` that fit a run."""
-    fits = (facts.ww_deps, facts.plan.workload == "groups")
-    return [mode for mode, fit in zip(_JEPSEN_ALLOWS, fits, strict=True) if fit]
-
-
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
     """Why a history cannot be called valid: it has nothing in it, or more was promised than shown.
 
@@ -207,7 +146,7 @@ def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
 
 def _tallies(
     results: Mapping[Place, Sequence[CheckResult]],
-    permits: Callable[[str, Iterable[str]], str | None],
+    weights: "_Weights",
     broken: frozenset[Premise],
     *,
     checkers: Mapping[str, Checker],
@@ -219,7 +158,7 @@ def _tallies(
                 checker = checkers[result.name]
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
-                _add(tally, result, permits, tuple(sorted(each.value for each in broken & needed)))
+                _add(tally, result, weights, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
         tally.examples.sort(key=_rank)
     return tallies
@@ -234,18 +173,18 @@ def _rank(example: Example) -> tuple[bool, str, int, int]:
 def _add(
     tally: _Tally,
     result: CheckResult,
-    permits: Callable[[str, Iterable[str]], str | None],
+    weights: "_Weights",
     failed: tuple[str, ...],
 ) -> None:
     harness = tally.anomaly_class is AnomalyClass.HARNESS
     for anomaly in result.anomalies:
-        broken = (*anomaly.broken_premises, *failed)
-        why = None if harness else permits(result.name, anomaly.excuses)
+        why, doubtful = (None, ()) if harness else weights.of(result.name, anomaly.excuses)
+        broken = (*anomaly.broken_premises, *failed, *doubtful)
         _count(tally, 1, broken, is_allowed=why is not None)
         tally.examples.append(_example(anomaly, why, broken))
     for (excuses, noted), count in result.beyond:
-        why = None if harness else permits(result.name, excuses)
-        _count(tally, count, (*noted, *failed), is_allowed=why is not None)
+        why, doubtful = (None, ()) if harness else weights.of(result.name, excuses)
+        _count(tally, count, (*noted, *failed, *doubtful), is_allowed=why is not None)
 
 
 def _count(tally: _Tally, count: int, broken: tuple[str, ...], *, is_allowed: bool) -> None:

@@ -40,6 +40,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -261,7 +262,8 @@ def _place(looks: list[Look]) -> tuple[int, tuple[bool, str], str, str]:
 
 
 def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels:
-    excused = group.unclean_election_seen and not pair.in_isr and not lasting
+    unclean = unclean_elections(group).took_one(int(offsets[0]))
+    excused = unclean and not pair.in_isr and not lasting
     readable = all(
         (log.whole or pair.of_step) and _unit(pair, log) not in group.facts.unreadable_nodes
         for log in (pair.one, pair.other)

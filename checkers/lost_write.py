@@ -26,6 +26,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import (
     claims_around,
     holds,
@@ -56,6 +57,7 @@ class Loss:
     op_id: int
     mop: int
     process: int
+    sent_ns: int
     acked_ns: int
     from_log: bool
     from_read: bool
@@ -73,14 +75,15 @@ def losses(group: Group) -> list[Loss]:
     sends = group.committed
     from_log, from_read = _missing_from_log(group), _missing_from_read(group)
     lost = np.flatnonzero(from_log | from_read)
-    columns = ("value", "offset", "op_id", "mop", "process", "complete_ns")
+    columns = ("value", "offset", "op_id", "mop", "process", "invoke_ns", "complete_ns")
     rows = zip(*(ints(sends, name)[lost].tolist() for name in columns), strict=True)
     weak = equal(sends, "acks", "1")[lost]
     return sorted(
         (
             Loss(
                 value=row[0], offset=row[1], op_id=row[2], mop=row[3], process=row[4],
-                acked_ns=row[5], from_log=bool(log), from_read=bool(read), weak=bool(is_weak),
+                sent_ns=row[5], acked_ns=row[6], from_log=bool(log), from_read=bool(read),
+                weak=bool(is_weak),
             )
             for row, log, read, is_weak in zip(
                 rows, from_log[lost], from_read[lost], weak, strict=True
@@ -131,7 +134,7 @@ def _labels(group: Group, loss: Loss) -> Labels:
     excuses = []
     if loss.weak:
         excuses.append(Excuse.ACKS.value)
-    if group.unclean_election_seen:
+    if unclean_elections(group).took_one(loss.offset, loss.sent_ns):
         excuses.append(Excuse.UNCLEAN.value)
     excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
     return tuple(excuses), _broken(group, loss)

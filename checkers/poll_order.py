@@ -39,6 +39,7 @@ from checkers.positions import (
 )
 from checkers.protocol import Checker, Excuse, Findings, Premise
 from checkers.step_findings import step_findings
+from checkers.unclean_elections import unclean_elections
 from checkers.version_order import VersionOrder, version_order
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
@@ -85,7 +86,8 @@ def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
 
 def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
-    unclean = np.full(len(steps.at), group.unclean_election_seen)
+    given = ints(group.table("polls"), "offset")[steps.at]
+    unclean = unclean_elections(group).took(np.maximum(steps.after, given))
     lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
     if name in {NONMONOTONIC, INT_NONMONOTONIC}:
         sent_back = _sent_back(group, steps)
@@ -93,7 +95,7 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
     return step_findings(
         int(read_rows(group).sum()),
-        ints(group.table("polls"), "offset")[steps.at],
+        given,
         story.describe,
         {**lost, Excuse.REBALANCE: steps.rebalanced},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
@@ -201,8 +203,8 @@ def _keeps_all(facts: RunFacts) -> bool:
     return not facts.compacted
 
 
-_POLLS = ("polls", "assignments", "leadership")
-_ALL = (*_POLLS, "sends", "final_reads", "replica_records", "replica_states")
+_POLLS = ("polls", "assignments", "leadership", "replica_records", "replica_states")
+_ALL = (*_POLLS, "sends", "final_reads")
 
 SKIP_CHECKER = Checker(
     name=SKIP,

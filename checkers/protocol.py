@@ -37,6 +37,8 @@ class Premise(StrEnum):
     KNOWN_PLAN = "known-plan"
     WHOLE_STORY = "whole-story"
     KNOWN_MOVES = "known-moves"
+    KNOWN_LOSSES = "known-losses"
+    KEPT_COPIES = "kept-copies"
 
 
 class Excuse(StrEnum):
@@ -51,10 +53,18 @@ class Excuse(StrEnum):
     WIPE = "wipe"
     FLIP = "bit-flip"
     REBALANCE = "rebalance"
+    UNCONFIRMED = "unconfirmed-fault"
+    LAST_COPIES = "last-copies"
 
 
 DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
 """One row of that table: what every replica that could have held a record lost."""
+DISK_DOUBTS: Mapping[Excuse, Premise] = {
+    Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,
+    Excuse.LAST_COPIES: Premise.KEPT_COPIES,
+}
+"""No rows of that table: what a fault of disks may have cost, and nobody can tell. These do not
+allow an anomaly; they take its trust."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
 """Excuses and broken premises of an anomaly."""

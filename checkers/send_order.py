@@ -29,6 +29,7 @@ from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
 from checkers.protocol import Checker, Excuse, Findings
 from checkers.step_findings import step_findings
+from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -86,14 +87,14 @@ def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:
 def send_excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
     """Return which excuses fit the record of each of some rows of `sends`."""
     sends = group.table("sends")
-    offsets, values, ended = (
-        ints(sends, name)[rows] for name in ("offset", "value", "complete_ns")
+    offsets, values, begun, ended = (
+        ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
     lost = dropped(group, offsets, values)
     by_disks = taken_by_disks(group, offsets, ended)
     return {
         Excuse.ACKS: lost & equal(sends, "acks", "1")[rows],
-        Excuse.UNCLEAN: lost & group.unclean_election_seen,
+        Excuse.UNCLEAN: lost & unclean_elections(group).took(offsets, begun),
         **{excuse: lost & gone for excuse, gone in by_disks.items()},
     }
 

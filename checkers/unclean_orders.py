@@ -1,44 +1,73 @@
 """Where faults ordered an unclean election: what is lost by it was never promised.
 
 A plan may leave `unclean.leader.election.enable` off and have a fault order such an election of one
-partition. That it came to be, the metadata log tells, as of every other (`unclean_election_seen`);
-here is only where it was wanted. An order that could not be confirmed may have been carried out;
-one for which nobody was sought, since it was left out, was not.
+partition. That it came to be, the metadata log tells, as of every other (`unclean_elections`); here
+is only where it was wanted, and in which epoch it was seen. An order that could not be confirmed
+may have been carried out; one that was never given, since the fault was left out or refused before
+it began, was not.
 """
 
 import json
 import re
+from collections.abc import Mapping
 
-import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, select, texts
+from checkers.columns import equal, ints, select, texts
+from checkers.disk_losses import was_begun
+from checkers.facts import UncleanOrder
 
 KIND = "unclean-election"
 _TARGET = re.compile(r"[a-z-]+\((?P<topic>[^(),]+),(?P<partition>\d{1,9})\)")
-_BROKEN = (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError)
+_BROKEN = (ValueError, TypeError, RecursionError)
+
+Place = tuple[str, int]
 
 
-def unclean_orders(faults: pa.Table) -> frozenset[tuple[str, int]]:
-    """Return the partitions that such faults were about, by effect or by target."""
-    begun = np.array([bool(targets) for targets in faults["targets"].to_pylist()], dtype=np.bool_)
-    rows = select(faults, equal(faults, "kind", KIND) & begun)
-    named = [_of_target(spec) for spec in texts(rows, "spec")]
-    seen = [_of_effect(effect) for effect in texts(rows, "effect")]
-    return frozenset(place for place in (*named, *seen) if place is not None)
+def unclean_orders(faults: pa.Table) -> tuple[UncleanOrder, ...]:
+    """Return the unclean elections that faults ordered, by effect, by spec or by target."""
+    rows = select(faults, equal(faults, "kind", KIND) & was_begun(faults))
+    found = zip(
+        texts(rows, "spec"), texts(rows, "effect"), ints(rows, "confirmed_ns").tolist(), strict=True
+    )
+    orders = [_order(spec, effect, confirmed_ns) for spec, effect, confirmed_ns in found]
+    return tuple(order for order in orders if order is not None)
 
 
-def _of_target(spec: str) -> tuple[str, int] | None:
-    try:
-        match = _TARGET.fullmatch(str(json.loads(spec)["target"]).replace(" ", ""))
-    except _BROKEN:
+def _order(spec: str, effect: str, confirmed_ns: int) -> UncleanOrder | None:
+    seen, told = _object(effect), _object(spec)
+    place = _place(seen.get("place")) or _place(told.get("place")) or _of_target(told.get("target"))
+    if place is None:
         return None
+    before, after = (_epoch(seen.get(when)) for when in ("before", "after"))
+    if before is None or after is None:
+        return UncleanOrder(topic=place[0], partition=place[1])
+    return UncleanOrder(
+        topic=place[0], partition=place[1], after_epoch=before, epoch=after, seen_ns=confirmed_ns
+    )
+
+
+def _epoch(led: object) -> int | None:
+    epoch = led.get("leader_epoch") if isinstance(led, dict) else None
+    return epoch if isinstance(epoch, int) else None
+
+
+def _object(text: str) -> Mapping[str, object]:
+    try:
+        told = json.loads(text)
+    except _BROKEN:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _place(told: object) -> Place | None:
+    match told:
+        case [str(topic), int(partition)]:
+            return topic, partition
+        case _:
+            return None
+
+
+def _of_target(target: object) -> Place | None:
+    match = _TARGET.fullmatch(str(target).replace(" ", ""))
     return (match["topic"], int(match["partition"])) if match else None
-
-
-def _of_effect(effect: str) -> tuple[str, int] | None:
-    try:
-        topic, partition = json.loads(effect)["place"]
-        return (str(topic), int(partition))
-    except _BROKEN:
-        return None

@@ -35,6 +35,7 @@ from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -131,7 +132,8 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, read: Uncommitted) -> Labels:
-    excuses = [Excuse.UNCLEAN.value] if group.unclean_election_seen else []
+    unclean = unclean_elections(group).took_one(read.offset)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, read.offset, _known_ns(group, read))
     return tuple(excuses), ()

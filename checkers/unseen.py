@@ -26,6 +26,7 @@ from checkers.group import Group
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.transactions import READ_COMMITTED
+from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import leader_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -79,23 +80,25 @@ def _for_committed(group: Group, sends: pa.Table) -> Mask:
 def _check_unseen(group: Group) -> Findings:
     if not group.final_reads_complete:
         return Findings(rows=0)
-    labels = _labels(group)
     return findings(
         int(retained(ints(group.committed, "offset"), group.log_start).sum()),
         _unseen(group),
         lambda send: _describe(group, send),
-        lambda send: ((*labels[0], Excuse.ACKS.value) if send[4] else labels[0], labels[1]),
+        lambda send: _labels(group, send),
     )
 
 
-def _labels(group: Group) -> Labels:
-    excuses = (Excuse.UNCLEAN.value,) if group.unclean_election_seen else ()
+def _labels(group: Group, send: _Send) -> Labels:
+    offset, *_, is_weak = send
+    excuses = [Excuse.UNCLEAN.value] if unclean_elections(group).took_one(offset) else []
+    if is_weak:
+        excuses.append(Excuse.ACKS.value)
     broken = []
     if group.facts.cut_streams:
         broken.append(Premise.WHOLE_RECORD.value)
     if not group.facts.recovered:
         broken.append(Premise.RECOVERED.value)
-    return excuses, tuple(broken)
+    return tuple(excuses), tuple(broken)
 
 
 def _describe(group: Group, send: _Send) -> Anomaly:

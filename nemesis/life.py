@@ -12,7 +12,7 @@ from nemesis.brokers import broker_runs
 from nemesis.claims import Aspect, Claims
 from nemesis.effects import Effect, HealEffect, LeftEffect, SupersededEffect, effect_to_json
 from nemesis.ledger import Ledger
-from nemesis.protocol import Aim, Fault, FaultMaker, Patience, Site
+from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
@@ -133,6 +133,7 @@ class Life:
             fault = self._planned(stop)
             self._book.ledger.write(self.scheduled.fault_id, fault.undo())
             self._fault = fault
+            self._write(replace(self.row, spec=replace(self.row.spec, begun=True)))
             fault.inject()
             effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
         except FAILURES as failed:
@@ -221,7 +222,8 @@ class Life:
         )
         fault = make(aim, self._site)
         self._claim_moved(fault)
-        spec = replace(self._spec_for(fault.targets, view), links=fault.links)
+        about = fault.place if isinstance(fault, OfPartition) else place
+        spec = replace(self._spec_for(fault.targets, view), links=fault.links, place=about)
         self._write(replace(self.row, targets=fault.targets, spec=spec))
         return fault
 

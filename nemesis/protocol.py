@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cluster.protocol import Cluster, Disk, Hosts, Link, ProcessId
 from nemesis.effects import Effect, HealEffect
@@ -98,6 +98,15 @@ class Fault(Protocol):
 
     def confirm_healed(self, patience: Patience) -> HealEffect | None:
         """Measure that it is over; None if it is not, within the patience."""
+
+
+@runtime_checkable
+class OfPartition(Protocol):
+    """A fault of one partition, which it may have drawn by itself."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
 
 
 FaultMaker = Callable[[Aim, Site], Fault]

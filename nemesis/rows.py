@@ -39,6 +39,10 @@ class Spec:
         at_s: When the schedule wanted it, in seconds from the start of the main phase.
         links: Directed pairs that are cut, of partitions.
         roles: What the targets were at the time.
+        begun: Whether anything may have been done to the targets: from just before the injection
+            on, however that went. A fault that takes records and was never confirmed may still have
+            taken them.
+        place: The topic and partition that the fault is about, be it named or drawn.
         without_effect: Why nothing was confirmed, in a sentence.
         not_healed: Why the heal is not confirmed, in a sentence.
     """
@@ -50,6 +54,8 @@ class Spec:
     family: str = ""
     links: tuple[Link, ...] = ()
     roles: Roles = field(default_factory=Roles)
+    begun: bool = False
+    place: tuple[str, int] | None = None
     without_effect: str | None = None
     not_healed: str | None = None
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from cluster.protocol import CanKill, CanTellBack, ClusterError
 from nemesis.brokers import HitBrokers
-from nemesis.cluster_effects import Led, UncleanElectionEffect
+from nemesis.cluster_effects import Led, Place, UncleanElectionEffect
 from nemesis.effects import BackEffect
 from nemesis.leadership import Partition
 from nemesis.protocol import Aim, Patience, Site
@@ -66,6 +66,11 @@ class UncleanElection:
         self._refusal: ClusterError | None = None
         self._before = now
         self._started_s = stopwatch_s()
+
+    @property
+    def place(self) -> Place:
+        """The partition, on record before the order is given: what it loses is excused there."""
+        return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:
         """Return the brokers to start again."""

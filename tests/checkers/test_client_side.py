@@ -36,13 +36,16 @@ def test_retries_without_idempotence_excuse_a_duplicate() -> None:
 def test_a_copy_in_an_epoch_of_its_own_is_the_clients() -> None:
     """Brokers recognise what is sent again within one producer epoch only."""
 
-    def excuses(*sessions: tuple[int, int] | None, **plan: object) -> tuple[str, ...]:
+    def excuses(
+        *sessions: tuple[int, int] | None, acked: int | None = None, **plan: object
+    ) -> tuple[str, ...]:
         rows = log("n1", *[(0, B if each is None else A) for each in sessions])
         for row, each in zip(rows, sessions, strict=True):
             row["producer_id"], row["producer_epoch"] = each or (1, 0)
         polls = [read(A, at) for at in range(len(sessions))]
         on = group(
             facts(plan=plan),
+            sends=[ack(A, acked)],
             polls=polls,
             leadership=[leads(1, 0)],
             replica_records=rows,
@@ -56,6 +59,14 @@ def test_a_copy_in_an_epoch_of_its_own_is_the_clients() -> None:
     assert excuses((7, 0), (7, 0)) == ()
     assert excuses((7, 0), (7, 1), (7, 1)) == ()
     assert excuses((7, 0), None) == ()  # No log has the other copy: nobody knows who wrote it.
+    # A client sends again what it has no answer for: no copy but the last can be acknowledged.
+    assert excuses((7, 0), (7, 1), acked=1) == ("new-producer-epoch",)
+    assert excuses((7, 0), (7, 1), acked=0) == ()
+    assert excuses((7, 0), (7, 1), (7, 2), acked=1) == ()
+    # A broker that has seen a later epoch of an id refuses an older one.
+    assert excuses((7, 1), (7, 0)) == ()
+    assert excuses((7, 1), (8, 0), (7, 0)) == ()
+    assert excuses((7, 1), (8, 0), (7, 2)) == ("new-producer-epoch",)
     assert excuses((7, 0), (7, 1), workload="txn") == ()
     assert excuses((7, 0), (7, 1), idempotence=False, retries=0) == ()
 

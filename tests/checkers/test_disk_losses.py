@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from checkers import duplicate, inconsistent_offsets, lost_write, poll_order
-from checkers.disk_losses import disk_losses
+from checkers.contract import allowed, doubts
+from checkers.disk_losses import all_lost, disk_losses
 from checkers.facts import DiskLoss, RunFacts
-from checkers.judge import allowed
 from checkers.protocol import Checker
 from checkers.run import judge_runs
 from checkers.stored import load_facts
 from results.record.tables import TABLES
-from results.record.terms import Judge
+from results.record.terms import Judge, Validity
 from results.record.values import pack_value
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
@@ -223,7 +223,6 @@ def told(row: Row) -> tuple[DiskLoss, ...]:
 def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
     assert told(fault()) == (cut("n1", "n2", after=5, before=9, began=S),)  # At most 5 are left.
     assert told(fault(kind="kill")) == ()
-    assert told(fault(confirmed_ns=None)) == ()
     for damaged in (None, "{", "{}", "[]", '{"replicas": 7}', '{"replicas": [{"topic": "log-0"}]}'):
         assert told(fault(effect=damaged)) == ()
 
@@ -279,3 +278,130 @@ def test_a_runs_folder_tells_of_its_losses(tmp_path: Path) -> None:
     assert load_facts(root).disk_losses == (
         cut("n1", "n2", after=5, before=9, began=S, healed=3 * S),
     )
+
+
+def begun(**changes: object) -> Row:
+    """Return a fault that was begun, and failed before anything of it was confirmed."""
+    late = {"without_effect": "n1 did not end within 10 s of SIGKILL"}
+    return fault(**{"confirmed_ns": None, "spec": json.dumps({"begun": True}),
+                    "effect": json.dumps(late), **changes})  # fmt: skip
+
+
+UNKNOWN_END = 2**63 - 1
+
+
+def test_a_fault_that_was_begun_and_never_confirmed_may_have_taken_anything() -> None:
+    anything = DiskLoss(
+        nodes=frozenset({"n1", "n2"}), topic="", partition=-1, end_after=0,
+        end_before=UNKNOWN_END, until_ns=UNKNOWN_END, began_ns=S, excuse="unconfirmed-fault",
+    )  # fmt: skip
+    for kind in ("power-loss", "wipe", "bit-flip"):
+        assert told(begun(kind=kind)) == (anything,)
+        # The harness died over it.
+        assert told(begun(kind=kind, effect=None)) == (anything,)
+        assert told(begun(kind=kind, effect=None, spec="{}")) == (anything,)
+    (healed,) = told(begun(healed_ns=9 * S))
+    assert (healed.until_ns, healed.healed_ns) == (9 * S, 9 * S)
+    assert told(begun(kind="kill")) == ()
+
+
+def test_a_fault_that_was_refused_before_it_began_took_nothing() -> None:
+    assert told(begun(spec=json.dumps({"begun": False}))) == ()
+    # Of before `begun` was written: what says no more than why it was refused was never in force.
+    assert told(begun(spec="{}")) == ()
+    assert told(begun(spec="{}", targets=[])) == ()
+    assert len(told(begun(spec="{}", healed_ns=9 * S))) == 1
+    assert len(told(begun(spec=json.dumps({"not_healed": "n1 is gone"})))) == 1
+    for damaged in ("[]", "{", '{"begun": 1}'):
+        assert told(begun(spec=damaged)) == ()
+
+
+def unsure(*nodes: str, until: int = UNKNOWN_END, began: int = 0, healed: int = -1) -> DiskLoss:
+    return DiskLoss(
+        nodes=frozenset(nodes), topic="", partition=-1, end_after=0, end_before=UNKNOWN_END,
+        until_ns=until, began_ns=began, healed_ns=healed, excuse="unconfirmed-fault",
+    )  # fmt: skip
+
+
+def test_what_an_unconfirmed_fault_may_have_taken_is_neither_excused_nor_proof() -> None:
+    doubt = ("unconfirmed-fault",)
+    assert lost(unsure("n1", "n2")) == doubt
+    assert lost(unsure("n1"), cut("n2")) == doubt
+    assert lost(unsure("n1")) == ()  # n2 was spared.
+    assert lost(unsure("n1"), cut("n2", after=1, before=2)) == ()  # It was flushed on n2.
+    assert lost(unsure("n1", "n2", until=S // 2)) == ()  # Acknowledged after its heal.
+    # What confirmed faults explain needs no other.
+    assert lost(unsure("n1"), cut("n1", "n2")) == ("power-loss",)
+    for name in ("lost-write", "committed-truncation", "poll-skip", "duplicate"):
+        assert allowed(name, doubt, Judge.CONTRACT) is None
+        assert doubts(name, doubt, Judge.CONTRACT) == ("known-losses",)
+        assert doubts(name, doubt, Judge.STRICT) == ()
+    for name in ("log-divergence", "phantom", "two-leaders-in-epoch"):
+        assert doubts(name, doubt, Judge.CONTRACT) == ()
+
+
+def test_several_losses_are_as_sure_as_the_least_sure_of_them() -> None:
+    power, doubt = ("power-loss",), ("unconfirmed-fault",)
+    assert all_lost([power, ("wipe",)]) == ("power-loss", "wipe")
+    assert all_lost([power, doubt]) == doubt
+    assert all_lost([power, ()]) == ()
+    assert all_lost([]) == ()
+
+
+def of_last_copies(*told_before: Row, excuse: str = "wipe") -> tuple[str, ...]:
+    """Return what a loss is labelled with if n1 alone was hit, at 10 s."""
+    hit = cut("n1", until=12 * S, began=10 * S, healed=15 * S, excuse=excuse)
+    on = group(
+        about(hit),
+        sends=[ack(A, 0)],
+        leadership=[leads(1, 0), *told_before],
+        replica_states=[state("n1", 0), state("n2", 0)],
+    )
+    (anomaly,) = found(lost_write.CHECKER, on).anomalies
+    return anomaly.excuses
+
+
+def test_the_last_member_of_an_isr_may_have_had_the_only_copy() -> None:
+    """Kafka promises nothing of a record whose last in-sync copy is gone; nor is it known gone."""
+    alone = tells(1, at=9 * S)
+    assert of_last_copies(alone) == ("last-copies",)
+    assert of_last_copies(tells(1, 2, at=9 * S)) == ()
+    assert of_last_copies() == ()
+    assert of_last_copies(alone, tells(1, 2, at=9 * S + 1)) == ()  # n2 had come back.
+    # One that still believes it was told by another one than the one that knows better.
+    assert of_last_copies(alone, tells(1, 2, at=9 * S, observer="n3")) == ("last-copies",)
+    assert of_last_copies(tells(1, at=11 * S)) == ()  # Later than the fault: by its doing.
+    assert of_last_copies(tells(2, at=9 * S)) == ()
+    assert doubts("lost-write", ("last-copies",), Judge.CONTRACT) == ("kept-copies",)
+    assert allowed("lost-write", ("last-copies",), Judge.CONTRACT) is None
+
+
+def lose_the_last(run: FaithfulRun) -> None:
+    """Take the last acknowledged record of a partition from every replica and every reader."""
+    each, rows = run.partitions[0], run.rows
+    ops = {(row["op_id"], row["mop"]) for row in rows["send_completions"] if row.get("acked")}
+    acked = {row["value"] for row in rows["send_invocations"] if (row["op_id"], row["mop"]) in ops}
+    values = [value for _, value in each.logs[1]]
+    end = max(at for at, value in enumerate(values) if value in acked)
+    for name in ("replica_records", "polled"):
+        rows[name] = [row for row in rows[name] if row.get("value") not in values[end:]]
+    for row in (*rows["replica_states"], *rows["final_reads"]):
+        if row["partition"] == each.place["partition"]:
+            ends = ("log_end_offset", "high_watermark", "target_end", "reached")
+            row.update({name: end for name in ends if row.get(name) == len(values)})
+
+
+def test_a_run_that_an_unconfirmed_fault_may_have_robbed_is_unknown(tmp_path: Path) -> None:
+    """The last record is gone from all replicas; a fault on all of them was begun, or on two."""
+    for name, nodes, validity in (
+        ("all", ["n1", "n2", "n3"], Validity.UNKNOWN),
+        ("spared", ["n1", "n2"], Validity.INVALID),
+    ):
+        run = FaithfulRun(2, steps=80)
+        run.rows["faults"] = [begun(targets=nodes, healed_ns=3600 * S)]
+        lose_the_last(run)
+        (verdict,) = judge_runs([run.write(tmp_path / "t" / name)], engine="local")
+        assert verdict.anomalies["lost-write"].count == 1
+        assert verdict.valid is validity
+        told_why = "nobody knows what it took" in " ".join(verdict.unknown_because)
+        assert told_why is (validity is Validity.UNKNOWN)

@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from checkers.contract import allowed
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.judge import Place, allowed, weigh
+from checkers.judge import Place, weigh
 from checkers.protocol import Checker, Excuse, Findings, Premise, Scope
 from checkers.registry import CHECKERS
 from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
@@ -131,6 +132,8 @@ CONTRACT: dict[str, Set[str]] = {
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
     "new-producer-epoch": {"duplicate"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
+    "unconfirmed-fault": set(),  # These two allow nothing: they take the trust.
+    "last-copies": set(),
     **dict.fromkeys(
         ("power-loss", "wipe", "bit-flip"),
         frozenset({"lost-write", "unseen", "offset-order", "nonmonotonic-send",

@@ -14,6 +14,7 @@ from checkers.runner import run_checkers
 from checkers.spark.nodes import read_node
 from checkers.statistics import partition_statistics
 from checkers.stored import load_facts, missing_streams, units_of
+from checkers.unclean_elections import unclean_elections
 from checkers.unseen import UNSEEN_CHECKER
 from checkers.witnesses import truncations_of, vanished
 from results.record.paths import RunPaths
@@ -168,7 +169,8 @@ def test_with_zookeeper_it_is_enough_that_unclean_elections_are_allowed_if_any_w
     (anomaly,) = found(log_divergence.CHECKER, group(about, **rows)).anomalies
     assert anomaly.excuses == ("unclean-election",)
     for known, excused in (([], True), ([named(1, 0)], False), ([named(1, 0), named(2, 1)], True)):
-        assert group(about, leadership=[leads(1, 3), *known]).unclean_election_seen is excused
+        on = group(about, leadership=[leads(1, 3), *known])
+        assert unclean_elections(on).seen is excused
     kraft = facts(plan=UNCLEAN)
     (anomaly,) = found(log_divergence.CHECKER, group(kraft, **rows)).anomalies
     assert anomaly.excuses == ()

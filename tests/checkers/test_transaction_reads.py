@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from checkers import aborted_read, lost_write, precommitted_read, torn_transaction, unseen
+from checkers.contract import allowed
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.judge import allowed
 from checkers.protocol import Findings
 from results.record.terms import Judge
 from tests.checkers.faithful import STONES

@@ -1,75 +1,243 @@
-"""An unclean election that a fault ordered excuses what it lost, in its partition and no other."""
+"""An unclean election that a fault ordered excuses what it lost, and nothing else."""
 
 import json
 
 import pyarrow as pa
 import pytest
 
-from checkers.facts import RunFacts
-from checkers.group import Group, group_of
+from checkers import (
+    committed_truncation,
+    duplicate,
+    high_watermark_regression,
+    inconsistent_offsets,
+    lost_write,
+    poll_order,
+    unseen,
+)
+from checkers.facts import RunFacts, UncleanOrder
+from checkers.group import Group
 from checkers.guarantees import guarantees
+from checkers.unclean_elections import unclean_elections
 from checkers.unclean_orders import unclean_orders
 from results.record.plan import Plan, PlannedFault
+from results.record.tables import TABLES
+from results.record.values import pack_value
+from tests.checkers.faithful_clients import Row
+from tests.checkers.hand import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    elected,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
 
-LEADERSHIP = pa.table({"source": ["metadata-log"], "unclean": [True]})
+D = pack_value(1, 4)
+E = pack_value(1, 5)
+KIND = "unclean-election"
+SEEN = {"before": {"leader_epoch": 4}, "after": {"leader_epoch": 5}}
 
 
-def _faults(
-    kind: str, target: str, effect: object, *, targets: list[str] | None = None
+def _row(
+    *, kind: str = KIND, spec: object = None, effect: object = None, **changes: object
 ) -> pa.Table:
-    return pa.table(
-        {
-            "kind": [kind],
-            "targets": pa.array([["n1"] if targets is None else targets], pa.list_(pa.string())),
-            "spec": [json.dumps({"target": target})],
-            "effect": [json.dumps(effect)],
-        }
-    )
+    row = {
+        "fault_id": 1, "kind": kind, "spec": json.dumps(spec or {}), "targets": ["n1"],
+        "requested_ns": S, "effect": None if effect is None else json.dumps(effect), **changes,
+    }  # fmt: skip
+    return pa.Table.from_pylist([row], schema=TABLES["faults"])
+
+
+def _places(rows: pa.Table) -> list[tuple[str, int]]:
+    return [(order.topic, order.partition) for order in unclean_orders(rows)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "effect", "places"),
+    ("spec", "effect", "places"),
     [
-        ("unclean-election", "replicas(log-0, 2)", {"place": ["log-0", 2]}, {("log-0", 2)}),
-        ("unclean-election", "replicas", {"place": ["log-1", 0]}, {("log-1", 0)}),
+        ({"target": "replicas(log-0, 2)"}, {"place": ["log-0", 2]}, [("log-0", 2)]),
+        ({"target": "replicas"}, {"place": ["log-1", 0]}, [("log-1", 0)]),
         # It may have been carried out, though nobody saw that.
-        ("unclean-election", "replicas(log-0,2)", {"without_effect": "late"}, {("log-0", 2)}),
-        ("unclean-election", "replicas", {"without_effect": "late"}, set()),
-        ("unclean-election", "replicas", {"place": "log-1"}, set()),
-        ("unclean-election", "replicas", {"place": ["log-1", float("inf")]}, set()),
-        ("kill", "replicas(log-0,2)", {"place": ["log-0", 2]}, set()),
+        ({"target": "replicas(log-0,2)", "begun": True}, {"without_effect": ""}, [("log-0", 2)]),
+        ({"target": "replicas", "place": ["log-0", 2], "begun": True}, None, [("log-0", 2)]),
+        ({"target": "replicas", "begun": True}, {"without_effect": "late"}, []),
+        ({"target": "replicas"}, {"place": "log-1"}, []),
+        ({"target": "replicas"}, {"place": ["log-1", float("inf")]}, []),
+        ({"target": "replicas"}, {"place": ["log-1", "0"]}, []),
     ],
 )
-def test_the_place_is_the_effect_s_or_the_target_s(
-    kind: str, target: str, effect: object, places: set[tuple[str, int]]
+def test_the_place_is_the_effect_s_the_spec_s_or_the_target_s(
+    spec: object, effect: object, places: list[tuple[str, int]]
 ) -> None:
-    assert unclean_orders(_faults(kind, target, effect)) == places
+    assert _places(_row(spec=spec, effect=effect)) == places
+    assert _places(_row(kind="kill", spec=spec, effect=effect)) == []
 
 
-def test_an_order_that_was_left_out_was_never_given() -> None:
-    """It waited for full ISRs in vain: nobody was sought, and so nothing is excused."""
+def test_an_order_that_was_never_given_excuses_nothing() -> None:
+    """It waited for full ISRs in vain, or was refused before anything was done."""
+    spec = {"target": "replicas(log-0,2)"}
     why = {"without_effect": "it takes what a replica has, and an ISR was not full"}
-    left_out = _faults("unclean-election", "replicas(log-0,2)", why, targets=[])
-    assert unclean_orders(left_out) == frozenset()
+    assert _places(_row(spec=spec, effect=why, targets=[])) == []
+    assert _places(_row(spec={**spec, "begun": False}, effect=why)) == []
+    assert _places(_row(spec=spec, effect=why)) == []  # Of before `begun` was written.
+    assert _places(_row(spec=spec, effect=why, healed_ns=9 * S)) == [("log-0", 2)]
+    assert _places(_row(spec=spec)) == [("log-0", 2)]  # The harness died over it.
+
+
+def test_the_epoch_and_the_time_are_those_that_were_seen() -> None:
+    about = {"place": ["log-0", 2]}
+    (order,) = unclean_orders(_row(effect={**about, **SEEN}, confirmed_ns=7 * S))
+    assert order == UncleanOrder(topic="log-0", partition=2, after_epoch=4, epoch=5, seen_ns=7 * S)
+    for damaged in ({}, {"before": 4, "after": 5}, {**SEEN, "after": {"leader_epoch": "5"}}):
+        (order,) = unclean_orders(_row(effect={**about, **damaged}, confirmed_ns=7 * S))
+        assert not order.known
+    assert [order.may_be(epoch) for epoch in (4, 5, 6)] == [True] * 3
+    seen = UncleanOrder(topic="log-0", partition=2, after_epoch=4, epoch=6, seen_ns=S)
+    assert [seen.may_be(epoch) for epoch in (4, 5, 6, 7, -1)] == [False, True, True, False, True]
 
 
 def test_the_guarantees_name_the_order_be_it_written_or_dealt() -> None:
-    by_hand = Plan(faults=(PlannedFault(kind="unclean-election"),))
-    dealt = frozenset({("log-0", 2)})
-    for plan, orders in ((by_hand, frozenset[tuple[str, int]]()), (Plan(), dealt)):
-        facts = RunFacts(run_id="r", recorded_id="r", plan=plan, unclean_orders=orders)
-        assert "but for those that faults order" in " ".join(guarantees(facts))
+    by_hand = Plan(faults=(PlannedFault(kind=KIND),))
+    dealt = (UncleanOrder(topic="log-0", partition=2),)
+    for plan, orders in ((by_hand, ()), (Plan(), dealt)):
+        about = RunFacts(run_id="r", recorded_id="r", plan=plan, unclean_orders=orders)
+        assert "but for those that faults order" in " ".join(guarantees(about))
     none = RunFacts(run_id="r", recorded_id="r", plan=Plan())
     assert "only an in-sync replica becomes the leader" in " ".join(guarantees(none))
 
 
-def _group(*, ordered: tuple[str, int], plan: Plan, seen: bool = True) -> Group:
-    facts = RunFacts(run_id="r", recorded_id="r", plan=plan, unclean_orders=frozenset({ordered}))
-    rows = LEADERSHIP if seen else LEADERSHIP.slice(0, 0)
-    return group_of(facts, {"leadership": rows}, topic="log-0", topic_id="t", partition=2)
+ORDER = UncleanOrder(topic="log-0", partition=0, after_epoch=1, epoch=2, seen_ns=20 * S)
+ORDERED = facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(ORDER,))
+ALLOWED = facts(plan={"replication": 2, "nodes": 2, "broker": {
+    "unclean.leader.election.enable": "true"}})  # fmt: skip
+ELECTION = elected(2, 2, 9, unclean=True)
+"""Of n2 in epoch 2, which had only what stood below offset 2."""
 
 
-def test_an_order_and_the_metadata_log_together_are_an_unclean_election_that_was_seen() -> None:
-    assert _group(ordered=("log-0", 2), plan=Plan()).unclean_election_seen
-    assert not _group(ordered=("log-0", 2), plan=Plan(), seen=False).unclean_election_seen
-    assert not _group(ordered=("log-0", 1), plan=Plan()).unclean_election_seen
+def _hit(about: RunFacts, **rows: list[Row]) -> Group:
+    """Return a partition whose final log has two records from before the election, then others."""
+    final = [row for node in ("n1", "n2") for row in log(node, (0, A), (1, B), (2, C))]
+    return group(
+        about,
+        **{
+            "leadership": [leads(2, 2, at=30 * S), ELECTION],
+            "replica_records": final,
+            "replica_states": [state("n1", 3), state("n2", 3)],
+            **rows,
+        },
+    )
+
+
+def _of_a_loss(about: RunFacts, offset: int, *, sent: int = S, **rows: list[Row]) -> bool:
+    send = {**ack(D, offset, at=sent + S), "invoke_ns": sent}
+    (anomaly,) = found(lost_write.CHECKER, _hit(about, sends=[send], **rows)).anomalies
+    return KIND in anomaly.excuses
+
+
+@pytest.mark.parametrize("about", [ORDERED, ALLOWED], ids=["ordered", "allowed"])
+def test_only_what_such_a_leader_can_have_lacked_is_excused(about: RunFacts) -> None:
+    """Log n2 has epochs 0 and 1 below offset 2, from where on it lacked what had been there."""
+    assert unclean_elections(_hit(about)).seen
+    assert _of_a_loss(about, 2)
+    assert _of_a_loss(about, 7)
+    # It was lost before: the log has another record of an older epoch in its place.
+    assert not _of_a_loss(about, 1)
+    # Nobody can tell where it lost what the final log cannot tell of.
+    unread = [state("n1", 3), state("n2", 9)]
+    assert _of_a_loss(about, 1, replica_states=unread)
+
+
+def test_what_was_sent_to_the_new_leader_is_not_excused_by_its_election() -> None:
+    """All who led before an order was given are dead; where elections are allowed one may live."""
+    assert _of_a_loss(ORDERED, 2, sent=20 * S)
+    assert not _of_a_loss(ORDERED, 2, sent=20 * S + 1)
+    assert _of_a_loss(ALLOWED, 2, sent=20 * S + 1)
+    unseen_order = UncleanOrder(topic="log-0", partition=0)
+    assert _of_a_loss(facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(unseen_order,)),
+                      2, sent=20 * S + 1)  # fmt: skip
+
+
+def test_an_election_in_another_epoch_or_place_or_that_was_not_seen_excuses_nothing() -> None:
+    def with_order(**changes: object) -> RunFacts:
+        values = {"topic": "log-0", "partition": 0, "after_epoch": 1, "epoch": 2, "seen_ns": S}
+        order = UncleanOrder(**{**values, **changes})  # type: ignore[arg-type] # of a table
+        return facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(order,))
+
+    assert _of_a_loss(with_order(), 2, sent=S)
+    assert not _of_a_loss(with_order(partition=1), 2, sent=S)
+    assert not _of_a_loss(with_order(after_epoch=2, epoch=3), 2, sent=S)
+    assert not _of_a_loss(facts(plan={"replication": 2, "nodes": 2}), 2, sent=S)
+    clean = [leads(2, 2, at=30 * S), elected(2, 2, 9)]
+    assert not _of_a_loss(with_order(), 2, sent=S, leadership=clean)
+
+
+def test_a_high_watermark_may_go_back_over_the_election_and_not_within_an_epoch() -> None:
+    def told(*answers: tuple[int, int, int]) -> tuple[str, ...]:
+        rows = [
+            {**leads(broker, epoch, at=at * S), "high_watermark": mark, "asked_ns": at * S - 1}
+            for at, (broker, epoch, mark) in enumerate(answers, start=3)
+        ]
+        on = _hit(ORDERED, leadership=[*rows, ELECTION])
+        (anomaly,) = found(high_watermark_regression.CHECKER, on).anomalies
+        return anomaly.excuses
+
+    assert told((1, 1, 5), (2, 2, 2)) == (KIND,)
+    assert told((1, 1, 5), (1, 3, 2)) == (KIND,)
+    assert told((2, 2, 5), (2, 2, 2)) == ()
+    assert told((2, 2, 5), (1, 3, 2)) == ()
+    assert told((1, 0, 5), (2, 1, 2)) == ()
+
+
+def test_other_checks_look_at_the_offset_too() -> None:
+    """The same anomaly at offset 1, which the election cannot have touched, and at offset 2."""
+    for offset, excused in ((1, False), (2, True)):
+        value = (A, B, C)[offset]
+        twice = _hit(ORDERED, sends=[ack(D, offset)], polls=[read(value, offset)])
+        (anomaly,) = found(inconsistent_offsets.CHECKER, twice).anomalies
+        assert (KIND in anomaly.excuses) is excused
+        copies = _hit(ORDERED, polls=[read(E, offset), read(E, 9)],
+                      replica_records=[*log("n1", (0, A), (1, A), (1, E)),
+                                       *log("n2", (0, A), (1, B), (2, C), (2, E))],
+                      replica_states=[state("n1", 3), state("n2", 4)])  # fmt: skip
+        (anomaly,) = found(duplicate.CHECKER, copies).anomalies
+        assert (KIND in anomaly.excuses) is excused
+        skipped = _hit(ORDERED, sends=[ack(value, offset)],
+                       polls=[read(A, 0)], final_reads=[final_read(1)])  # fmt: skip
+        (anomaly,) = found(unseen.UNSEEN_CHECKER, skipped).anomalies
+        assert (KIND in anomaly.excuses) is excused
+
+
+def test_a_reader_that_goes_back_below_where_the_leader_began_is_not_excused() -> None:
+    member = {"process": 2, "kind": "subscribe", "op_id": 1, "time_ns": 0}
+    back = {**read(A, 0, op=3, phase="main"), "pos": 0, "process": 2}
+    for offset, excused in ((1, False), (2, True)):
+        first = {**read(D, offset, op=2, phase="main"), "pos": 0}
+        on = _hit(ORDERED, polls=[first, back], assignments=[member])
+        (anomaly,) = found(poll_order.NONMONOTONIC_CHECKER, on).anomalies
+        assert (KIND in anomaly.excuses) is excused
+
+
+def test_a_leader_that_drops_what_lies_below_the_election_is_not_excused() -> None:
+    for first, excused in ((1, False), (2, True)):
+        mine = log("n1", *((0, each) for each in (A, B, C)[:first]))
+        on = _hit(
+            ORDERED,
+            leadership=[
+                {**leads(1, 1, at=3 * S), "high_watermark": 3, "asked_ns": 2 * S},
+                leads(2, 2, at=30 * S),
+                ELECTION,
+            ],
+            replica_records=[*mine, *log("n2", (0, A), (1, B), (2, C))],
+            replica_states=[state("n1", first), state("n2", 3)],
+        )
+        (anomaly,) = found(committed_truncation.CHECKER, on).anomalies
+        assert anomaly.offset == first
+        assert (KIND in anomaly.excuses) is excused

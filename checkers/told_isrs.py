@@ -1,0 +1,86 @@
+"""The ISRs of a partition, as brokers told them: a broker tells them in their order, be it late."""
+
+from dataclasses import dataclass
+
+from checkers.columns import equal, present, select
+from checkers.group import Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One answer.
+
+    Attributes:
+        by: What tells its answers in their order: source, observer and incarnation.
+        asked_ns, seen_ns: When the broker was asked, and told.
+        isr: Numbers of brokers.
+    """
+
+    by: tuple[str, str, int]
+    asked_ns: int
+    seen_ns: int
+    isr: frozenset[int]
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The ISR, by names of nodes."""
+        return frozenset(f"n{broker}" for broker in self.isr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """A replica that was in a full ISR again, as one broker told.
+
+    Attributes:
+        node: Whose replica.
+        left_ns: When that broker told of an ISR without it, the last time before.
+        asked_ns, seen_ns: When it was asked, and told of a full one.
+    """
+
+    node: str
+    left_ns: int
+    asked_ns: int
+    seen_ns: int
+
+
+def told_isrs(group: Group) -> tuple[Told, ...]:
+    """Return what brokers told, in the order in which they did."""
+    return group.view(_told)
+
+
+def isr_returns(group: Group) -> tuple[Return, ...]:
+    """Return who left the ISR and was in a full one again, each as one broker told it."""
+    return group.view(_returns)
+
+
+def _told(group: Group) -> tuple[Told, ...]:
+    rows, names = group.table("leadership"), ("source", "observer", "incarnation")
+    told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
+    told &= equal(rows, "source", "metadata", "zookeeper")
+    wanted = select(rows, told).select([*names, "isr", "asked_ns", "observed_ns"])
+    return tuple(
+        Told(
+            by=(row["source"], row["observer"], row["incarnation"]),
+            asked_ns=row["asked_ns"],
+            seen_ns=row["observed_ns"],
+            isr=frozenset(row["isr"]),
+        )
+        for row in sorted(wanted.to_pylist(), key=lambda row: int(row["observed_ns"]))
+    )
+
+
+def _returns(group: Group) -> tuple[Return, ...]:
+    brokers, found = frozenset(range(1, group.facts.plan.nodes + 1)), list[Return]()
+    left: dict[tuple[str, str, int], dict[int, int]] = {}
+    for told in told_isrs(group):
+        away = left.setdefault(told.by, {})
+        if len(told.isr) < group.facts.plan.replication:
+            away.update(dict.fromkeys(brokers - told.isr, told.seen_ns))
+            continue
+        found += [
+            Return(node=f"n{id_}", left_ns=left_ns, asked_ns=told.asked_ns, seen_ns=told.seen_ns)
+            for id_, left_ns in away.items()
+            if id_ in told.isr
+        ]
+        away.clear()
+    return tuple(found)

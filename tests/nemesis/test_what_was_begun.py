@@ -1,0 +1,69 @@
+"""The record says from when on a fault may have done something, and where, be it confirmed or not.
+
+What it may have taken hangs on that, whatever became of the fault itself.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nemesis.schedule import ScheduledFault
+from tests.nemesis import test_fault_unclean_election as fault_unclean_election
+from tests.nemesis.conftest import World
+from tests.nemesis.test_fault_unclean_election import FAULT, ElectingCluster
+
+electing = fault_unclean_election.electing
+"""The fixture of that file."""
+
+
+def _kill(number: int, target: str = "n1") -> ScheduledFault:
+    return ScheduledFault(fault_id=number, at_s=0, kind="kill", target=target, hold_s=0.01)
+
+
+def _spec(row: dict[str, Any]) -> dict[str, Any]:
+    spec = json.loads(row["spec"])
+    assert isinstance(spec, dict)
+    return spec
+
+
+def test_a_fault_is_begun_on_record_before_it_does_anything(world: World) -> None:
+    seen: list[bool] = []
+    kill_node = world.cluster.kill_node
+
+    def watched(node: str) -> None:
+        seen.append(_spec(world.rows()[-1])["begun"])
+        kill_node(node)
+
+    world.cluster.kill_node = watched  # type: ignore[method-assign] # looks, and does it
+    world.nemesis(_kill(1)).run(world.stop)
+    assert seen == [True]
+    assert [_spec(row)["begun"] for row in world.rows()][:2] == [False, False]
+
+
+def test_one_that_failed_half_way_stays_begun_and_one_that_was_refused_never_was(
+    world: World,
+) -> None:
+    world.refuse("kill n1", "no answer")
+    without_batches = replace(_kill(2, "n2"), kind="bit-flip")
+    world.nemesis(_kill(1), without_batches).run(world.stop)
+    failed, refused = world.last_rows()
+    assert _spec(failed)["begun"]
+    assert failed["confirmed_ns"] is None
+    assert _spec(refused)["without_effect"]
+    assert not _spec(refused)["begun"]
+
+
+@pytest.mark.parametrize("target", ["replicas", "replicas(log-0,0)"])
+def test_the_partition_is_on_record_though_the_election_is_never_confirmed(
+    world: World, electing: ElectingCluster, target: str
+) -> None:
+    electing.deaf = True
+    nemesis = world.nemesis(replace(FAULT, target=target), overlapping=True)
+    nemesis.run(world.stop)
+    (row,) = world.last_rows()
+    assert row["confirmed_ns"] is None
+    assert _spec(row)["place"] == ["log-0", 0]
+    assert _spec(row)["begun"]
+    assert nemesis.heal_all().healed
