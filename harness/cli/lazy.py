@@ -5,12 +5,15 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
 
 class LazyGroup(click.Group):
     """Commands by the module of `harness.cli` that they live in; a function has its command's name.
+
+    A name that is a word of Python has an underscore behind it there: `import_`.
 
     Set `modules` before use: `{"show": "looking"}`.
     """
@@ -25,6 +28,7 @@ class LazyGroup(click.Group):
         """Import a command; None if there is none of that name."""
         if cmd_name not in self.modules:
             return None
-        command = getattr(import_module(f"harness.cli.{self.modules[cmd_name]}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = getattr(import_module(f"harness.cli.{self.modules[cmd_name]}"), name)
         assert isinstance(command, click.Command)
         return command

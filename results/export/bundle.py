@@ -157,6 +157,8 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
         StoreError: It is damaged, or no bundle, or holds what no bundle should; or the store has
             that run already. The store is as before then.
     """
+    if not file.is_file():
+        raise StoreError(f"there is no file {file}")
     store.check_usable()
     temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=store.root))
     try:

@@ -129,7 +129,7 @@ def _lasting(span: Span, *, process: int, category: str) -> Event:
     return {
         "ph": "X", "cat": category, "name": span.label, "pid": process, "tid": span.lane + 1,
         "ts": span.start_s * _US, "dur": max(0.0, (span.end_s - span.start_s) * _US),
-        "args": {"": "\n".join(span.lines)},
+        "args": {"details": "\n".join(span.lines)},
     }  # fmt: skip
 
 

@@ -1,0 +1,129 @@
+"""`logquake export`, `import`, `timeline`: what is stored, for elsewhere and for other programs."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import click
+
+from harness.cli.options import STORE
+from results.engine import size_words
+from results.export.bundle import bundle_name, read_bundle, write_bundle
+from results.export.contents import contents_of
+from results.export.jepsen import write_history
+from results.export.perfetto import write_perfetto
+from results.export.sheets import write_sheets
+from results.record.paths import RunPaths
+from results.report import run_name
+from results.store import Store, StoreError, is_alive
+
+
+class Form(StrEnum):
+    """What a run can be exported as."""
+
+    BUNDLE = "bundle"
+    PERFETTO = "perfetto"
+    CSV = "csv"
+    JEPSEN = "jepsen"
+
+
+_ENDINGS: Mapping[Form, str] = {
+    Form.PERFETTO: ".perfetto.json.gz",
+    Form.CSV: "-csv",
+    Form.JEPSEN: ".edn",
+}
+
+
+@click.command()
+@click.argument("name", metavar="[RUN]", default="latest")
+@STORE
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice([form.value for form in Form]),
+    required=True,
+    help="bundle: one file, to judge and show the run elsewhere (logquake import); perfetto: a"
+    " trace for ui.perfetto.dev; csv: a folder of tables; jepsen: a history, EDN or, for a FILE"
+    " that ends with .jsonl, JSON lines.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Another file (csv: folder) than one in the current folder; .gz packs it.",
+)
+@click.option(
+    "--with-nodes",
+    is_flag=True,
+    help="Of a bundle: take the live streams and the brokers' segments along, which can be large.",
+)
+def export(*, name: str, store: Path, form: str, output: Path | None, with_nodes: bool) -> int:
+    """Write a run in a form that is read elsewhere.
+
+    RUN is a folder, an id, latest, or sample:NAME.
+    """
+    chosen = Form(form)
+    if with_nodes and chosen is not Form.BUNDLE:
+        raise click.UsageError("--with-nodes is for bundles")
+    run = Store(store).find(name)
+    if is_alive(run):
+        raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
+    if chosen is Form.BUNDLE:
+        _bundle(run, output or Path(bundle_name(run)), with_nodes=with_nodes)
+        return 0
+    target = output or Path(f"{run.root.parent.name}-{run.root.name}{_ENDINGS[chosen]}")
+    for written in _WAYS[chosen](run, target):
+        click.echo(f"{written} ({size_words(written.stat().st_size)})")
+    return 0
+
+
+def _bundle(run: RunPaths, target: Path, *, with_nodes: bool) -> None:
+    contents = contents_of(run, with_nodes=with_nodes)
+    click.echo(
+        f"{run.run_id}: {len(contents.files):,} files, {size_words(contents.size_bytes)} to pack",
+        err=True,
+    )
+    write_bundle(run, target, with_nodes=with_nodes)
+    click.echo(f"{target} ({size_words(target.stat().st_size)})")
+
+
+_WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
+    Form.PERFETTO: lambda run, target: [write_perfetto(run, target)],
+    Form.CSV: write_sheets,
+    Form.JEPSEN: lambda run, target: [write_history(run, target)],
+}
+
+
+@click.command("import")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@STORE
+def import_(*, bundle: Path, store: Path) -> int:
+    """Take a bundle into the store, to judge and show its run here.
+
+    A run that the store has already is never written over; `latest` stays as it is.
+    """
+    run = read_bundle(bundle, Store(store))
+    click.echo(run.root)
+    told = run_name(run)
+    click.echo(f"judge it again: logquake check {told}; its page: logquake report {told}", err=True)
+    return 0
+
+
+@click.command()
+@click.argument("name", metavar="[RUN]", default="latest")
+@STORE
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=None,
+    help="Another file than timeline.html in the run's folder.",
+)  # fmt: skip
+def timeline(*, name: str, store: Path, output: Path | None) -> int:
+    """Write the page with every operation of a run against its faults, to zoom and to move.
+
+    RUN is a folder, an id, latest, or sample:NAME.
+    """
+    from results.timelines.page import write_timeline  # noqa: PLC0415 - Bokeh takes a second
+
+    written = write_timeline(Store(store).find(name), output=output)
+    click.echo(f"{written} ({size_words(written.stat().st_size)})")
+    return 0
