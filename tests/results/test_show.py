@@ -1,5 +1,6 @@
 import dataclasses
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from results.record.verdict import Verdict
 from results.show import list_runs, print_verdict, show_run
 from results.store import Store
 from results.verdict_json import read_verdict, write_verdict
+from tests.results.hostile import FORBIDDEN, TOPIC, hostile
 
 MakeRun = Callable[..., RunPaths]
 ESCAPE = "\x1b"
@@ -98,3 +100,17 @@ def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:
     console = narrow()
     list_runs(Store(tmp_path / "runs"), console)
     assert "make one with: logquake run" in " ".join(printed(console).split())
+
+
+def test_hostile_records_reach_the_terminal_as_text(make_run: MakeRun) -> None:
+    paths = hostile(make_run(topic=TOPIC))
+    for width in (80, 200):
+        console = Console(width=width, file=io.StringIO(), force_terminal=True)
+        show_run(paths, console)
+        text = printed(console)
+        assert not [each for each in FORBIDDEN if each in text]
+        # Styles of our own are all that a terminal may obey.
+        assert set(re.findall(r"\x1b(.[^a-zA-Z]*[a-zA-Z])", text)) <= set(
+            re.findall(r"\x1b(\[[0-9;]*m)", text)
+        )
+        assert "after the long one" in text
