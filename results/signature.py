@@ -99,7 +99,7 @@ class Signature:
     @property
     def sentence(self) -> str:
         """For people: `Acknowledged writes were lost in a topic, with acks=1, under isolate.`."""
-        what = "; ".join(words_of(each).many if _known(each) else each for each in self.anomalies)
+        what = "; ".join(_told(each) for each in self.anomalies)
         where = _PLACES.get(self.place, f"in the story {self.place}")
         terms = f"with {_enumerated(self.terms)}" if self.terms else ""
         when = f"under {_enumerated(self.faults)}" if self.faults else "without faults"
@@ -107,7 +107,13 @@ class Signature:
         return as_sentence(", ".join(filter(None, (told, terms, when))))
 
 
-_PLACES = {TOPICS: "in a topic", QUORUM: "in the quorum's log", CLUSTER: ""}
+_PLACES = {TOPICS: "", QUORUM: "in the quorum's log", CLUSTER: ""}
+_LATENESS = {
+    "unavailable": "a partition took nothing for too long",
+    "slow-election": "a partition had no leader for too long",
+    "isr-not-restored": "a partition's replicas were not in sync again in time",
+}
+"""What is not counted, but lasts."""
 
 
 def signature_of(verdict: Verdict, plan: Plan | None, faults: Iterable[str]) -> Signature | None:
@@ -225,8 +231,9 @@ def _faults(plan: Plan | None, seen: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(plan.nemesis)))
 
 
-def _known(name: str) -> bool:
-    return bool(words_of(name).means)
+def _told(name: str) -> str:
+    words = words_of(name)
+    return _LATENESS.get(name) or (words.many if words.means else name)
 
 
 def _enumerated(names: tuple[str, ...]) -> str:

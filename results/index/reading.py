@@ -144,8 +144,10 @@ def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
         "witness": said(head.witness.sentence)[:_MAX_WITNESS] if head.witness else "",
-        "anomalies": tuple((name, counting(each)) for name, each in ranked_anomalies(verdict)),
-        "faults": tuple(sorted(faults.items())),
+        "anomalies": tuple(
+            (inert(name), counting(each)) for name, each in ranked_anomalies(verdict)
+        ),
+        "faults": tuple(sorted((inert(kind), count) for kind, count in faults.items())),
         "signature": signature.key if signature else "",
         "signature_sentence": signature.sentence if signature else "",
         "operations": operations,

@@ -32,6 +32,14 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What a colour means."""
+
+    tone: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
     """A point of a line."""
 
@@ -52,6 +60,7 @@ class Chart:
         boxes: Parts of bars.
         path: The line's path data; empty: there is none.
         dots: Its points.
+        keys: What the bars' colours mean.
     """
 
     title: str
@@ -61,6 +70,7 @@ class Chart:
     boxes: tuple[Box, ...] = ()
     path: str = ""
     dots: tuple[Dot, ...] = ()
+    keys: tuple[Key, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -69,7 +79,7 @@ class Chart:
 
 
 def bars(
-    title: str, names: Sequence[str], counts: Sequence[Sequence[int]], *, tones: Sequence[str]
+    title: str, names: Sequence[str], counts: Sequence[Sequence[int]], *, keys: Sequence[Key]
 ) -> Chart:
     """Return stacked bars.
 
@@ -77,14 +87,14 @@ def bars(
         title: Of the drawing.
         names: Of the bars, from left to right.
         counts: For each bar how many there are of each tone.
-        tones: From the bottom up.
+        keys: Of the tones, from the bottom up.
     """
     top = _round_up(max((sum(each) for each in counts), default=0))
     boxes = []
     for place, (name, parts) in enumerate(zip(names, counts, strict=True)):
         width = min(_MAX_BAR, _step(len(names)) * 0.7)
         below = 0
-        for tone, count in zip(tones, parts, strict=True):
+        for key, count in zip(keys, parts, strict=True):
             if count:
                 y = _y(below + count, top)
                 boxes.append(
@@ -93,8 +103,8 @@ def bars(
                         y=y,
                         width=round(width, 2),
                         height=round(_y(below, top) - y, 2),
-                        tone=tone,
-                        title=f"{name}: {count} {tone}",
+                        tone=key.tone,
+                        title=f"{name}: {count} {key.word}",
                     )
                 )
             below += count
@@ -104,6 +114,7 @@ def bars(
         ticks=_ticks(top, whole=True),
         labels=_labels(names),
         boxes=tuple(boxes),
+        keys=tuple(keys),
     )
 
 

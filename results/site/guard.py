@@ -7,15 +7,19 @@ hold is shown where no script of theirs may run.
 """
 
 import ipaddress
+import re
 import socket
+from collections.abc import Set
 from contextlib import suppress
+from functools import partial
 
 import psutil
 from flask import Flask, Response, request
-from werkzeug.exceptions import MethodNotAllowed, RequestURITooLarge
+from werkzeug.exceptions import BadRequest, MethodNotAllowed, RequestURITooLarge
 
 MAX_BODY_BYTES = 4096
 MAX_QUERY_CHARACTERS = 4096
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 PAGE_POLICY = (
@@ -44,10 +48,11 @@ def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
         app: The site.
         hosts: Names that requests may call it by, without ports.
     """
-    app.config["TRUSTED_HOSTS"] = list(hosts)
+    known = frozenset(each.lower() for each in hosts)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY_BYTES
-    app.before_request(_refuse)
+    # Flask's own TRUSTED_HOSTS knows no IPv6 addresses.
+    app.before_request(partial(_refuse, known))
     app.after_request(_headers)
 
 
@@ -73,8 +78,10 @@ def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _refuse() -> None:
-    _ = request.host  # Raises SecurityError for a host that is not ours, also where no route is.
+def _refuse(known: Set[str]) -> None:
+    named = _HOST.fullmatch(request.headers.get("Host", ""))
+    if named is None or named["name"].lower() not in known:
+        raise BadRequest("This site is called by another name.")
     if request.method not in {"GET", "HEAD", "OPTIONS"}:
         raise MethodNotAllowed(valid_methods=["GET", "HEAD"])
     if len(request.query_string) > MAX_QUERY_CHARACTERS:

@@ -1,19 +1,22 @@
 """Nights, and what changes from one to the next."""
 
+from collections.abc import Sequence
+
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
 from results.index import RunQuery
 from results.site.browsing import night_cards, shelf
-from results.site.charts import bars, line
+from results.site.charts import Chart, Key, bars, line
 from results.site.forms import filled
 from results.site.matrix import matrix_of
 from results.site.pages import day, page
-from results.site.series import VERDICTS, figures_of
+from results.site.series import VERDICTS, NightFigures, figures_of, most_frequent
 
 nightly = Blueprint("nightly", __name__)
 _ALL = 100_000
-_NIGHTS = 60
+_NIGHTS, _KINDS = 60, 5
+VERDICT_WORDS = {"unjudged": "not judged"}
 
 
 @nightly.get("/nights")
@@ -53,14 +56,27 @@ def trends() -> Response:
     asked = filled(request.args).get("suite", "")
     suite = asked if asked in suites else (suites[0] if suites else "")
     told = figures_of(index.runs(RunQuery(suite=suite, limit=_ALL)))[-_NIGHTS:] if suite else []
+    return page("trends.html", suites=suites, suite=suite, figures=told, charts=_charts(told))
+
+
+def _charts(told: Sequence[NightFigures]) -> list[Chart]:
     names = [day(each.night) for each in told]
-    charts = [
-        bars("Runs a night, by verdict", names, [each.verdicts for each in told], tones=VERDICTS),
+    kinds = most_frequent(told, at_most=_KINDS)
+    return [
         bars(
-            "Runs a night with an anomaly that counts",
+            "Runs a night, by verdict",
             names,
-            [[sum(count for _, count in each.anomalies[:1])] for each in told],
-            tones=("invalid",),
+            [each.verdicts for each in told],
+            keys=[Key(tone=tone, word=VERDICT_WORDS.get(tone, tone)) for tone in VERDICTS],
+        ),
+        bars(
+            "Runs a night with an anomaly, by the one that weighs most",
+            names,
+            [_by_kind(each, kinds) for each in told],
+            keys=[
+                *(Key(tone=f"c{place}", word=kind) for place, kind in enumerate(kinds)),
+                Key(tone="unjudged", word="others"),
+            ],
         ),
         line("Time to recover, median, s", names, [each.recover_s for each in told], unit="s"),
         line(
@@ -70,4 +86,9 @@ def trends() -> Response:
             unit="a second",
         ),
     ]
-    return page("trends.html", suites=suites, suite=suite, figures=told, charts=charts)
+
+
+def _by_kind(night: NightFigures, kinds: Sequence[str]) -> list[int]:
+    heads = dict(night.heads)
+    known = [heads.pop(kind, 0) for kind in kinds]
+    return [*known, sum(heads.values())]

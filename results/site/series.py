@@ -19,6 +19,7 @@ class NightFigures:
         runs: How many there are.
         verdicts: How many of each of `VERDICTS`.
         anomalies: (name, in how many runs it counted), most first.
+        heads: (name, in how many runs it weighed most), so that a run counts once.
         recover_s: The median time to recover; None: nobody did.
         throughput: The median of operations that succeeded a second; None: not known.
     """
@@ -28,6 +29,7 @@ class NightFigures:
     runs: int
     verdicts: tuple[int, ...]
     anomalies: tuple[tuple[str, int], ...]
+    heads: tuple[tuple[str, int], ...]
     recover_s: float | None
     throughput: float | None
 
@@ -43,16 +45,31 @@ def figures_of(rows: Iterable[RunRow]) -> list[NightFigures]:
 
 def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
     verdicts = Counter(row.tone for row in rows)
-    anomalies = Counter(name for row in rows for name, counting in row.anomalies if counting)
+    counting = [[name for name, count in row.anomalies if count] for row in rows]
+    anomalies = Counter(name for names in counting for name in names)
+    heads = Counter(names[0] for names in counting if names)
     return NightFigures(
         suite=suite,
         night=night,
         runs=len(rows),
         verdicts=tuple(verdicts[name] for name in VERDICTS),
-        anomalies=tuple(sorted(anomalies.items(), key=lambda each: (-each[1], each[0]))),
+        anomalies=_most_first(anomalies),
+        heads=_most_first(heads),
         recover_s=_median(row.recover_s for row in rows),
         throughput=_median(row.throughput for row in rows),
     )
+
+
+def most_frequent(nights: Iterable[NightFigures], *, at_most: int) -> list[str]:
+    """Return the anomalies that weighed most in the most runs, over all nights."""
+    total: Counter[str] = Counter()
+    for night in nights:
+        total.update(dict(night.heads))
+    return [name for name, _ in _most_first(total)[:at_most]]
+
+
+def _most_first(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

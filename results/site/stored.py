@@ -91,7 +91,7 @@ def _type(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in _PAGES:
         return _PAGES[suffix]
-    return "text/plain; charset=utf-8" if suffix in _TEXTS else _BINARY
+    return "text/plain" if suffix in _TEXTS else _BINARY
 
 
 def _confined(response: Response, *, scripted: bool = False) -> Response:

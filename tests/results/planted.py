@@ -55,7 +55,9 @@ def plant(
     ),
 ) -> RunPaths:  # fmt: skip
     """Write a run as `STORE/<name>/<stamp>-<seed>`."""
-    whole = plan_from({"seed": 7, "nemesis": "kill,partition", **(plan or {})})
+    whole = plan_from(
+        {"seed": 7, "nemesis": "kill,partition", "hosts": "namespace", **(plan or {})}
+    )
     paths = RunPaths(store / whole.name / f"{stamp}-{whole.seed}")
     paths.root.mkdir(parents=True)
     paths.plan.write_text(dump_plan(whole), encoding="utf-8")
@@ -110,3 +112,61 @@ def planted_sample(store: Path, sample: str, stamp: str, *, night: Night | None 
 def night_of(night: str, entry: str, *, why: Why = Why.PLANNED, repeats: str = "") -> Night:
     """Return a place in a night of the suite `nightly`."""
     return Night(suite="nightly", night=night, entry=entry, why=why, repeats=repeats)
+
+
+LATE = (
+    "no send to log-0-1 succeeded from 71.204 s to 104.020 s, though 31 were tried by 4 processes,"
+    " in 30 seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last heal on,"
+    " which was at 71.204 s"
+)
+NIGHTS = ("20261120T010000Z", "20261121T010000Z", "20261122T010000Z")
+
+
+def planted_nights(store: Path) -> None:
+    """Fill a store with three nights of the same broken build, and what is new in the last one.
+
+    In each night one entry loses writes, flakily: two of its three runs do. In the last one there
+    are new: a loss with acks=1, a story by the high watermark, and a cluster that does not recover.
+    """
+    for number, night in enumerate(NIGHTS):
+        _plant_night(store, number, night)
+    last = NIGHTS[-1]
+    planted_sample(store, "loss-acks-1", "20261122T013000Z", night=night_of(last, "log/acks-1"))
+    planted_sample(
+        store, "leader-epoch-1-high-watermark", "20261122T014000Z", night=night_of(last, "story")
+    )
+    late = anomaly(1, of=AnomalyClass.LIVENESS, sentence=LATE)
+    plant(
+        store, "20261122T015000Z", plan={"workload": "groups", "nemesis": "pause", "seed": 31},
+        anomalies={"unavailable": late}, night=night_of(last, "groups/4.3.1/pause"),
+    )  # fmt: skip
+    plant(
+        store, "20261122T015500Z", plan={"system": "kafka:3.9.1:zookeeper", "seed": 32},
+        because=["not-enough-traffic: 12 ok sends in the main phase, 100 are needed"],
+        night=night_of(last, "log/3.9.1/kill+partition"),
+    )  # fmt: skip
+    planted_sample(store, "valid", "20261121T190000Z")
+
+
+def _plant_night(store: Path, number: int, night: str) -> None:
+    day, build = night[:9], {"system": "kafka:4.2.0", "nemesis": "kill,partition"}
+    entry = "log/4.2.0/kill+partition"
+    lost = {"lost-write": anomaly(10 + number), "offset-order": anomaly(3)}
+    first = plant(
+        store, f"{day}011000Z", plan={**build, "seed": 100 + number}, anomalies=lost,
+        night=night_of(night, entry),
+    )  # fmt: skip
+    for again, why in ((1, Why.SAME_SEED), (2, Why.FRESH_SEED)):
+        seed = 100 + number if why is Why.SAME_SEED else 200 + number
+        plant(
+            store, f"{day}011{again}00Z", plan={**build, "seed": seed},
+            anomalies=lost if again == 1 else {},
+            night=night_of(night, entry, why=why, repeats=first.run_id),
+        )  # fmt: skip
+    for minute, system in enumerate(("kafka:3.9.1:zookeeper", "kafka:4.2.0", "kafka:4.3.1")):
+        for place, workload in enumerate(("log", "txn", "groups")):
+            plant(
+                store, f"{day}01{20 + 3 * minute + place}00Z",
+                plan={"system": system, "workload": workload, "nemesis": "pause", "seed": 5},
+                night=night_of(night, f"{workload}/{system}/pause"),
+            )  # fmt: skip

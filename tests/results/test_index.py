@@ -62,7 +62,7 @@ def test_a_row_tells_what_the_folder_tells(store: Store) -> None:
     assert (row.operations, row.throughput) == (9040, 150.0)
     assert (row.suite, row.night, row.why) == ("nightly", NIGHTS[2], "fresh-seed")
     assert row.size_bytes == sum(each.stat().st_size for each in paths.root.rglob("*"))
-    assert row.signature_sentence.startswith("Acknowledged writes were lost in a topic")
+    assert row.signature_sentence.startswith("Acknowledged writes were lost, under")
 
 
 def test_only_what_changed_is_read_again(store: Store) -> None:
@@ -246,6 +246,4 @@ def test_samples_are_rows_like_all_others(store: Store) -> None:
     assert (story.scenario, story.workload, story.nemesis) == ("leader-epoch-1", "script", "")
     assert dict(story.faults) == {"cut": 1, "kill": 2}
     assert (loss.nemesis, dict(loss.faults)) == ("isolate", {"isolate": 2})
-    assert loss.signature_sentence == (
-        "Acknowledged writes were lost in a topic, with acks=1, under isolate."
-    )
+    assert loss.signature_sentence == ("Acknowledged writes were lost, with acks=1, under isolate.")

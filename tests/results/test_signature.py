@@ -73,7 +73,7 @@ def test_chance_changes_nothing() -> None:
     assert one == other
     assert one.key == other.key
     assert one.anomalies == ("lost-write",)
-    assert one.sentence == "Acknowledged writes were lost in a topic, under kill and partition."
+    assert one.sentence == "Acknowledged writes were lost, under kill and partition."
 
 
 @pytest.mark.parametrize(
