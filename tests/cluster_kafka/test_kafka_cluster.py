@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from cluster.hosts.process import ProcessHosts, free_ports
 from cluster.hosts.signals import is_running
@@ -19,7 +20,14 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
-from cluster.protocol import CanKill, CanPause, Cluster, ClusterError, UserError
+from cluster.protocol import (
+    CanKill,
+    CanPause,
+    Cluster,
+    ClusterError,
+    CoordinatorKind,
+    UserError,
+)
 from results.record.clock import RunClock, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -226,6 +234,29 @@ def check_leadership(rows: list[dict[str, object]], victim: str) -> None:
     assert {row["observer"] for row in beliefs} == {"n1", "n2", "n3"}
     assert any(victim[1:] not in map(str, row["isr"] or []) for row in beliefs)  # type: ignore[call-overload]
     assert all(row["high_watermark"] is None for row in beliefs)
+
+
+def test_coordinators_are_found_by_group_and_transactional_id(
+    cluster: KafkaCluster, topics: list[CreatedTopic]
+) -> None:
+    def found(kind: CoordinatorKind, key: str) -> str:
+        return wait_until(
+            lambda: cluster.coordinator(kind, key), timeout_s=LIMIT_S, what=f"who has {key}"
+        )
+
+    servers: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap()}
+    consumer = Consumer({**servers, "group.id": "readers"})
+    try:
+        consumer.subscribe([topics[0].topic])
+        wait_until(
+            lambda: consumer.poll(0.1) or consumer.assignment(), timeout_s=LIMIT_S, what="a part"
+        )
+        told = AdminClient(servers).describe_consumer_groups(["readers"])["readers"]
+        coordinator = told.result(timeout=LIMIT_S).coordinator
+        assert found(CoordinatorKind.GROUP, "readers") == f"n{coordinator.id}"
+    finally:
+        consumer.close()
+    assert found(CoordinatorKind.TRANSACTION, "pay-0") in cluster.nodes
 
 
 def test_the_end_to_read_to_has_everything_that_was_acknowledged(

@@ -1,0 +1,392 @@
+"""Runs where hosts of one kind are: one fault of each kind, seen by witnesses of its own.
+
+    python in_every_room.py FOLDER HOSTS IMAGE MACHINES KIND...
+
+Writes `FOLDER/stories/KIND.json` when a kind has been played: what witnesses saw before, while and
+after, and what the fault says of itself. Brokers are started only if a kind needs some.
+"""
+
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from cluster.hosts.choose import make_hosts
+from cluster.hosts.linked import LinkedHosts
+from cluster.kafka.cluster import KafkaCluster
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import find_java
+from cluster.protocol import CLIENTS, CanPartition, ClusterError, HasFiles
+from nemesis.effects import HealEffect, effect_to_json
+from nemesis.network import Network
+from nemesis.protocol import Aim, Fault, Patience, Site
+from nemesis.registry import KINDS
+from nemesis.replicas import wait_whole
+from results.record.clock import (
+    RunClock,
+    WaitTimeoutError,
+    pause_until,
+    stopwatch_s,
+    wait_until,
+)
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from tests.nemesis.in_a_hub import Sleepers
+from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS
+from tests.nemesis.witnesses import (
+    OWN_TIME,
+    REPLICA,
+    Client,
+    Elections,
+    Place,
+    Seen,
+    Sockets,
+    folder_on,
+    kernel_of,
+    seen_disk,
+    seen_files,
+    seen_quorum,
+)
+from workloads.scripted import Script
+
+NODES = ("n1", "n2", "n3")
+ROLLED = NODES[:2]
+STORY, PAIR = ("story", 0), ("pair", 0)
+LOG = f"{REPLICA}/00000000000000000000.log"
+SHARED = Path("/dev/shm")  # noqa: S108 - looked at
+"""Where libfaketime has its clocks; what it leaves of brokers that are killed must be removed."""
+DISK_MB = 64
+MESSAGES = 40
+SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S = 30.0, 90.0, 15.0
+LOOK_INTERVAL_S = 0.1
+LATENT, NOTICED = 1, 2
+"""Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""
+SEEDS = {"docker": NOTICED, "process": NOTICED}
+
+
+Aimed = tuple[tuple[str, ...], tuple[str, int] | None]
+"""Targets, and the partition that is meant."""
+
+
+class Room:
+    """Three nodes of one kind of hosts, with brokers or without.
+
+    Args:
+        folder: The run's.
+        where: The hosts, as `make_hosts` takes them.
+        image: Of containers.
+        machines: Of ssh hosts: by node the number here of its first process.
+        with_brokers: Otherwise something sleeps in their place.
+    """
+
+    def __init__(
+        self, folder: Path, where: str, image: str, *, machines: dict[str, int], with_brokers: bool
+    ) -> None:
+        self.paths, self.kind = RunPaths(folder), where.partition(":")[0]
+        self.paths.live.mkdir(parents=True)
+        self._machines, self._sent = machines, 0
+        self._undo = ExitStack()
+        disk_mb = DISK_MB if self.kind == "namespace" and with_brokers else None
+        hosts = make_hosts(where, NODES, self.paths.processes, image=image, disk_mb=disk_mb)
+        self.hosts = hosts
+        self._undo.callback(hosts.down)
+        hosts.up()
+        self.cluster = self._brokers() if with_brokers else Sleepers(NODES, hosts, folder)
+        self.site = Site(
+            cluster=self.cluster,
+            network=Network(hosts) if isinstance(hosts, CanPartition) else None,
+            state_of=hosts.state_of,
+            hosts=hosts,
+            disk_of=hosts.disk,
+        )
+        if with_brokers:
+            self._begin_story()
+        else:
+            self._listen()
+
+    def close(self) -> None:
+        """Take all down."""
+        self._undo.close()
+
+    def play(self, kind: str, number: int) -> Seen:
+        """Return the story of one fault."""
+        proof = PROOFS[kind]
+        if kind not in OF_LINKS:
+            self._script.send(MESSAGES)
+            self._sent += MESSAGES
+            assert wait_whole(self.site, Patience(limit_s=GONE_LIMIT_S))
+        targets, place = aimed = self._aim(kind)
+        look = self._witness(proof.witness, aimed)
+        before, looks, kernel = look(), list[Seen](), self._kernel()
+        rng = Random(SEEDS.get(self.kind, LATENT))
+        aim = Aim(fault_id=number, targets=targets, rng=rng, place=place)
+        fault = KINDS[kind].make(aim, self.site)
+        with looking(look, looks) if proof.from_start else ExitStack():
+            fault.inject()
+            effect = fault.confirm(Patience(limit_s=CONFIRM_LIMIT_S))
+
+        def shown() -> bool:
+            looks.append(look())
+            return proof.shows(before, looks)
+
+        until(shown, SHOWN_LIMIT_S)
+        healed, after = self._healed(fault), list[Seen]()
+
+        def gone() -> bool:
+            after.append(look())
+            return proof.gone(before, after[-1])
+
+        until(gone, GONE_LIMIT_S)
+        return {
+            "before": before,
+            "looks": looks,
+            "after": after[-1],
+            "targets": targets,
+            "effect": effect and json.loads(effect_to_json(effect)),
+            "healed": healed and json.loads(effect_to_json(healed)),
+            "undone": kernel == self._kernel(),
+        }
+
+    def _kernel(self) -> Seen:
+        """Return what the kernel of each node has of links, routes and rules."""
+        return {node: kernel_of(self._network(node)) for node in NODES if self._is_apart}
+
+    @property
+    def _is_apart(self) -> bool:
+        return self.kind != "process"
+
+    def _healed(self, fault: Fault) -> HealEffect | None:
+        fault.heal()
+        return fault.confirm_healed(Patience(limit_s=GONE_LIMIT_S))
+
+    def refusals(self) -> Seen:
+        """Return why faults that would come to nothing are refused; nothing is done by that."""
+        leader = self._look_at_quorum(NODE)["leader"]
+        other = next(node for node in NODES if node != f"n{leader}")
+        aims = {
+            "another than the controller": ("controller-failover", (other,), None),
+            "all who elect": ("unclean-election", NODES, STORY),
+            "some of the replicas": ("unclean-election", ("n1",), STORY),
+        }
+        return {what: self._refusal(*aim) for what, aim in aims.items()}
+
+    def _refusal(self, kind: str, targets: tuple[str, ...], place: tuple[str, int] | None) -> str:
+        aim = Aim(fault_id=0, targets=targets, rng=Random(0), place=place)
+        try:
+            KINDS[kind].make(aim, self.site)
+        except ClusterError as refused:
+            return str(refused)
+        return ""
+
+    def end(self) -> Seen:
+        """Return what can be read of the story in the end, and what was collected of it."""
+        names = [record.name for record in self._script.read(within_s=30)]
+        self._script.close()
+        assert isinstance(self.cluster, KafkaCluster)
+        self.cluster.stop(20)
+        sizes = {}
+        for node in NODES:
+            if isinstance(self.hosts, HasFiles):
+                self.hosts.fetch(node)
+            sizes[node] = (self.paths.node(node) / "data" / LOG).stat().st_size
+        left = [
+            path.name for path in SHARED.iterdir() if path.name.rpartition("_")[2] in self._pids
+        ]
+        return {"sent": self._sent, "read": names, "collected": sizes, "left": left}
+
+    @property
+    def _pids(self) -> set[str]:
+        lines = self.paths.processes.read_text().splitlines()
+        return {f"{each.get('pid')}" for each in map(json.loads, lines)}
+
+    def _aim(self, kind: str) -> Aimed:
+        """Return whom a kind hits, and where."""
+        if kind in OF_LINKS:
+            return (NODE,), None
+        if kind in self._aims:
+            return self._aims[kind]()
+        return (NODES[list(KINDS).index(kind) % len(NODES)],), None
+
+    @property
+    def _aims(self) -> Mapping[str, Callable[[], Aimed]]:
+        def leader() -> Aimed:
+            return _names([self.client.metadata(STORY[0])["leader"]]), STORY
+
+        def follower() -> Aimed:  # Its files are compared with those of the others.
+            state = self.client.metadata(STORY[0])
+            return _names(each for each in state["isr"] if each != state["leader"])[:1], None
+
+        return {
+            "preferred-election": leader,
+            "reassignment": leader,
+            "controller-failover": lambda: (
+                _names([self._look_at_quorum(NODE)["leader"]]),
+                None,
+            ),
+            "unclean-election": lambda: (_names(self.client.metadata(PAIR[0])["replicas"]), PAIR),
+            "rolling-restart": lambda: (ROLLED, None),
+            "power-loss": follower,
+            "wipe": follower,
+            "bit-flip": follower,
+        }
+
+    def _witness(self, name: str, aimed: Aimed) -> Callable[[], Seen]:
+        """Return who looks at what a fault that is aimed so does."""
+        (node, *_), place = aimed
+        own, other = NODES.index(node), (NODES.index(node) + 1) % len(NODES)
+        witnesses: Mapping[str, Callable[[], Seen]] = {
+            "links": lambda: self._sockets.look(count=20, size=100, tail_s=0.4),
+            "traffic": lambda: self._sockets.look(count=150, size=1200, tail_s=0.9),
+            "brokers": lambda: {"brokers": self.places[node].brokers()},
+            "files": lambda: self._look_at_files(node),
+            "each node's files": lambda: {each: self._look_at_files(each) for each in ROLLED},
+            "disk": lambda: seen_disk(self.places[node]),
+            "quorum": lambda: self._look_at_quorum(node),
+            "metadata": lambda: self.client.metadata((place or STORY)[0]),
+            "elections": lambda: {**self.elections.look()},
+            "topics": lambda: {"topics": self.client.topics()},
+            "stamps": lambda: {
+                "ahead_s": self.client.stamp_s(own),
+                "other_s": self.client.stamp_s(other),
+            },
+        }
+        return witnesses[name]
+
+    def _look_at_files(self, node: str) -> Seen:
+        other = next(each for each in NODES if each != node)
+        return seen_files(self.places[node], self.places[other])
+
+    def _look_at_quorum(self, node: str) -> Seen:
+        return seen_quorum([self.places[each] for each in NODES], self.places[node])
+
+    def _brokers(self) -> KafkaCluster:
+        self.plan = Plan(
+            topics=1,
+            partitions=1,
+            nemesis=("clock",) if self.kind in {"process", "namespace"} else (),
+            disk_mb=DISK_MB if self.kind == "namespace" else None,
+        )
+        return KafkaCluster(
+            self.plan,
+            self.hosts,
+            distribution=fetch_kafka(self.plan.kafka_version, progress=lambda _: None),
+            java=find_java(),
+            paths=self.paths,
+        )
+
+    def _begin_story(self) -> None:
+        cluster = self.cluster
+        assert isinstance(cluster, KafkaCluster)
+        self._undo.callback(cluster.close)
+        cluster.start()
+        self.places = {node: self._found(node) for node in NODES}
+        (topic,) = cluster.create_topics([STORY[0]], partitions=1, replication=3)
+        configs = {"min.insync.replicas": "1"}
+        cluster.create_topic(PAIR[0], assignment={0: ["n1", "n2"]}, configs=configs)
+        own = {number: [node] for number, node in enumerate(NODES)}
+        stamped = {"message.timestamp.type": "LogAppendTime", **configs}
+        cluster.create_topic(OWN_TIME, assignment=own, configs=stamped)
+        clock, live = RunClock.starting_now(), self.paths.live
+        self._script = Script(self.plan, topic, cluster.bootstrap(), clock=clock, live=live)
+        self._undo.callback(self._script.close)
+        self.client = Client(cluster.bootstrap())
+        self.elections = Elections(self.client, PAIR[0])
+
+    def _listen(self) -> None:
+        assert isinstance(self.hosts, LinkedHosts)
+        networks: dict[str, int | None] = {node: self._network(node) for node in NODES}
+        addresses = {node: self.hosts.address(node) for node in NODES}
+        self._sockets = Sockets({**networks, CLIENTS: None}, addresses)
+        self._undo.callback(self._sockets.close)
+
+    def _network(self, node: str) -> int:
+        if self._machines:
+            return self._machines[node]
+        assert isinstance(self.hosts, LinkedHosts)
+        return self.hosts.machine(node).process.pid
+
+    def _found(self, node: str) -> Place:
+        """Find where a node's broker lives."""
+        folder = self.paths.node(node).absolute()
+        if self.kind == "process":
+            return Place(root=Path("/"), folder=folder, network=None)
+        network = self._network(node)
+        if self.kind == "docker":
+            return Place(root=Path("/"), folder=folder, network=network, contained=True)
+        folder = folder_on(network, node) if self._machines else folder
+        return Place(root=Path(f"/proc/{network}/root"), folder=folder, network=network)
+
+
+def until(done: Callable[[], bool], limit_s: float) -> None:
+    """Look again and again; who reads the story judges what was seen in the end."""
+    try:
+        wait_until(done, timeout_s=limit_s, what="it to be seen", interval_s=LOOK_INTERVAL_S)
+    except WaitTimeoutError:
+        return
+
+
+@contextmanager
+def looking(look: Callable[[], Seen], looks: list[Seen]) -> Iterator[None]:
+    """Look again and again meanwhile; keep what differs from the look before."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            now = look()
+            if not looks or looks[-1] != now:
+                looks.append(now)
+            pause_until(stopwatch_s() + LOOK_INTERVAL_S, over)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _names(ids: Iterable[int]) -> tuple[str, ...]:
+    return tuple(f"n{each}" for each in ids)
+
+
+def tell(path: Path, deed: Callable[[], Seen]) -> None:
+    """Write down what comes of something, be it that it failed."""
+    started_s = stopwatch_s()
+    try:
+        story = deed()
+    except Exception:  # noqa: BLE001 - told to the test of this kind
+        story = {"failed": traceback.format_exc()}
+    story["took_s"] = stopwatch_s() - started_s
+    written = path.with_suffix(".part")
+    written.write_text(json.dumps(story))
+    written.rename(path)
+
+
+def main(folder: Path, where: str, image: str, machines: str, *kinds: str) -> None:
+    """Play one fault of each kind; one that fails keeps no other from being played."""
+    stories = folder / "stories"
+    stories.mkdir(parents=True)
+    with_brokers = not set(kinds) <= set(OF_LINKS)
+    room = Room(
+        folder, where, image, machines=json.loads(machines or "{}"), with_brokers=with_brokers
+    )
+    try:
+        for number, kind in enumerate(kinds, start=1):
+            tell(stories / f"{kind}.json", partial(room.play, kind, number))
+        if with_brokers:
+            tell(stories / "refusals.json", room.refusals)
+            tell(stories / "end.json", room.end)
+    finally:
+        room.close()
+    os._exit(0)  # No thread of a client keeps it.
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,306 @@
+"""How each kind of fault is proven from outside: pure, from what witnesses saw.
+
+A witness (`tests.nemesis.witnesses`) looks before a fault, while it is in force, and after its
+heal. A proof tells whether what it saw shows the effect, and whether it shows that all is as
+before. None of it is a fault's own word.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nemesis.registry import KINDS
+
+Seen = Mapping[str, Any]
+Shows = Callable[[Seen, Sequence[Seen]], bool]
+
+NODE = "n2"
+"""Whom faults of links hit."""
+ASKED = (("n1", ("n2", "n3")), ("n2", ("n3",)), ("clients", ("n1", "n2")))
+"""Who asks whom."""
+AROUND = ("n1-n2", "n2-n3")
+"""The links of brokers that end at the node."""
+GOOD_MS = 50.0
+"""Of a round trip over a good link on a busy machine; bad ones add 100 and more."""
+WRONG_S, RIGHT_S = 1.0, 0.5
+"""By how much the stamps of a clock that is wrong differ at least, and of a right one at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """How one kind is proven.
+
+    Attributes:
+        witness: Who looks.
+        shows: Whether the looks since the fault began show its effect, beside the one before it.
+        gone: Whether a look shows that all is as it was at the one before.
+        from_start: Looks begin with the injection, not after it.
+        lasts: False: the effect is over by itself before the heal, or may be.
+    """
+
+    witness: str
+    shows: Shows
+    gone: Callable[[Seen, Seen], bool]
+    from_start: bool = False
+    lasts: bool = True
+
+
+def is_whole(link: Seen) -> bool:
+    """Tell whether all datagrams came over a link and back, once and in order."""
+    return bool(
+        link["answered"] == link["heard"] == link["count"]
+        and not link["copies"]
+        and not link["overtaken"]
+        and link["connects"]
+        and median_ms(link) < GOOD_MS
+    )
+
+
+def is_dead(link: Seen) -> bool:
+    """Tell whether neither datagrams nor connections come over a link."""
+    return not link["heard"] and not link["answered"] and not link["connects"]
+
+
+def is_deaf(link: Seen) -> bool:
+    """Tell whether all datagrams come over a link, and no answer."""
+    return link["heard"] == link["count"] and not link["answered"] and not link["connects"]
+
+
+def median_ms(link: Seen) -> float:
+    """Return the median round trip."""
+    trips: list[float] = link["trips_ms"]
+    return trips[len(trips) // 2] if trips else float("inf")
+
+
+def spread_ms(link: Seen) -> float:
+    """Return between what lies the middle half of all round trips."""
+    trips: list[float] = link["trips_ms"]
+    return trips[len(trips) * 3 // 4] - trips[len(trips) // 4] if trips else 0
+
+
+def _links(how: Mapping[str, Callable[[Seen], bool]]) -> Shows:
+    """Tell of some links how they must be; all others must be whole."""
+    return lambda _, looks: all(how.get(name, is_whole)(link) for name, link in looks[-1].items())
+
+
+def _one_dead(among: tuple[str, ...]) -> Shows:
+    def shows(_: Seen, looks: Sequence[Seen]) -> bool:
+        bad = [name for name, link in looks[-1].items() if not is_whole(link)]
+        return len(bad) == 1 and bad[0] in among and is_dead(looks[-1][bad[0]])
+
+    return shows
+
+
+def _flaps(_: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether the node's links went from dead to alive, or back, more than once."""
+    dead = [all(is_dead(look[name]) for name in AROUND) for look in looks]
+    alive = [all(is_whole(look[name]) for name in AROUND) for look in looks]
+    clear = [now for now, other in zip(dead, alive, strict=True) if now or other]
+    others = not any(is_dead(look["n1-n3"]) or is_dead(look["clients-n2"]) for look in looks)
+    return others and sum(a != b for a, b in itertools.pairwise(clear)) > 1
+
+
+def _links_gone(_: Seen, after: Seen) -> bool:
+    return all(is_whole(link) for link in after.values())
+
+
+def _cut(how: Mapping[str, Callable[[Seen], bool]]) -> Proof:
+    return Proof(witness="links", shows=_links(how), gone=_links_gone)
+
+
+def _bad(is_bad: Callable[[Seen], bool]) -> Proof:
+    how = dict.fromkeys(AROUND, is_bad)
+    return Proof(witness="traffic", shows=_links(how), gone=_links_gone)
+
+
+def _is_late(link: Seen) -> bool:
+    return bool(link["answered"] == link["count"] and link["trips_ms"][0] > 2 * GOOD_MS - 1)
+
+
+def _is_uneven(link: Seen) -> bool:
+    return (
+        link["answered"] == link["count"] and not link["copies"] and spread_ms(link) > GOOD_MS / 3
+    )
+
+
+def _is_lossy(link: Seen) -> bool:
+    return 0 < link["answered"] < link["heard"] < link["count"] and not link["copies"]
+
+
+def _is_doubled(link: Seen) -> bool:
+    return link["answered"] == link["count"] and link["copies"] > 0 and not link["overtaken"]
+
+
+def _is_overtaken(link: Seen) -> bool:
+    return bool(link["answered"] == link["count"] and link["overtaken"] > 0 and not link["copies"])
+
+
+def _is_narrow(link: Seen) -> bool:
+    return bool(0 < link["answered"] < link["count"] and link["kbit"] < 1.3 * 1024)
+
+
+def _one(brokers: Mapping[str, str], *, standing: bool = False) -> bool:
+    return [state in "Tt" for state in brokers.values()] == [standing]
+
+
+def _another(before: Seen, after: Seen) -> bool:
+    """Tell whether one broker runs, and not the one of before."""
+    return _one(after["brokers"]) and set(after["brokers"]) != set(before["brokers"])
+
+
+def _ended(*, in_order: bool) -> Shows:
+    """Tell whether a node has no broker, and whether that had time to say so on its disk."""
+    return lambda before, looks: (
+        _one(before["brokers"])
+        and not looks[-1]["brokers"]
+        and (".kafka_cleanshutdown" in looks[-1]["folders"]) == in_order
+    )
+
+
+def _all_restarted(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether each node has another broker, and the one of before ended in order."""
+    return all(
+        _another(before[node], now) and now["ended"] > before[node]["ended"]
+        for node, now in looks[-1].items()
+    )
+
+
+def _same(before: Seen, after: Seen) -> bool:
+    """Tell whether a replica has what it had, as another replica has it."""
+    return (
+        after["size"] == before["size"] > 0
+        and after["differs"] == 0
+        and "story-0" in after["folders"]
+        and _one(after["brokers"])
+    )
+
+
+def _lost_the_end(before: Seen, looks: Sequence[Seen]) -> bool:
+    now = looks[-1]
+    return not now["brokers"] and "story-0" in now["folders"] and now["size"] < before["size"]
+
+
+def _lost_all(_: Seen, looks: Sequence[Seen]) -> bool:
+    folders = set(looks[-1]["folders"])
+    kept = {"meta.properties", "__cluster_metadata-0"} <= folders
+    return not looks[-1]["brokers"] and "story-0" not in folders and kept
+
+
+def _bit_differs(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether one byte differs while a broker runs, or whether that one said it found it."""
+    noticed = looks[-1]["invalid"] > before["invalid"]
+    return _another(before, looks[-1]) and (looks[-1]["differs"] == 1 or noticed)
+
+
+def _disk_refuses(error: str) -> Shows:
+    return lambda before, looks: (
+        not before["error"] and looks[-1]["error"] == error and not looks[-1]["brokers"]
+    )
+
+
+def _disk_takes(before: Seen, after: Seen) -> bool:
+    return not after["error"] and _one(after["brokers"]) and not before["error"]
+
+
+def _is_wrong(before: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether the node's stamps are wrong, and another's are not."""
+    del before
+    return bool(abs(looks[-1]["ahead_s"]) > WRONG_S > RIGHT_S > abs(looks[-1]["other_s"]))
+
+
+def _is_right(_: Seen, after: Seen) -> bool:
+    return bool(abs(after["ahead_s"]) < RIGHT_S > abs(after["other_s"]))
+
+
+def _first_leads(before: Seen, looks: Sequence[Seen]) -> bool:
+    now = looks[-1]
+    return bool(before["leader"] != now["leader"] == now["replicas"][0])
+
+
+def _moved(before: Seen, looks: Sequence[Seen]) -> bool:
+    return set(looks[-1]["replicas"]) != set(before["replicas"])
+
+
+def _assigned_again(before: Seen, after: Seen) -> bool:
+    return after["replicas"] == before["replicas"] and set(after["isr"]) == set(before["replicas"])
+
+
+def _led_by_who_was_behind(_: Seen, looks: Sequence[Seen]) -> bool:
+    """Tell whether somebody leads who was seen outside of an ISR, since when nobody led meanwhile.
+
+    Or what others acknowledged without the leader is gone; who looks may miss a moment.
+    """
+    leader = looks[-1]["leader"]
+    behind = [
+        at for at, look in enumerate(looks) if look["leader"] > 0 and leader not in look["isr"]
+    ]
+    since = looks[behind[0] :] if behind else []
+    return any(look["leader"] < 0 or look["lost"] for look in since)
+
+
+def _followed(before: Seen, looks: Sequence[Seen]) -> bool:
+    now = looks[-1]
+    return (
+        now["leader"] != before["leader"] and now["epoch"] > before["epoch"] and not now["brokers"]
+    )
+
+
+_FILES = "files"
+PROOFS: dict[str, Proof] = {
+    "isolate": _cut(dict.fromkeys(AROUND, is_dead)),
+    "halves": _cut(dict.fromkeys(AROUND, is_dead)),
+    "one-way-in": _cut({"n1-n2": is_dead, "n2-n3": is_deaf}),
+    "one-way-out": _cut({"n1-n2": is_deaf, "n2-n3": is_dead}),
+    "ring": Proof(witness="links", shows=_one_dead(AROUND), gone=_links_gone),
+    "bridge": _cut({"n1-n3": is_dead}),
+    "flapping": Proof(witness="links", shows=_flaps, gone=_links_gone, lasts=False),
+    "client-cut": _cut({"clients-n2": is_dead}),
+    "delay": _bad(_is_late),
+    "jitter": _bad(_is_uneven),
+    "loss": _bad(_is_lossy),
+    "duplicate": _bad(_is_doubled),
+    "reorder": _bad(_is_overtaken),
+    "bandwidth": _bad(_is_narrow),
+    "kill": Proof(witness=_FILES, shows=_ended(in_order=False), gone=_another),
+    "stop": Proof(witness=_FILES, shows=_ended(in_order=True), gone=_another),
+    "pause": Proof(
+        witness="brokers",
+        shows=lambda before, looks: (
+            _one(looks[-1]["brokers"], standing=True)
+            and set(looks[-1]["brokers"]) == set(before["brokers"])
+        ),
+        gone=lambda before, after: (
+            _one(after["brokers"]) and set(after["brokers"]) == set(before["brokers"])
+        ),
+    ),
+    "rolling-restart": Proof(
+        witness="each node's files",
+        shows=_all_restarted,
+        gone=lambda before, after: all(_same(before[node], now) for node, now in after.items()),
+        lasts=False,
+    ),
+    "power-loss": Proof(witness=_FILES, shows=_lost_the_end, gone=_same),
+    "wipe": Proof(witness=_FILES, shows=_lost_all, gone=_same),
+    "bit-flip": Proof(witness=_FILES, shows=_bit_differs, gone=_same, lasts=False),
+    "disk-full": Proof(witness="disk", shows=_disk_refuses("ENOSPC"), gone=_disk_takes),
+    "read-only": Proof(witness="disk", shows=_disk_refuses("EROFS"), gone=_disk_takes),
+    "clock-offset": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),
+    "clock-drift": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),
+    "clock-strobe": Proof(witness="stamps", shows=_is_wrong, gone=_is_right),
+    "preferred-election": Proof(witness="metadata", shows=_first_leads, gone=_assigned_again),
+    "reassignment": Proof(witness="metadata", shows=_moved, gone=_assigned_again),
+    "controller-failover": Proof(witness="quorum", shows=_followed, gone=_another),
+    "unclean-election": Proof(
+        witness="elections", shows=_led_by_who_was_behind, gone=_assigned_again, from_start=True
+    ),
+    "topic-churn": Proof(
+        witness="topics",
+        shows=lambda before, looks: bool(set(looks[-1]["topics"]) - set(before["topics"])),
+        gone=lambda before, after: after["topics"] == before["topics"],
+    ),
+}
+
+OF_LINKS = tuple(kind for kind, proof in PROOFS.items() if proof.witness in {"links", "traffic"})
+"""These need no broker to be proven, but machines only."""
+OF_BROKERS = tuple(kind for kind in KINDS if kind not in OF_LINKS)

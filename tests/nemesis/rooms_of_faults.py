@@ -1,0 +1,166 @@
+"""Starts what plays one fault of each kind on each kind of hosts, and hands out the stories.
+
+What is asked for is told beforehand, so that rooms are played side by side while tests wait for
+theirs: mostly they wait, for sessions to end and brokers to come back.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from cluster.hosts.docker.objects import heal_docker
+from cluster.hosts.namespace import enter_prefix
+from nemesis.claims import Aspect
+from nemesis.registry import KINDS
+from results.record.clock import wait_until
+from tests.cluster_hosts.conftest import REPOSITORY, as_ordinary_user
+from tests.docker_lab import daemon
+from tests.images.java_image import java_image
+from tests.nemesis.proofs import OF_LINKS
+from tests.ssh_lab import Lab
+
+PROCESS, NAMESPACE, DOCKER, SSH = "process", "namespace", "docker", "ssh"
+ORDINARY_USER = "namespace-ordinary-user"
+AT_ONCE = 3
+"""Rooms that are played side by side."""
+LIMIT_S = 480.0
+Story = Mapping[str, Any]
+
+
+class Rooms:
+    """The rooms of a session of tests.
+
+    Args:
+        scratch: A folder that every user may enter.
+        wanted: The rooms and kinds that will be asked for.
+    """
+
+    def __init__(self, scratch: Path, wanted: Iterable[tuple[str, str]]) -> None:
+        self._scratch, self._undo = scratch, ExitStack()
+        self._running: list[subprocess.Popen[str]] = []
+        self._over = threading.Event()
+        kinds: dict[tuple[str, bool], list[str]] = {}
+        # Who leads by itself is whom the topic was made with, as long as no broker was away.
+        by_itself = sorted(
+            dict.fromkeys(wanted), key=lambda each: KINDS[each[1]].aspect is not Aspect.CLUSTER
+        )
+        for room, kind in by_itself:
+            kinds.setdefault((room, kind in OF_LINKS), []).append(kind)
+        names = {room for room, _ in kinds}
+        self._lab = self._undo.enter_context(Lab(self._folder("lab"))) if SSH in names else None
+        if DOCKER in names:
+            self._undo.enter_context(daemon())
+            java_image()
+        pool = ThreadPoolExecutor(AT_ONCE)
+        self._undo.callback(pool.shutdown)
+        # What takes longest comes first.
+        order = sorted(kinds, key=lambda each: each[1])
+        self._played: dict[tuple[str, bool], Future[str]] = {
+            (room, of_links): pool.submit(
+                self._play, room, kinds[room, of_links], of_links=of_links
+            )
+            for room, of_links in order
+        }
+
+    def story(self, room: str, kind: str) -> Story:
+        """Return how a kind went in a room; wait for it if need be."""
+        return self._told(room, kind, of_links=kind in OF_LINKS)
+
+    def refusals(self, room: str) -> Story:
+        """Return why a room with brokers refused some faults."""
+        return self._told(room, "refusals", of_links=False)
+
+    def end(self, room: str) -> Story:
+        """Return what was left in the end of a room with brokers."""
+        return self._told(room, "end", of_links=False)
+
+    def _told(self, room: str, name: str, *, of_links: bool) -> Story:
+        played = self._played[room, of_links]
+        path = self._place(room, of_links=of_links) / "run" / "stories" / f"{name}.json"
+        wait_until(
+            lambda: path.exists() or played.done(),
+            timeout_s=2 * LIMIT_S,
+            what=f"{name} in {room}",
+        )
+        assert path.exists(), f"{name} was not told in {room}: {played.result()}"
+        story: Story = json.loads(path.read_text())
+        assert "failed" not in story, story["failed"]
+        return story
+
+    def close(self) -> None:
+        """End whatever still runs, and remove all."""
+        self._over.set()
+        for process in self._running:
+            process.kill()
+        self._undo.close()
+
+    def _play(self, room: str, kinds: list[str], *, of_links: bool) -> str:
+        if self._over.is_set():
+            return "it was ended before"
+        folder = self._place(room, of_links=of_links)
+        folder.mkdir()
+        argv = self._command(room, folder, kinds)
+        paths = {"HOME": str(folder), "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
+        if not of_links:
+            del paths["HOME"]  # Kafka is kept there.
+        with (folder / "said").open("w") as said:
+            process = subprocess.Popen(
+                argv,
+                env={**os.environ, **paths},
+                cwd=REPOSITORY,
+                stdout=said,
+                stderr=said,
+                text=True,
+            )
+            self._running.append(process)
+            try:
+                process.wait(LIMIT_S)
+            finally:
+                process.kill()
+                process.wait()
+                self._running.remove(process)
+                if room == DOCKER:
+                    heal_docker(folder / "run")
+        return (folder / "said").read_text()
+
+    def _command(self, room: str, folder: Path, kinds: list[str]) -> list[str]:
+        script = str(Path(__file__).with_name("in_every_room.py"))
+        where, image, machines, prefix = room, "", "", list[str]()
+        if room == DOCKER:
+            image = java_image()
+        elif room == SSH:
+            assert self._lab is not None
+            where = f"ssh:{self._lab.hosts_file()}"
+            inits = {f"n{at}": each.init for at, each in enumerate(self._lab.machines, start=1)}
+            machines = json.dumps(inits)
+            prefix = ["nsenter", f"--net=/proc/{self._lab.hub}/ns/net", "--"]
+        elif room != PROCESS:
+            where, prefix = NAMESPACE, enter_prefix(root=room == NAMESPACE)
+        argv = [
+            *prefix,
+            sys.executable,
+            script,
+            str(folder / "run"),
+            where,
+            image,
+            machines,
+            *kinds,
+        ]
+        return (
+            as_ordinary_user(argv, folder) if room == ORDINARY_USER and not os.geteuid() else argv
+        )
+
+    def _place(self, room: str, *, of_links: bool) -> Path:
+        return self._scratch / f"{room}-{'links' if of_links else 'brokers'}"
+
+    def _folder(self, name: str) -> Path:
+        folder = self._scratch / name
+        folder.mkdir(mode=0o700)
+        return folder

@@ -1,0 +1,125 @@
+"""Runs on a machine: sockets that are no fault's own.
+
+It echoes numbered datagrams, takes TCP connections, and on order sends such series to others.
+Orders and answers are JSON, a line each. Started with the port to listen on (0: it only asks), and
+the port of those that it asks.
+"""
+
+import json
+import select
+import socket
+import sys
+import threading
+from collections import defaultdict
+from typing import Any
+
+from results.record.clock import stopwatch_s
+
+BUFFER_BYTES = 1 << 20
+INTERVAL_S = 0.003
+heard: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+"""Numbers of datagrams, by sender and series."""
+
+
+def echo(port: int) -> None:
+    """Send every datagram back, and note that it came."""
+    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    own.bind(("", port))
+    while True:
+        data, sender = own.recvfrom(4096)
+        series, number = map(int, data[:16].split())
+        heard[sender[0]][series].add(number)
+        own.sendto(data, sender)
+
+
+def accept(port: int) -> None:
+    """Take connections, and end them."""
+    with socket.create_server(("", port), backlog=64) as own:
+        while True:
+            own.accept()[0].close()
+
+
+class Series:
+    """Numbered datagrams to some addresses, and what came back of them."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self.addresses: list[str] = order["addresses"]
+        self.own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        self.sent: dict[tuple[str, int], float] = {}
+        self.seen: dict[str, list[tuple[int, float]]] = {each: [] for each in self.addresses}
+
+    def ask(self, port: int) -> dict[str, Any]:
+        """Send all, wait for what comes back, and tell."""
+        calls = {each: self._call(each, port) for each in self.addresses}
+        start = stopwatch_s()
+        count, size = self.order["count"], self.order["size"]
+        for number in range(count):
+            for address in self.addresses:
+                self.sent[address, number] = stopwatch_s()
+                data = f"{self.order['series']:07} {number:08}".encode()
+                self.own.sendto(data.ljust(size, b"."), (address, port))
+            self._hear(start + number * INTERVAL_S)
+        self._hear(stopwatch_s() + self.order["tail_s"])
+        told = {each: {**self._told(each), "connects": is_open(calls[each])} for each in self.seen}
+        self.own.close()
+        return told
+
+    def _call(self, address: str, port: int) -> socket.socket:
+        call = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        call.settimeout(0)
+        call.connect_ex((address, port))
+        return call
+
+    def _hear(self, until: float) -> None:
+        everything = self.order["count"] * len(self.addresses)
+        while (left := until - stopwatch_s()) > 0:
+            if len(self.sent) == everything == sum(map(len, self.seen.values())):
+                left = 0.05  # All are back; copies may follow.
+                until = min(until, stopwatch_s() + left)
+            if select.select([self.own], [], [], left)[0]:
+                data, sender = self.own.recvfrom(4096)
+                self.seen[sender[0]].append((int(data[8:16]), stopwatch_s()))
+
+    def _told(self, address: str) -> dict[str, Any]:
+        answers = self.seen[address]
+        first = dict(reversed(answers))
+        order = list(dict.fromkeys(number for number, _ in answers))
+        lasted_s = answers[-1][1] - answers[0][1] if answers else 0
+        return {
+            "count": self.order["count"],
+            "answered": len(order),
+            "copies": len(answers) - len(order),
+            "overtaken": sum(number < max(order[: at + 1]) for at, number in enumerate(order)),
+            "trips_ms": sorted((at - self.sent[address, n]) * 1000 for n, at in first.items()),
+            "kbit": len(answers) * self.order["size"] * 8 / 1000 / lasted_s if lasted_s else 0,
+        }
+
+
+def is_open(call: socket.socket) -> bool:
+    """Tell whether a connection came to be."""
+    with call:
+        writable = select.select([], [call], [], 0)[1]
+        return bool(writable) and call.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+
+def main(port: int, asked_port: int) -> None:
+    """Listen, and do as told until nobody tells anything any more."""
+    if port:
+        for serve in (echo, accept):
+            threading.Thread(target=serve, args=(port,), daemon=True).start()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["do"] == "ask":
+            told = Series(order).ask(asked_port)
+        else:
+            series = order["series"]
+            told = {sender: len(those[series]) for sender, those in list(heard.items())}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""Every kind of fault on every kind of hosts that claims it, told by witnesses of their own.
+
+A kind without a proof fails, and so does a claim that no test takes at its word.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.hosts.abilities import abilities_of, able
+from cluster.protocol import Ability
+from nemesis.registry import KINDS
+from tests.nemesis.proofs import AROUND, OF_LINKS, PROOFS, Seen, spread_ms
+from tests.nemesis.rooms_of_faults import (
+    DOCKER,
+    NAMESPACE,
+    ORDINARY_USER,
+    PROCESS,
+    SSH,
+    Rooms,
+)
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
+CLAIMS = {
+    PROCESS: frozenset({Ability.CLOCK}),
+    NAMESPACE: frozenset(Ability),
+    DOCKER: frozenset({Ability.CUT, Ability.CUT_CLIENTS, Ability.SHAPE}),
+    SSH: frozenset({Ability.CUT, Ability.SHAPE}),
+}
+"""What each kind of hosts is taken at its word for; by name, so that no machine's lack hides it."""
+MARKS = {
+    NAMESPACE: pytest.mark.namespaces,
+    ORDINARY_USER: pytest.mark.namespaces,
+    DOCKER: pytest.mark.docker,
+    SSH: pytest.mark.ssh,
+}
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="root only")
+AS_ANYBODY = {PROCESS, ORDINARY_USER}
+pytestmark = pytest.mark.timeout(1000)
+
+
+def played(room: str, kind: str) -> "ParameterSet":
+    marks = [MARKS[room]] if room in MARKS else []
+    marks += [] if room in AS_ANYBODY else [root_only]
+    marks += [] if kind in OF_LINKS else [pytest.mark.kafka]
+    return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
+
+
+CASES = [
+    *((room, kind) for room in CLAIMS for kind in KINDS if KINDS[kind].needs <= CLAIMS[room]),
+    *((ORDINARY_USER, kind) for kind in OF_LINKS),
+]
+
+
+@pytest.fixture(scope="module")
+def rooms(request: pytest.FixtureRequest) -> Iterator[Rooms]:
+    with tempfile.TemporaryDirectory(prefix="rooms-", ignore_cleanup_errors=True) as scratch:
+        Path(scratch).chmod(0o711)
+        made = Rooms(Path(scratch), _asked_for(request.session.items))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def _asked_for(items: list[pytest.Item]) -> list[tuple[str, str]]:
+    """Return the rooms and kinds of all tests of this module that are about to run."""
+    here = [
+        item.callspec.params
+        for item in items
+        if isinstance(item, pytest.Function) and item.path == Path(__file__)
+        if hasattr(item, "callspec")
+        if not any(mark.args[0] for mark in item.iter_markers("skipif"))
+    ]
+    return [(f"{each['room']}", f"{each['kind']}") for each in here if {"room", "kind"} <= {*each}]
+
+
+def test_every_kind_has_a_proof() -> None:
+    assert set(PROOFS) == set(KINDS)
+
+
+@root_only
+@pytest.mark.parametrize("hosts", CLAIMS)
+def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
+    assert able(abilities_of(hosts)) == CLAIMS[hosts]
+
+
+@pytest.mark.parametrize(("room", "kind"), [played(*case) for case in CASES])
+def test_a_fault_shows_and_is_gone_after_its_heal(rooms: Rooms, room: str, kind: str) -> None:
+    story, proof = rooms.story(room, kind), PROOFS[kind]
+    before, looks, after = story["before"], story["looks"], story["after"]
+    assert not proof.shows(before, [before]), "the proof proves nothing"
+    assert proof.shows(before, looks), (before, looks[-1])
+    assert proof.gone(before, after), (before, after)
+    if proof.lasts:
+        assert not proof.gone(before, looks[-1]), "it was gone before its heal"
+        assert not proof.shows(before, [after]), "it is still there"
+    assert story["undone"], "the network of a node is not as it was"
+    assert story["effect"]["kind"]
+    assert story["healed"]["kind"]
+
+
+def _of(*kinds: str) -> list["ParameterSet"]:
+    return [played(room, kind) for room, kind in CASES if kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("room", "kind"), _of("delay", "jitter", "loss", "duplicate", "reorder", "bandwidth")
+)
+def test_links_are_as_bad_as_the_fault_says(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    quality = story["effect"]["quality"]
+    for name in AROUND:
+        _is_as_bad(story["looks"][-1][name], quality)
+    links = {(each["sender"], each["receiver"]) for each in story["effect"]["links"]}
+    assert links == {("n1", "n2"), ("n2", "n1"), ("n2", "n3"), ("n3", "n2")}
+
+
+def _is_as_bad(link: Seen, quality: Seen) -> None:
+    """Compare what was seen of a link and back with what each way is said to do."""
+    count, through = link["count"], (1 - quality["loss"]) ** 2
+    assert abs(link["answered"] / count - through) < 0.2 or quality["rate_kbit"]
+    assert link["trips_ms"][0] >= 2 * (quality["delay_ms"] - quality["jitter_ms"])
+    assert spread_ms(link) >= quality["jitter_ms"] / 2
+    # A question that comes twice is answered twice, and an answer may come twice.
+    copies = count * ((1 + quality["duplicate"]) ** 2 - 1)
+    assert 0.4 * copies <= link["copies"] <= 2 * copies
+    assert link["overtaken"] >= count * quality["reorder"] / 4
+    if quality["rate_kbit"]:
+        assert link["kbit"] < 1.3 * quality["rate_kbit"]
+
+
+@pytest.mark.parametrize(("room", "kind"), _of("power-loss"))
+def test_a_log_loses_what_the_fault_says_that_it_cut(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    cut = {each["topic"]: each["bytes_cut"] for each in story["effect"]["replicas"]}
+    assert story["before"]["size"] - story["looks"][-1]["size"] == cut["story"]
+
+
+@pytest.mark.parametrize(("room", "kind"), _of("wipe"))
+def test_a_wiped_replica_is_fetched_to_where_it_was(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    ends = {each["topic"]: each["log_end"] for each in story["effect"]["replicas"]}
+    assert story["healed"]["log_ends"]["story-0"] == ends["story"]
+    assert story["healed"]["missing"] == []
+
+
+@pytest.mark.parametrize(("room", "kind"), _of("flapping"))
+def test_each_phase_of_flapping_links_was_confirmed(rooms: Rooms, room: str, kind: str) -> None:
+    phases = rooms.story(room, kind)["healed"]["phases"]
+    assert [phase["cut"] for phase in phases] == [at % 2 == 0 for at in range(len(phases))]
+    assert all(phase["confirmed"] for phase in phases)
+
+
+@pytest.mark.parametrize(("room", "kind"), _of("bit-flip"))
+def test_a_bit_lies_hidden_or_is_found_by_the_broker(rooms: Rooms, room: str, kind: str) -> None:
+    story = rooms.story(room, kind)
+    now, latent = story["looks"][-1], story["effect"]["latent"]
+    assert latent == (now["differs"] == 1)
+    assert latent == (now["invalid"] == story["before"]["invalid"])
+    assert story["healed"]["flipped_back"] == (["story-0"] if latent else [])
+
+
+@pytest.mark.parametrize(("room", "kind"), _of("kill"))
+def test_nothing_of_the_story_is_lost_and_no_clock_is_left(
+    rooms: Rooms, room: str, kind: str
+) -> None:
+    assert kind, "it has a room with brokers played"
+    end = rooms.end(room)
+    assert end["read"] == [f"message{number}" for number in range(1, end["sent"] + 1)]
+    assert len(set(end["collected"].values())) == 1
+    assert end["left"] == []
+
+
+@pytest.mark.parametrize(("room", "kind"), [played(PROCESS, "controller-failover")])
+def test_faults_of_leadership_that_would_come_to_nothing_are_refused(
+    rooms: Rooms, room: str, kind: str
+) -> None:
+    assert kind, "it has a room with brokers played"
+    refusals = rooms.refusals(room)
+    assert "is not the controller: n" in refusals["another than the controller"]
+    assert "nobody would be left to elect a leader; use --repl" in refusals["all who elect"]
+    assert "use the target replicas(story,0)" in refusals["some of the replicas"]
