@@ -232,6 +232,14 @@ class CanShape(Protocol):
 
 
 @runtime_checkable
+class TellsRoom(Protocol):
+    """Hosts whose nodes write to disks that are not this machine's."""
+
+    def room(self) -> Mapping[str, int]:
+        """Return how many bytes are left for each node, as far as is known; without waiting."""
+
+
+@runtime_checkable
 class CanLimitDisk(Protocol):
     """Hosts whose nodes keep their data on a file system of their own, of limited size."""
 

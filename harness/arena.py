@@ -20,7 +20,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
-from cluster.protocol import ClusterError, HasFiles, Hosts, UserError
+from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from results.record.clock import (
@@ -230,3 +230,10 @@ class Arena:
                 f"the disk of {self.paths.root} is full ({free >> 20} MiB left); free some room (a"
                 " default run takes about 100 MiB), or name another folder with --store"
             )
+        elsewhere = self.hosts.room() if isinstance(self.hosts, TellsRoom) else {}
+        for node, left in elsewhere.items():
+            if left < ENOUGH_DISK_BYTES:
+                raise UserError(
+                    f"the disk of {node} is full ({left >> 20} MiB left); free some room on its"
+                    " host, or name another folder in the file of hosts"
+                )

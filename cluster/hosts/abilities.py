@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.examine import Finding, disk_trial, shape_trial
+from cluster.hosts.ssh.examine import why_not_shape
 from cluster.hosts.ssh.file import load_hosts
 from cluster.protocol import Ability
 
@@ -41,8 +42,7 @@ def _of_containers() -> Mapping[Ability, str]:
 
 
 def _of_ssh(file: str) -> Mapping[Ability, str]:
-    ordinary = [host.name for host in load_hosts(Path(file)) if host.sudo] if file else []
-    no_shape = f"on {ordinary[0]} only nft may be run as root; log in as root" if ordinary else ""
+    no_shape = why_not_shape(load_hosts(Path(file))) if file else ""
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
             Ability.SHAPE: no_shape, Ability.DISK: NOT_BUILT,
             Ability.CLOCK: NOT_BUILT}  # fmt: skip

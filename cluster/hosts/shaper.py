@@ -251,16 +251,22 @@ def _ip(*words: str) -> str:
     return done.stdout
 
 
-def try_here() -> None:
-    """Make what a shaper needs, and end: for whoever wants to know if it would work."""
-    _tun("lqs-trial", mtu=DEFAULT_MTU)
+def try_here(addresses: "list[str]") -> None:
+    """Make what a shaper needs, and end: for whoever wants to know if it would work.
+
+    Args:
+        addresses: To which packets would go.
+    """
+    _tun(f"lqs-try{os.getpid() % 100_000}", mtu=DEFAULT_MTU)
     _raw_socket("lo")
+    for address in addresses:
+        _route_to(address)
 
 
 if __name__ == "__main__":
     try:
         if sys.argv[1] == TRIAL:
-            try_here()
+            try_here(sys.argv[2:])
         else:
             main(json.loads(sys.argv[1]))
     except OSError as error:

@@ -12,13 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import choose_hosts, make_hosts
 from cluster.hosts.ssh.disk import SftpDisk
 from cluster.hosts.ssh.heal import heal_ssh
 from cluster.hosts.ssh.hosts import SshHosts
 from cluster.hosts.ssh.line import SshLine
 from cluster.hosts.ssh.run import FILE
-from cluster.protocol import CLIENTS, CanAudit, ClusterError, Command, HasSoftware, UserError
+from cluster.protocol import (
+    CLIENTS,
+    Ability,
+    CanAudit,
+    ClusterError,
+    Command,
+    HasSoftware,
+    TellsRoom,
+    UserError,
+)
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from tests.ssh_lab import HUB_ADDRESS, Lab, LabMachine, new_key
@@ -163,6 +173,30 @@ def test_an_ordinary_user_cuts_through_sudo(lab: Lab, tmp_path: Path) -> None:
     assert all_on(lab) == before
 
 
+RP_FILTER = "/proc/sys/net/ipv4/conf/all/rp_filter"
+
+
+def test_bad_links_are_tried_on_each_host_and_what_it_lacks_is_named(lab: Lab) -> None:
+    def why_not(file: Path) -> str:
+        return abilities_of(f"ssh:{file}")[Ability.SHAPE]
+
+    before = all_on(lab)
+    assert why_not(lab.hosts_file()) == ""
+    assert "on lab1 only nft may be run as root" in why_not(lab.hosts_file("h.toml", user="helped"))
+    machine = lab.machines[1]
+    machine.run("mount", "--bind", "/dev/null", "/dev/net/tun")
+    try:
+        assert why_not(lab.hosts_file()).startswith("on lab2 links cannot be made bad (")
+    finally:
+        machine.run("umount", "/dev/net/tun")
+    machine.run("sh", "-c", f"echo 1 > {RP_FILTER}")
+    try:
+        assert "rp_filter is strict" in why_not(lab.hosts_file())
+    finally:
+        machine.run("sh", "-c", f"echo 0 > {RP_FILTER}")
+    assert all_on(lab) == before
+
+
 def test_software_and_configuration_are_brought_and_files_are_fetched(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -196,6 +230,22 @@ def test_software_and_configuration_are_brought_and_files_are_fetched(
     assert (folder / "data" / "0.log").read_text() == "log\n"
     assert (folder / "data" / "meta.properties").read_text() == "formatted here"
     assert not (folder / "data" / "i.index").exists(), "it can be made again"
+
+
+def test_logs_of_a_run_that_fails_are_brought_before_its_hosts_forget_them(
+    lab: Lab, tmp_path: Path
+) -> None:
+    folder = RunPaths(tmp_path).node("n2")
+    folder.mkdir(parents=True)
+    with hosts_of(lab.hosts_file(), tmp_path) as hosts:
+        assert isinstance(hosts, HasSoftware)
+        hosts.provide("n2", [])
+        log = folder / "logs" / "server.log"
+        argv = ["sh", "-c", "echo 'it does not start'; mkdir data; echo record > data/0.log"]
+        failed = hosts.spawn("n2", Command(argv=argv, log=log, cwd=folder))
+        wait_until(lambda: hosts.state_of(failed) in {None, "Z"}, timeout_s=30, what="its end")
+    assert log.read_text() == "it does not start\n"
+    assert not (folder / "data").exists(), "nobody takes it for what the broker wrote"
 
 
 def test_a_closed_connection_is_taken_up_again_and_faults_stay_in_force(
@@ -423,6 +473,24 @@ def test_a_host_that_fails_leaves_nothing_on_the_others(lab: Lab, tmp_path: Path
         hosts.up()
     assert all_on(lab) == before
     assert not (tmp_path / FILE).exists()
+
+
+def test_the_room_on_each_host_is_told_while_it_gets_less(lab: Lab, tmp_path: Path) -> None:
+    machine = lab.machines[0]
+    machine.run("mkdir", "/run/small")
+    machine.run("mount", "-t", "tmpfs", "-o", "size=600m", "tmpfs", "/run/small")
+    try:
+        file = lab.hosts_file("small.toml", count=1, folder="/run/small/lq")
+        with hosts_of(file, tmp_path, nodes=1) as hosts:
+            assert isinstance(hosts, TellsRoom)
+            wait_until(lambda: hosts.room().get("n1"), timeout_s=30, what="a word of the host")
+            assert 500 << 20 < hosts.room()["n1"] < 600 << 20
+            machine.run("fallocate", "-l", "599m", "/run/small/somebody")
+            wait_until(lambda: hosts.room()["n1"] < 1 << 20, timeout_s=30, what="less")
+        assert hosts.room() == {}
+    finally:
+        machine.run("umount", "/run/small")
+        machine.run("rmdir", "/run/small")
 
 
 def test_a_full_disk_at_the_upload_is_named_and_nothing_stays(lab: Lab, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """The line to an ssh host, on connections that come and go as a test likes."""
 
+import itertools
 import threading
 from pathlib import Path
 
 import paramiko
 import pytest
 
+from cluster.hosts.ssh import line as line_module
 from cluster.hosts.ssh.connection import SshConnection
 from cluster.hosts.ssh.file import SshHost, load_hosts
 from cluster.hosts.ssh.line import SshLine
@@ -73,6 +75,46 @@ def test_an_answer_is_waited_for_while_the_line_is_broken(connection: Connection
     back.join()
     line.close()
     line.wait_closed()
+
+
+class Stream(Channel):
+    """Has something to be read three times, then nothing any more."""
+
+    def __init__(self) -> None:
+        super().__init__(answers=False)
+        self.left = 3
+
+    def recv(self, nbytes: int) -> bytes:
+        if not self.left:
+            raise TimeoutError
+        self.left -= 1
+        return ANSWER[:nbytes]
+
+
+class Streaming(Connection):
+    """One whose channels are streams."""
+
+    def __init__(self, host: SshHost) -> None:
+        super().__init__(host)
+        self.channels: list[Stream] = []
+
+    def channel(self, command: str) -> Channel:  # noqa: ARG002 - as it is called
+        self.channels.append(Stream())
+        return self.channels[-1]
+
+
+def test_what_came_while_we_stood_still_is_heard_before_a_line_is_called_broken(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A harness that gets no processor for seconds has no reason to drop its connections."""
+    looks = itertools.count()
+    monkeypatch.setattr(line_module, "stopwatch_s", lambda: 100.0 * next(looks))
+    streaming = Streaming(connection.host)
+    line = SshLine(streaming, "/run")
+    assert [line.receive(20) for _ in range(3)] == [ANSWER] * 3
+    line.close()
+    line.wait_closed()
+    assert streaming.channels[0].left == 0
 
 
 def test_an_agent_that_does_not_answer_is_not_waited_for(connection: Connection) -> None:

@@ -49,6 +49,27 @@ def examine(order: Order) -> Order:
     }
 
 
+def try_shape(order: Order) -> Order:
+    """Return why links from this host cannot be made bad; empty if they can. Nothing is left.
+
+    Args:
+        order: `program`, the shaper's text; `flag`, with which it tries; `addresses` of others.
+    """
+    program = [sys.executable, "-I", "-S", "-c", order["program"], order["flag"]]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own program
+            [*program, *order["addresses"]],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as failed:
+        return {"refused": str(failed)}
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return {"refused": said[-1] if done.returncode else ""}
+
+
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+from cluster.hosts import shaper
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.ssh.connection import SshConnection
 from cluster.hosts.ssh.file import SshHost
-from cluster.protocol import UserError
+from cluster.protocol import ClusterError, UserError
 
 OLDEST_PYTHON = (3, 10)
 OLDEST_JAVA = 17
@@ -62,6 +65,36 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
             f"{host.name} sees Logquake come from {seen['harness']}, the address of {here[0]}: a"
             " cut of its links would cut Logquake off as well; run it on another machine"
         )
+
+
+def why_not_shape(hosts: Sequence[SshHost]) -> str:
+    """Return why links between hosts cannot be made bad, found out by trying; empty if they can.
+
+    One that cannot be reached tells nothing: whoever needs it is told so elsewhere.
+    """
+    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
+        refused = pool.map(lambda host: _shape_refused(host, hosts), hosts)
+        return next((sentence for sentence in refused if sentence), "")
+
+
+def _shape_refused(host: SshHost, others: Sequence[SshHost]) -> str:
+    if host.sudo:
+        return f"on {host.name} only nft may be run as root; log in as root"
+    connection = SshConnection(host)
+    try:
+        refused = connection.call(
+            "try_shape",
+            {
+                "program": Path(shaper.__file__).read_text(encoding="utf-8"),
+                "flag": shaper.TRIAL,
+                "addresses": [each.address for each in others if each is not host],
+            },
+        )["refused"]
+    except ClusterError:
+        return ""
+    finally:
+        connection.close()
+    return f"on {host.name} links cannot be made bad ({refused})" if refused else ""
 
 
 def _refuse_java(host: SshHost, said: str | None) -> None:

@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
 """Endings of files that can be made again from the segments: they stay on the host."""
+LOGS = "logs"
+"""In a node's folder: what its programs said."""
 PROGRAMS = tuple(Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__))
 """What the warden puts into the run's folder."""
 
@@ -70,6 +72,7 @@ class SshHosts(LinkedHosts):
         self._connections = {node: SshConnection(host) for node, host in self._run.hosts.items()}
         self._abroad: dict[str, Abroad] = {}
         self._touched: set[str] = set()
+        self._to_fetch: set[str] = set()
 
     def up(self) -> None:
         """Start a warden and an agent on each host, all at once.
@@ -159,6 +162,7 @@ class SshHosts(LinkedHosts):
         }
         send_tar(self._connections[node], str(abroad.there), sent, change=abroad.text)
         self._abroad[node] = abroad
+        self._to_fetch.add(node)
         shutil.rmtree(folder / "data", ignore_errors=True)
 
     def fetch(self, node: str) -> None:
@@ -171,6 +175,16 @@ class SshHosts(LinkedHosts):
         here = self._paths.node(node)
         folder = str(abroad.path(here))
         fetch_tar(self._connections[node], str(abroad.there), (folder, here), left_out=LEFT_OUT)
+        self._to_fetch.discard(node)
+
+    def room(self) -> Mapping[str, int]:
+        """Return how many bytes were left on the disks of hosts when they were last heard of."""
+        lines = {node: machine.line for node, machine in self.machines.items()}
+        return {
+            node: line.free_bytes
+            for node, line in lines.items()
+            if isinstance(line, SshLine) and line.free_bytes is not None
+        }
 
     def traces(self) -> Mapping[str, str]:
         """Return what of this run is on the hosts, by what it is."""
@@ -185,12 +199,17 @@ class SshHosts(LinkedHosts):
     def down(self) -> None:
         """Undo everything on every host, and see that it is undone. Idempotent.
 
+        Of a node whose files nobody has fetched, as when its broker did not start, the logs are
+        brought here before: they tell why.
+
         Raises:
             ClusterError: A host did not do all of it, or cannot be reached.
         """
+        if self._to_fetch:
+            self._everywhere(self._fetch_logs)
         machines, self.machines = self.machines, {}
-        self._cuts.clear()
-        self._abroad.clear()
+        for book in (self._cuts, self._shapes, self._abroad, self._to_fetch):
+            book.clear()
         for machine in machines.values():
             machine.close()
         failed = [said for _, said in self._everywhere(self._undone) if said]
@@ -202,6 +221,14 @@ class SshHosts(LinkedHosts):
             raise ClusterError("; ".join(failed))
         self._touched.clear()
         self._note.unlink(missing_ok=True)
+
+    def _fetch_logs(self, node: str) -> None:
+        if node not in self._to_fetch:
+            return
+        there, here = self._where(node), self._paths.node(node) / LOGS
+        with contextlib.suppress(ClusterError, OSError):  # Why the run ended matters more.
+            folders = (str(there.path(here)), here)
+            fetch_tar(self._connections[node], str(there.there), folders, left_out=())
 
     def _undone(self, node: str) -> str:
         """Undo all on a host; return why that could not be done, if so."""

@@ -1,10 +1,11 @@
 """The line to an agent on an ssh host: kept alive, and taken up again when it breaks.
 
 A thread sends an empty line each second or so, which renews the lease of the host's warden, and
-hears it come back. When nothing comes any more, or the connection is closed, it connects again and
-sends the last request once more; the warden, which knows its number, has it done only once. Faults
-in force stay so meanwhile: the agent and its processes do not notice. Only if the lease has run out
-before is the line over, for good: then the host has undone everything.
+hears in return how much room is left on the host's disk. When nothing comes any more, or the
+connection is closed, it connects again and sends the last request once more; the warden, which
+knows its number, has it done only once. Faults in force stay so meanwhile: the agent and its
+processes do not notice. Only if the lease has run out before is the line over, for good: then the
+host has undone everything.
 """
 
 import contextlib
@@ -42,6 +43,8 @@ class SshLine:
     Attributes:
         losses: How often the connection was lost.
         is_up: Whether there is one now, as far as is known.
+        free_bytes: What was left on the disk of the run's folder when the host was last heard of;
+            None: never.
     """
 
     def __init__(self, connection: SshConnection, folder: str) -> None:
@@ -53,6 +56,7 @@ class SshLine:
         self._channel: paramiko.Channel | None = None
         self._last = b""
         self.is_up = False
+        self.free_bytes: int | None = None
         self._over = ""
         self.losses = 0
         self._closed = threading.Event()
@@ -147,12 +151,13 @@ class SshLine:
                 sent_s = stopwatch_s()
                 with self._sending:
                     self._write(b"\n")
-            if stopwatch_s() - heard_s > limit_s:
-                self._connection.close()
-                return ""
             try:
                 data = channel.recv(1 << 16)
             except TimeoutError:
+                # Only now: what came while this process itself stood still has been read before.
+                if stopwatch_s() - heard_s > limit_s:
+                    self._connection.close()
+                    return ""
                 continue
             except (OSError, paramiko.SSHException, EOFError):
                 return ""
@@ -161,7 +166,9 @@ class SshLine:
             heard_s = stopwatch_s()
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                if line:
+                if line.isdigit():
+                    self.free_bytes = int(line)
+                elif line:
                     self._heard.put(line + b"\n")
         return "it was closed"
 

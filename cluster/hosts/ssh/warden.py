@@ -2,9 +2,10 @@
 
 The warden is started before anything else of a run is on the host, detached from the ssh session.
 It makes the run's folder, starts the agent, and stands between the agent and the harness: who talks
-to the agent renews the run's lease, with an empty line if there is nothing to say. When the lease
-runs out (the harness is dead, its machine gone, the network in between), the warden kills all that
-carries the run's mark, deletes the run's nft table, removes its folder, and ends.
+to the agent renews the run's lease, with an empty line if there is nothing to say, and is told how
+much room is left on the disk. When the lease runs out (the harness is dead, its machine gone, the
+network in between), the warden kills all that carries the run's mark, deletes the run's nft table,
+removes its folder, and ends.
 
 A lost connection changes nothing on the host: the agent and its processes run on, and every fault
 stays in force, until the harness is back or the lease has run out. A request that was under way is
@@ -27,7 +28,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.hosts.ssh.errands import LINE, examine, files, remove
+from cluster.hosts.ssh.errands import LINE, examine, files, remove, try_shape
 from cluster.hosts.ssh.undoing import OURS, WARDEN, Order, now_s, traces, undo
 
 READ_BYTES = 1 << 16
@@ -46,7 +47,7 @@ def main(order: Order) -> None:
     if "folder" in order:
         order["folder"] = str(Path(order["folder"]).expanduser())
     deeds = {"keep": keep, "undo": undo, "traces": traces, "examine": examine}
-    deeds |= {"files": files, "remove": remove}
+    deeds |= {"files": files, "remove": remove, "try_shape": try_shape}
     try:
         answer = deeds[order["do"]](order)
     except OSError as failed:
@@ -185,7 +186,7 @@ class Warden:
 
     def _pass_on(self, line: bytes) -> None:
         if not line:
-            self._tell_client(b"\n")
+            self._tell_client(free_bytes(self._folder) + b"\n")
             return
         try:
             request_id = json.loads(line)["id"]
@@ -220,6 +221,15 @@ class Warden:
                 self._client.sendall(data)
         except OSError:
             self._drop_client()
+
+
+def free_bytes(folder: Path) -> bytes:
+    """Return what is left on the disk of a folder, as decimal digits; none if that is gone."""
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return b""
+    return str(room.f_bavail * room.f_frsize).encode()
 
 
 def make_folder(folder: Path) -> None:
