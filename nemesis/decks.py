@@ -4,13 +4,15 @@ Chance decides the order and not what comes: a deck is dealt to its end, shuffle
 again. All draws come from the random sources that are handed in.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
 from nemesis.registry import KINDS
-from nemesis.targets import PARTITION_ROLES
+from nemesis.targets import ON_CONTROLLERS, PARTITION_ROLES
 from results.record.plan import Plan
+from results.record.terms import Mode
 
 Card = TypeVar("Card")
 
@@ -51,15 +53,30 @@ class Targets:
         self._plan, self._own = plan, own
         self._common = _common_roles(plan, rng)
         self._aimed: dict[str, Iterator[str]] = {}
+        self._waiting: deque[str] = deque()
 
     def next_for(self, kind: str) -> str:
         """Return the target of the next fault of a kind."""
         aims = KINDS[kind].aims
         if not aims:
-            return next(self._common)
+            return self._next_common(kind)
         if kind not in self._aimed:
             self._aimed[kind] = _aimed_roles(aims, self._plan, self._own(kind))
         return next(self._aimed[kind])
+
+    def _next_common(self, kind: str) -> str:
+        """Return the next common role on which a kind works; others wait for a kind that does.
+
+        With controllers of their own `controller` is none of the brokers, and nobody whose links,
+        disk or clock a fault could take in hand.
+        """
+        if KINDS[kind].on_controllers or self._plan.mode is not Mode.CONTROLLERS:
+            return self._waiting.popleft() if self._waiting else next(self._common)
+        role = next(self._common)
+        while role in ON_CONTROLLERS:
+            self._waiting.append(role)
+            role = next(self._common)
+        return role
 
 
 def _common_roles(plan: Plan, rng: Random) -> Iterator[str]:

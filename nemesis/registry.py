@@ -59,6 +59,10 @@ class Kind:
         when_whole: Dealt only while every partition has a full ISR: it takes what a replica has
             from it, and what no other replica has would be lost. By hand it comes as written.
         suits: Whether it can come to be in a run of a plan at all.
+        unless: What would make a plan suit it, in words.
+        only: The roles that it can be about; none: any. A node may be named all the same.
+        on_controllers: Whether it works on controllers of their own as on brokers.
+        spares: Whether it needs somebody beside its targets.
     """
 
     family: str
@@ -70,6 +74,10 @@ class Kind:
     least_nodes: int = 1
     when_whole: bool = False
     suits: Callable[[Plan], bool] = lambda _: True
+    unless: str = ""
+    only: tuple[str, ...] = ()
+    on_controllers: bool = False
+    spares: bool = False
 
     @property
     def takes(self) -> bool:
@@ -82,7 +90,9 @@ class Kind:
         return self.aspect is Aspect.CLOCK
 
 
-def _cut(make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2) -> Kind:
+def _cut(
+    make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2, spares: bool = False
+) -> Kind:
     return Kind(
         family=family,
         make=make,
@@ -90,6 +100,7 @@ def _cut(make: FaultMaker, *, family: str = PARTITION, least_nodes: int = 2) -> 
         needs=frozenset({Ability.CUT}),
         aspect=Aspect.LINKS,
         least_nodes=least_nodes,
+        spares=spares,
     )
 
 
@@ -117,6 +128,8 @@ def _leadership(make: FaultMaker, *, settle_s: float) -> Kind:
         aims=("leader",),
         aspect=Aspect.CLUSTER,
         suits=lambda plan: plan.replication > 1,
+        unless="it takes a replication of 2 or more",
+        on_controllers=True,  # Of a partition, whoever the target is.
     )
 
 
@@ -127,8 +140,8 @@ def _disk(make: FaultMaker) -> Kind:
 KINDS: dict[str, Kind] = {
     "isolate": _cut(isolate),
     "halves": _cut(halves),
-    "one-way-in": _cut(one_way_in),
-    "one-way-out": _cut(one_way_out),
+    "one-way-in": _cut(one_way_in, spares=True),
+    "one-way-out": _cut(one_way_out, spares=True),
     # Apart from `partition`, whose deck of four shapes every default run deals from.
     "ring": _cut(ring, family="splits", least_nodes=LEAST_RING),
     "bridge": _cut(bridge, family="splits", least_nodes=LEAST_NODES),
@@ -147,10 +160,12 @@ KINDS: dict[str, Kind] = {
     "duplicate": _shape(duplicate),
     "reorder": _shape(reorder),
     "bandwidth": _shape(bandwidth),
-    "kill": Kind(family="kill", make=Kill, settle_s=6),
-    "stop": Kind(family="stop", make=Stop, settle_s=7),
-    "pause": Kind(family="pause", make=Pause, settle_s=1),
-    "rolling-restart": Kind(family="rolling", make=RollingRestart, settle_s=30, aims=("all",)),
+    "kill": Kind(family="kill", make=Kill, settle_s=6, on_controllers=True),
+    "stop": Kind(family="stop", make=Stop, settle_s=7, on_controllers=True),
+    "pause": Kind(family="pause", make=Pause, settle_s=1, on_controllers=True),
+    "rolling-restart": Kind(
+        family="rolling", make=RollingRestart, settle_s=30, aims=("all",), on_controllers=True
+    ),
     "power-loss": Kind(family="power-loss", make=PowerLoss, settle_s=9, when_whole=True),
     "wipe": Kind(family="wipe", make=Wipe, settle_s=10, when_whole=True),
     "bit-flip": Kind(
@@ -169,6 +184,9 @@ KINDS: dict[str, Kind] = {
         settle_s=7,
         aims=("controller",),
         suits=leaves_a_quorum,
+        unless="another has to be left to take over, with a majority of those who vote",
+        only=("controller", "quorum-leader"),
+        on_controllers=True,
     ),
     # It takes long to build the state for it: three starts and ends of brokers.
     "unclean-election": Kind(
@@ -178,6 +196,11 @@ KINDS: dict[str, Kind] = {
         aims=("replicas",),
         when_whole=True,
         suits=leaves_somebody_to_elect,
+        unless=(
+            "a majority of those who keep the metadata must outlive all replicas of a partition but"
+            " one; use 2 replicas, or controllers of their own (system kafka:VERSION:controllers)"
+        ),
+        only=("replicas", "all"),
     ),
     "topic-churn": Kind(
         family="topics",
@@ -185,6 +208,7 @@ KINDS: dict[str, Kind] = {
         settle_s=2,
         aims=("one",),
         aspect=Aspect.CLUSTER,
+        on_controllers=True,  # Of no node at all.
     ),
 }
 

@@ -16,11 +16,10 @@ from random import Random
 
 from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
-from nemesis.registry import KINDS, kind_named, kinds_of, needs_of
+from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
-from nemesis.targets import parse_target
-from nemesis.triggers import parse_trigger
-from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlanError, PlannedFault
+from nemesis.written import refuse_senseless
+from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlannedFault
 
 MIN_HOLD_S = 4.2
 """Brokers' sessions end after 3 s without a heartbeat; a shorter fault would move no leader."""
@@ -78,7 +77,7 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
         abilities: What the hosts can do.
 
     Raises:
-        PlanError: A fault written by hand has no such kind, target or time.
+        PlanError: A fault written by hand has no such kind, target or time, or cannot come to be.
     """
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
@@ -172,16 +171,7 @@ _WORDS = {
 def _written_schedule(plan: Plan, faults: Sequence[PlannedFault]) -> Schedule:
     roster = roster_of(plan)
     for fault in faults:
-        kind_named(fault.kind)
-        parse_target(fault.target, roster)
-        if fault.when is not None:
-            parse_trigger(fault.when, roster)
-        if fault.at_s + fault.hold_s > plan.time_limit_s:
-            raise PlanError(
-                f"fault {fault.kind!r} at {fault.at_s:g} s would be held until"
-                f" {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
-                f" time_limit_s is {plan.time_limit_s:g}"
-            )
+        refuse_senseless(fault, plan, roster)
     ordered = sorted(faults, key=lambda fault: fault.at_s)
     return Schedule(
         faults=tuple(

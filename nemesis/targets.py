@@ -1,7 +1,7 @@
 """Whom a fault hits: names and roles, resolved at the moment of the fault.
 
-An expression is a node (`n2`), a number of nodes (`one`, `minority`, `majority`, `all`), a role in
-a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
+An expression is a node (`n2`), a number of brokers (`one`, `minority`, `majority`, `all`), a role
+in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`), a role
 among those who keep the metadata (`controller`, `not-controller`, `quorum-leader`, `quorum-voter`),
 or whoever coordinates a consumer group or a transactional id (`coordinator(log-0)`). A role without
 its partition, or its id, is that of one that is drawn when the fault starts, of the run's own.
@@ -78,6 +78,10 @@ _OF_SIZE: dict[str, Callable[[int], int]] = {
     "all": lambda count: count,
 }
 
+OF_FOLLOWERS = ("follower", "followers")
+"""Nobody, where there is one replica."""
+ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter")
+"""Roles of those who keep the metadata: brokers, or controllers of their own."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter")
 COORDINATOR = "coordinator"
 

@@ -1,0 +1,65 @@
+"""Which faults written by hand cannot come to be: refused in one sentence before anything starts.
+
+What only the moment can tell (nobody leads a partition, an ISR of two for `last-isr`) is none of
+these: such a fault waits, and is recorded without effect.
+"""
+
+from collections.abc import Iterator
+
+from nemesis.registry import KINDS, kind_named
+from nemesis.roster import Roster
+from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, Target, parse_target
+from nemesis.triggers import parse_trigger
+from results.record.plan import Plan, PlanError, PlannedFault
+
+
+def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
+    """Refuse a fault that cannot come to be in any run of its plan.
+
+    Args:
+        fault: One of the plan's.
+        plan: The run's.
+        roster: Who there is in it.
+
+    Raises:
+        PlanError: One sentence on what is wrong with it, and what would do.
+    """
+    kind_named(fault.kind)
+    target = parse_target(fault.target, roster)
+    if fault.when is not None:
+        parse_trigger(fault.when, roster)
+    for why in _reasons(fault, target, plan, roster):
+        raise PlanError(f"fault {fault.kind!r} at {fault.at_s:g} s {why}")
+
+
+def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) -> Iterator[str]:
+    kind = KINDS[fault.kind]
+    if plan.nodes < kind.least_nodes:
+        yield f"needs {kind.least_nodes} nodes or more, and there are {plan.nodes}"
+    if not kind.suits(plan):
+        yield (
+            f"cannot come to be with nodes {plan.nodes}, replication {plan.replication} and system"
+            f" {plan.system}: {kind.unless}"
+        )
+    if target.word in OF_FOLLOWERS and plan.replication == 1:
+        yield f"has the target {fault.target!r}, and with replication 1 nobody follows; use leader"
+    if kind.only and target.word not in {*kind.only, *roster.everybody}:
+        yield f"has the target {fault.target!r}, and means {' or '.join(kind.only)}; use that"
+    apart = set(roster.voters) - set(roster.nodes)
+    if not kind.on_controllers and apart and target.word in {*apart, *ON_CONTROLLERS}:
+        yield (
+            f"has the target {fault.target!r}, which is one of the controllers"
+            f" ({', '.join(sorted(apart))}), and works on brokers only ({roster.nodes[0]} to"
+            f" {roster.nodes[-1]}); for controllers there are {', '.join(_for_controllers())}"
+        )
+    if kind.spares and target.word == "all":
+        yield "has the target 'all', and nobody would be left for it to cut off; use majority"
+    if fault.at_s + fault.hold_s > plan.time_limit_s:
+        yield (
+            f"would be held until {fault.at_s + fault.hold_s:g} s, after the end of the main phase;"
+            f" time_limit_s is {plan.time_limit_s:g}"
+        )
+
+
+def _for_controllers() -> list[str]:
+    return [name for name, kind in KINDS.items() if kind.on_controllers and kind.takes]
