@@ -65,7 +65,7 @@ class TopicChurn:
         """See that a broker knows one of the topics by its own metadata."""
         try:
             seen, by = wait_until(
-                lambda: self._first,
+                lambda: self._first or self._known_now(),
                 timeout_s=max(patience.limit_s, CONFIRM_LIMIT_S),
                 what="a topic of the churn",
                 interval_s=0.05,
@@ -134,15 +134,30 @@ class TopicChurn:
 
     def _witness(self, name: str) -> tuple[str, str] | None:
         """Return a topic and a broker that knows it; the cluster knows it, so it spreads."""
-        others = [node for node in self._nodes if node not in self.targets] or self._nodes
 
         def known_by() -> str | None:
-            return next((node for node in others if name in (self._left_at(node) or ())), None)
+            return next(
+                (node for node in self._others if name in (self._left_at(node) or ())), None
+            )
 
         with suppress(WaitTimeoutError):
             by = wait_until(known_by, timeout_s=2.0, what="another broker to know it")
             return name, by
         return None
+
+    def _known_now(self) -> tuple[str, str] | None:
+        """Return a topic that another broker knows, be its replicas in sync yet or not.
+
+        One whose broker another fault takes meanwhile may never be whole, and is there.
+        """
+        for node in self._others:
+            if known := self._left_at(node):
+                return min(known), node
+        return None
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        return tuple(node for node in self._nodes if node not in self.targets) or self._nodes
 
     def _left_at(self, node: str) -> frozenset[str] | None:
         topics = self._cluster.topics_of(node)

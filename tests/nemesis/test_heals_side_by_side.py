@@ -277,3 +277,19 @@ def test_topics_that_are_still_being_made_hold_no_other_heal_up(
     moving.may_create.set()
     assert fault.confirm_healed(Patience(limit_s=10)) is not None
     assert moving.topics == set()
+
+
+def test_a_topic_that_another_broker_knows_is_an_effect_though_it_is_not_whole_yet(
+    world: World, moving: MovingCluster
+) -> None:
+    moving.may_create.clear()
+    fault = TopicChurn(Aim(fault_id=1, targets=("n1",), rng=Random(0)), _site(world))
+    fault.inject()
+    assert moving.creating.wait(10)
+    effect = fault.confirm(Patience(limit_s=5))
+    assert effect is not None
+    assert (effect.seen, effect.by) == ("__logquake-churn-1-1", "n2")
+    moving.may_create.set()
+    fault.heal()
+    assert fault.confirm_healed(Patience(limit_s=10)) is not None
+    assert moving.topics == set()
