@@ -251,7 +251,8 @@ def test_coordinators_are_found_by_group_and_transactional_id(
         wait_until(
             lambda: consumer.poll(0.1) or consumer.assignment(), timeout_s=LIMIT_S, what="a part"
         )
-        told = AdminClient(servers).describe_consumer_groups(["readers"])["readers"]
+        admin = AdminClient(servers)  # It must live until it has its answer.
+        told = admin.describe_consumer_groups(["readers"])["readers"]
         coordinator = told.result(timeout=LIMIT_S).coordinator
         assert found(CoordinatorKind.GROUP, "readers") == f"n{coordinator.id}"
     finally:
