@@ -281,6 +281,10 @@
   /* A lane is a few dots high: from below as many as the share of `ok`, above them the others. */
   function drawImage(view, told) {
     const rows = view.highest - view.lowest, {spans} = told;
+    if (rows < 1 || spans < 1) {
+      source("operations-image").data = image(1, 1, new Uint32Array(1), view);
+      return;
+    }
     const high = Math.max(1, Math.min(8, Math.floor(MOST_DOTS / Math.max(1, rows * spans))));
     const dots = new Uint32Array(rows * high * spans);
     let most = 1;
@@ -411,8 +415,10 @@
     const level = levels[shown.level]?.counts ? levels[shown.level] : levels.find((each) => each.counts);
     if (!level) return "";
     const span = values.end / level.spans, at = Math.min(level.spans - 1, Math.floor(x / span));
-    const counts = values.outcomes.map((outcome, which) =>
-      `${level.counts[(lane * level.spans + at) * outcomes + which]} ${outcome}`);
+    const found = values.outcomes.map((_, which) =>
+      level.counts[(lane * level.spans + at) * outcomes + which]);
+    if (!found.some(Boolean)) return "";
+    const counts = found.map((count, which) => `${count} ${values.outcomes[which]}`);
     return `${values.lanes[lane]}, ${(at * span).toFixed(3)} s to ${((at + 1) * span).toFixed(3)} s\n`
       + `operations that began then: ${counts.join(", ")}`;
   }
