@@ -222,8 +222,8 @@ class CanShape(Protocol):
         Raises `ClusterError` if another shape has one of the links: two do not add up.
         """
 
-    def unshape(self, shape_id: str) -> None:
-        """Undo one shape, and no other. Idempotent."""
+    def unshape(self, shape_id: str) -> frozenset[str]:
+        """Undo one shape, and no other; return the nodes where it had ended before. Idempotent."""
 
     def measure(
         self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005

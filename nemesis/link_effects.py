@@ -1,8 +1,66 @@
-"""What faults did to links beyond a plain cut, as measured: like `effects`, of which these are."""
+"""What faults did to links, as measured: like `effects`, of which these are."""
 
 from dataclasses import dataclass
 
 from cluster.protocol import Link, Quality
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkEffect:
+    """One directed link under a partition, probed with datagrams of our own.
+
+    Attributes:
+        sender, receiver: The link.
+        cut: Whether the fault cuts it; otherwise it is the opposite of a one-way cut, which must go
+            on working.
+        before, during: Whether a probe arrived before the cut, and while it was in force.
+    """
+
+    sender: str
+    receiver: str
+    cut: bool
+    before: bool
+    during: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutEffect:
+    """A partition that is in force."""
+
+    cut_id: str
+    took_s: float
+    links: tuple[LinkEffect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHealed:
+    """One directed link after a partition.
+
+    Attributes:
+        sender, receiver: The link.
+        after: Whether a probe arrived after the cut was removed.
+        cut_by_others: Another fault still cuts it, so that nothing can arrive.
+        dropped_at_first: Packets dropped until the cut was confirmed, our own probes among them, as
+            the receiver's firewall counted.
+        dropped_while_held: Packets dropped from then on until the heal: the brokers' own, for
+            nobody probes meanwhile (but for other faults whose cuts overlap).
+    """
+
+    sender: str
+    receiver: str
+    after: bool
+    cut_by_others: bool
+    dropped_at_first: int
+    dropped_while_held: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinEffect:
+    """A partition that is over."""
+
+    cut_id: str
+    took_s: float
+    links: tuple[LinkHealed, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +173,17 @@ class LinkClear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearEffect:
-    """Links that are as good as before."""
+    """Links that are as good as before.
+
+    Attributes:
+        shape_id: Of the hosts' shape.
+        took_s: Until it was confirmed.
+        links: Each of them.
+        ended_before: Nodes whose links had been good for some of the time already: what made them
+            bad there had died.
+    """
 
     shape_id: str
     took_s: float
     links: tuple[LinkClear, ...]
+    ended_before: tuple[str, ...] = ()

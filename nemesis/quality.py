@@ -59,6 +59,7 @@ class BadLinks:
         self._shape_id = f"fault-{aim.fault_id}"
         self._before: Mapping[Link, Measured] = {}
         self._during: dict[Link, list[Measured]] = {}
+        self._ended_before: frozenset[str] = frozenset()
         self._started_s = self._healed_s = stopwatch_s()
 
     def undo(self) -> tuple[Unshape, ...]:
@@ -93,7 +94,7 @@ class BadLinks:
     def heal(self) -> None:
         """Take the shape away, and no other."""
         self._healed_s = stopwatch_s()
-        self._hosts.unshape(self._shape_id)
+        self._ended_before |= self._hosts.unshape(self._shape_id)
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
         """See that every link that is not cut is better than it was under the fault."""
@@ -108,7 +109,12 @@ class BadLinks:
             return None
         took_s = stopwatch_s() - self._healed_s
         links = tuple(self._link_clear(link, after) for link in self.links)
-        return ClearEffect(shape_id=self._shape_id, took_s=took_s, links=links)
+        return ClearEffect(
+            shape_id=self._shape_id,
+            took_s=took_s,
+            links=links,
+            ended_before=tuple(sorted(self._ended_before)),
+        )
 
     def _worse_links(self) -> Collection[Link]:
         """Measure once more; return the links that are worse if none is not, otherwise nothing."""

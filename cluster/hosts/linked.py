@@ -122,20 +122,23 @@ class LinkedHosts(ABC):
             told = order(name, quality, sender=sender, addresses=addresses)
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
-    def unshape(self, shape_id: str) -> None:
-        """Undo one shape, and no other: end its shapers. Idempotent."""
+    def unshape(self, shape_id: str) -> frozenset[str]:
+        """Undo one shape, and no other: end its shapers; return where one was dead. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
+        dead: set[str] = set()
         for sender in receivers_by_sender(self._shapes.get(shape_id, frozenset())):
             if sender not in self.machines:
                 continue  # Its shaper ended with it.
             try:
-                self.machines[sender].unshape(name)
+                if self.machines[sender].unshape(name) == "gone":
+                    dead.add(sender)
             except ClusterError as failed:
                 failures.append(failed)
         if failures:
             raise failures[0]
         self._shapes.pop(shape_id, None)
+        return frozenset(dead)
 
     def measure(
         self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005

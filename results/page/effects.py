@@ -127,7 +127,9 @@ def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> st
 def _clear(effect: Json) -> str:
     links = _objects(effect, "links")
     measured = [link for link in links if link.get("after")]
-    return f"datagrams pass as before on {len(measured)} of {len(links)} links"
+    sentence = f"datagrams pass as before on {len(measured)} of {len(links)} links"
+    died = ", ".join(effect.get("ended_before") or ())
+    return f"{sentence}; what made them bad at {died} had died before" if died else sentence
 
 
 def _processes(effect: Json) -> str:

@@ -128,9 +128,10 @@ def test_packets_flow_again_when_a_shaper_is_killed(namespace_room: "Room", tmp_
         wait_until(lambda: shaper not in shapers(), timeout_s=10, what="the shaper to end")
         assert state(hosts) == clean
         assert late_links(hosts) == set()
-        hosts.unshape("slow")
+        assert hosts.unshape("slow") == {"n1"}
         hosts.shape("again", [("n1", "n2")], SLOW)
         assert late_links(hosts) == {("n1", "n2"), ("n2", "n1")}
+        assert hosts.unshape("again") == frozenset()
 
 
 def test_a_shaper_ends_with_its_agent(namespace_room: "Room", tmp_path: Path) -> None:

@@ -45,14 +45,16 @@ class ShapedNetwork(FakeNetwork):
         self.shapes: dict[str, dict[Link, Quality]] = {}
         self.deaf_to_shape = False
         self.deaf_to_unshape = False
+        self.dead: frozenset[str] = frozenset()
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
         if not self.deaf_to_shape:
             self.shapes[shape_id] = dict.fromkeys(links, quality)
 
-    def unshape(self, shape_id: str) -> None:
+    def unshape(self, shape_id: str) -> frozenset[str]:
         if not self.deaf_to_unshape:
             self.shapes.pop(shape_id, None)
+        return self.dead
 
     def measure(
         self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
@@ -117,6 +119,19 @@ def test_bad_links_are_proven_and_proven_good_again(
     assert shaped.shapes == {}
     before = {(each.sender, each.receiver): each.before for each in effect.links}
     assert {(each.sender, each.receiver): each.after for each in healed.links} == before
+
+
+def test_a_shape_that_died_before_its_heal_is_noted(world: World, shaped: ShapedNetwork) -> None:
+    fault = delay(_aim("n2"), _site(world))
+    fault.inject()
+    assert fault.confirm(SOON) is not None
+    shaped.dead = frozenset({"n3", "n2"})
+    fault.heal()
+    shaped.dead = frozenset()
+    fault.heal()
+    healed = fault.confirm_healed(SOON)
+    assert healed is not None
+    assert healed.ended_before == ("n2", "n3")
 
 
 @pytest.mark.parametrize("make", KINDS_OF_QUALITY)

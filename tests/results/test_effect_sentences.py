@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from cluster.protocol import Quality
+from nemesis.broker_effects import ProcessChange, Restarted, RollingRestartEffect
 from nemesis.cluster_effects import (
     AssignedAgainEffect,
     ClockEffect,
@@ -20,23 +21,18 @@ from nemesis.cluster_effects import (
     TopicsGoneEffect,
     UncleanElectionEffect,
 )
-from nemesis.effects import (
+from nemesis.disk_effects import (
     BitFlipEffect,
     BitsRightEffect,
     DiskFullEffect,
     DiskRightEffect,
-    Effect,
     FlippedBit,
-    HealEffect,
-    ProcessChange,
     ReadOnlyEffect,
     RefetchedEffect,
     ReplicaWiped,
-    Restarted,
-    RollingRestartEffect,
     WipeEffect,
-    effect_to_json,
 )
+from nemesis.effects import Effect, HealEffect, effect_to_json
 from nemesis.link_effects import (
     ClearEffect,
     FlapEffect,
@@ -241,6 +237,10 @@ HEALS: list[tuple[Any, str]] = [
             ),
         ),
         "datagrams pass as before on 1 of 2 links",
+    ),
+    (
+        ClearEffect(shape_id="s", took_s=1, links=(), ended_before=("n1", "n3")),
+        "datagrams pass as before on 0 of 0 links; what made them bad at n1, n3 had died before",
     ),
     (
         RefetchedEffect(
