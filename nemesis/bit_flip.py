@@ -23,8 +23,9 @@ from random import Random
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.protocol import CanKill, ClusterError, Disk
 from nemesis.bits import HEADER_BYTES, put_right, turn_over
+from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
-from nemesis.effects import BackEffect, BitFlipEffect, BitsRightEffect, FlippedBit
+from nemesis.disk_effects import BitFlipEffect, BitsRightEffect, FlippedBit
 from nemesis.log_folders import Place, log_bounds, recovery_points, replica_folders, segments
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S

@@ -1,7 +1,7 @@
 """The brokers that a fault of processes hits: which they were, and how they come back."""
 
 from cluster.protocol import CanTellBack, ClusterError, ClusterView, ProcessId
-from nemesis.effects import BackEffect, ProcessChange
+from nemesis.broker_effects import BackEffect, ProcessChange
 from nemesis.protocol import Patience, Site
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 

@@ -5,8 +5,8 @@ broker that holds `/controller`. Healed by a restart.
 """
 
 from cluster.protocol import ClusterError, ClusterView
+from nemesis.broker_effects import BackEffect
 from nemesis.cluster_effects import ControllerFailoverEffect
-from nemesis.effects import BackEffect
 from nemesis.kill import Kill
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cluster.protocol import ClusterError, Link
-from nemesis.effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from nemesis.grudges import kept_reverses, links_of
+from nemesis.link_effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from nemesis.network import Network
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Join

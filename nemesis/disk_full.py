@@ -8,8 +8,8 @@ acknowledged. Healed by removing the ballast and starting the broker.
 
 from cluster.protocol import CanKill, CanLimitDisk, ClusterError
 from nemesis.brokers import GONE, HitBrokers
+from nemesis.disk_effects import DiskFullEffect, DiskRightEffect
 from nemesis.disks import back_on_disks, limited_disks
-from nemesis.effects import DiskFullEffect, DiskRightEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import EmptyDisk, Restart
 from results.record.clock import stopwatch_s

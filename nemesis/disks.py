@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cluster.protocol import CanLimitDisk, ClusterError
 from nemesis.brokers import HitBrokers
-from nemesis.effects import DiskRightEffect
+from nemesis.disk_effects import DiskRightEffect
 from nemesis.protocol import Patience, Site
 
 

@@ -4,8 +4,8 @@ What was written and not yet fsynced survives (a power loss would take it). Heal
 """
 
 from cluster.protocol import CanKill, ClusterError
+from nemesis.broker_effects import BackEffect, KillEffect
 from nemesis.brokers import GONE, HitBrokers
-from nemesis.effects import BackEffect, KillEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s

@@ -5,8 +5,8 @@ still believes what it believed, that it leads, for instance. Healed by SIGCONT.
 """
 
 from cluster.protocol import CanPause, ClusterError
+from nemesis.broker_effects import BackEffect, PauseEffect
 from nemesis.brokers import STOPPED, HitBrokers
-from nemesis.effects import BackEffect, PauseEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Resume
 from results.record.clock import stopwatch_s

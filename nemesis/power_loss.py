@@ -20,8 +20,9 @@ from pathlib import PurePosixPath
 
 from cluster.files.batches import read_segment
 from cluster.protocol import CanKill, ClusterError, Disk
+from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers
-from nemesis.effects import BackEffect, PowerLossEffect, ReplicaCut
+from nemesis.disk_effects import PowerLossEffect, ReplicaCut
 from nemesis.log_folders import (
     Place,
     flush_interval,

@@ -8,8 +8,8 @@ disk writable and starting the broker. Nothing is lost by it.
 
 from cluster.protocol import CanKill, CanLimitDisk, ClusterError
 from nemesis.brokers import GONE, HitBrokers
+from nemesis.disk_effects import DiskRightEffect, ReadOnlyEffect
 from nemesis.disks import back_on_disks, limited_disks
-from nemesis.effects import DiskRightEffect, ReadOnlyEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import Restart, UnlockDisk

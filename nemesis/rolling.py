@@ -7,8 +7,8 @@ down, which is nobody unless the roll was cut short.
 """
 
 from cluster.protocol import ClusterError
+from nemesis.broker_effects import BackEffect, Restarted, RollingRestartEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
-from nemesis.effects import BackEffect, Restarted, RollingRestartEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.replicas import unwhole, wait_whole
 from nemesis.stop import STOP_LIMIT_S

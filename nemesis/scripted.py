@@ -19,10 +19,10 @@ from cluster.protocol import (
     Link,
     ProcessId,
 )
+from nemesis.broker_effects import StopEffect
 from nemesis.brokers import GONE, STOPPED
 from nemesis.claims import Claims
 from nemesis.cut import Cut
-from nemesis.effects import StopEffect
 from nemesis.grudges import grudge_of
 from nemesis.kill import Kill
 from nemesis.ledger import Ledger

@@ -4,8 +4,8 @@ Healed by a restart. A broker that does not end within the limit is killed, and 
 """
 
 from cluster.protocol import Cluster
+from nemesis.broker_effects import BackEffect, StopEffect
 from nemesis.brokers import GONE, HitBrokers
-from nemesis.effects import BackEffect, StopEffect
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import stopwatch_s

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cluster.protocol import CanKill, CanTellBack, ClusterError
+from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers
 from nemesis.cluster_effects import Led, Place, UncleanElectionEffect
-from nemesis.effects import BackEffect
 from nemesis.leadership import Partition
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from cluster.protocol import ClusterError, Disk
 from nemesis.brokers import GONE, HitBrokers
-from nemesis.effects import RefetchedEffect, ReplicaWiped, WipeEffect
+from nemesis.disk_effects import RefetchedEffect, ReplicaWiped, WipeEffect
 from nemesis.log_folders import (
     DATA,
     METADATA_LOG,

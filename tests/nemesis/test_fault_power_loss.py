@@ -11,7 +11,7 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.protocol import ClusterError
-from nemesis.effects import ReplicaCut
+from nemesis.disk_effects import ReplicaCut
 from nemesis.log_folders import RECOVERY_POINTS
 from nemesis.power_loss import cut_unflushed
 from nemesis.schedule import ScheduledFault
