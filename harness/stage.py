@@ -1,6 +1,6 @@
 """The part of a run inside of its network: from the first start to the last file collected.
 
-`python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.session` through the
+`python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.staging` through the
 hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
 plan is read from the run's folder. How it ended is written to RESULT_FD as one JSON object; what
 happened is in the record. Whatever happens, faults are healed and hosts are taken down.

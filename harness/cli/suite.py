@@ -31,6 +31,7 @@ from results.atomic import StoreError
 from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
+LOG_COLUMNS = 160
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
 
@@ -54,7 +55,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     STORE/.suites/NAME/NIGHT: junit.xml, summary.md. With LOGQUAKE_WEBHOOK in the environment, its
     address is told of the night's end.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    console = _console()
     if dry_run:
         _print_entries(load_suite(suite_file), console)
         return VALID
@@ -80,9 +81,7 @@ def status(*, suite_file: Path, store: Path, night: str | None) -> int:
     On a terminal it goes on to show it as long as the night is being played; Ctrl-C ends that.
     """
     folder = _night(load_suite(suite_file), store, night)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
+    console = _console()
     shown = status_of(store, folder, now_s=unix_s())
     if not (console.is_terminal and shown.led and not shown.state.ended):
         console.print(shown)
@@ -96,6 +95,12 @@ def status(*, suite_file: Path, store: Path, night: str | None) -> int:
     except KeyboardInterrupt:
         pass
     return exit_code(shown.state)
+
+
+def _console() -> Console:
+    """Return the console; of a log of a nightly job nobody knows how wide it is shown."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
 
 def _night(found: Suite, store: Path, night: str | None) -> NightFolder:
@@ -126,9 +131,14 @@ def _announce(lead: Lead, console: Console) -> None:
 def _teller(console: Console) -> Change:
     def tell(state: NightState, line: Line) -> None:
         if isinstance(line, Judged | Unplayed):
-            console.print(verdict_line(state.items[line.item]))
+            console.print(verdict_line(state.items[line.item]), soft_wrap=True)
         elif isinstance(line, LeftOut) and state.items[line.item].planned.repeats == "":
-            console.print(f"left out {state.items[line.item].entry}", style="dim", markup=False)
+            console.print(
+                f"left out {state.items[line.item].entry}",
+                style="dim",
+                markup=False,
+                soft_wrap=True,
+            )
 
     return tell
 
@@ -154,10 +164,10 @@ def _conclude(lead: Lead, state: NightState, console: Console) -> int:
     folder = lead.conductor.folder
     causes = causes_until(lead.store, lead.suite.name, folder)
     console.print()
-    console.print(status_of(lead.store, folder, now_s=unix_s()), soft_wrap=False)
+    console.print(status_of(lead.store, folder, now_s=unix_s()))
     if state.ended and (said := post(state, causes)):
-        console.print(said, markup=False)
-    console.print(f"results: {folder.summary} and {folder.junit}", markup=False)
+        console.print(said, markup=False, soft_wrap=True)
+    console.print(f"results: {folder.summary} and {folder.junit}", markup=False, soft_wrap=True)
     return exit_code(state)
 
 
@@ -173,7 +183,7 @@ def _print_entries(found: Suite, console: Console) -> None:
         seed = "fresh" if entry.seed is None else str(entry.seed)
         lasts = f"{plan.warmup_s + plan.time_limit_s:g}" if plan.scenario is None else "a story"
         table.add_row(Text(entry.name), f"{entry.weight:g}", seed, lasts)
-    console.print(table, soft_wrap=False)
+    console.print(table)
     needs_s = sum(lasts_s(plan) + OVERHEAD_S for plan in plans) / at_once
     console.print(
         f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)}, the budget is"

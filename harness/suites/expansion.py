@@ -95,7 +95,7 @@ def joined(*layers: Mapping[str, object]) -> PlanValues:
         for key, value in layer.items():
             under = values.get(key)
             both = key in _TABLES and isinstance(under, dict) and isinstance(value, dict)
-            values[key] = {**under, **value} if both else value  # type: ignore[dict-item]  # both
+            values[key] = {**under, **value} if both else value  # type: ignore[dict-item]  # Both are tables of settings.
     return values
 
 

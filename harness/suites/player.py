@@ -16,8 +16,8 @@ from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
 from harness.interrupt import die_with_parent
-from harness.session import Session
 from harness.stage import Ending, StageResult
+from harness.staging import Staging
 from harness.suites.lines import GO
 from results.atomic import StoreError
 from results.nights import write_night
@@ -31,9 +31,9 @@ def main() -> None:
     """Play what standard input says."""
     order = json.loads(sys.stdin.readline())
     night = Night.model_validate(order["night"])
-    session = Session(plan_from(order["plan"]), Path(order["store"]), Console(quiet=True))
+    staging = Staging(plan_from(order["plan"]), Path(order["store"]), Console(quiet=True))
     try:
-        with session.played(begun=lambda paths: _begin(paths, night)) as played:
+        with staging.played(begun=lambda paths: _begin(paths, night)) as played:
             # Whatever was written is on disk before anybody is told that it is there.
             os.sync()
             _tell(

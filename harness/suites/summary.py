@@ -7,7 +7,9 @@ from harness.suites.night import Item, NightState, Phase
 from results.page.inert import inert
 from results.record.terms import Validity
 
-_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<>|#"})
+_SIGNS = str.maketrans(
+    {sign: f"\\{sign}" for sign in "\\`*_[]|#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
 
 
 def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:

@@ -17,8 +17,8 @@ from harness.heal import heal_store
 from harness.interrupt import Interrupts
 from harness.judgement import choose_engine
 from harness.plans import as_played, refuse_impossible
-from harness.session import Session
 from harness.stage import Ending
+from harness.staging import Staging
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock
 from results.record.milestones import load_milestones
@@ -75,7 +75,7 @@ def test_a_stage_that_died_is_told_and_noted(
     monkeypatch.setattr(sys, "executable", str(stage))
     plan = plan_from({"hosts": "process"})
     with Store(tmp_path / "runs").create("log", 1) as paths:
-        session = Session(plan, tmp_path / "runs", Console(quiet=True))
+        session = Staging(plan, tmp_path / "runs", Console(quiet=True))
         result = session._play(plan, paths, RunClock.starting_now())
     assert result.ending is Ending.CLUSTER
     assert said in result.sentence

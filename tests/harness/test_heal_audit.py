@@ -16,8 +16,8 @@ from cluster.hosts.signals import process_id
 from cluster.protocol import ClusterError
 from harness import audit as audit_module
 from harness.audit import audit
-from harness.session import Session
 from harness.stage import Ending, StageResult
+from harness.staging import Staging
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
@@ -137,9 +137,9 @@ def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
         wait_until(lambda: local_traces(run.processes), timeout_s=20, what="it to be seen")
         return StageResult(ending=ending, sentence="")
 
-    monkeypatch.setattr(Session, "_play", play)
+    monkeypatch.setattr(Staging, "_play", play)
     said = Console(file=io.StringIO(), soft_wrap=True)
-    Session(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now())
+    Staging(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now())
     assert left[0].wait(timeout=20) == -9
     looked, noted = load_milestones(run.milestones)
     assert (looked.name, noted.name) == ("looked", "audited")

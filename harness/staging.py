@@ -1,0 +1,202 @@
+"""A run is prepared and played, and nobody judges it here.
+
+Everything that needs the outer world (Maven Central, the choice of hosts) happens here; everything
+that needs the brokers' network happens in `harness.stage`, a child process that lives and dies with
+this one. Neither checkers nor plots are imported: a suite plays each run in a process of its own.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from cluster.hosts.abilities import abilities_of, able
+from cluster.hosts.choose import choose_hosts
+from cluster.hosts.ledger import mark
+from cluster.hosts.namespace import enter_prefix
+from cluster.kafka.fetch import fetch_kafka
+from cluster.kafka.java import Java, find_java
+from cluster.kafka.versions import machines
+from harness.audit import audit
+from harness.elsewhere import refuse_elsewhere
+from harness.plans import as_played, refuse_another_kafka, refuse_impossible
+from harness.scenarios.choices import doubts
+from harness.scenarios.telling import story_of
+from harness.stage import Ending, StageResult, note, noted
+from nemesis.ledger import heal_dead_run
+from nemesis.schedule import deal_schedule
+from results.environment import collect_environment
+from results.record.clock import RunClock
+from results.record.milestones import Milestone
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan
+from results.record.story import dump_story
+from results.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A run that was played, and not judged yet.
+
+    Attributes:
+        plan: As it was played.
+        paths: Its folder.
+        result: How it ended.
+    """
+
+    plan: Plan
+    paths: RunPaths
+    result: StageResult
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Prepares and plays one run.
+
+    Attributes:
+        plan: As asked for; `hosts` may still be `auto`.
+        store: The folder of runs.
+        console: Where to talk.
+        keep: Whether a cluster is to go on afterwards, which not all hosts can have.
+    """
+
+    plan: Plan
+    store: Path
+    console: Console
+    keep: bool = False
+
+    @contextmanager
+    def played(self, *, begun: Callable[[RunPaths], None] | None = None) -> Iterator[Played]:
+        """Play the run, without judging it; it stays locked until the end of the `with` block.
+
+        Args:
+            begun: Is told of the run's folder before anything of the run is started.
+
+        Raises:
+            UserError, PlanError, StoreError: Something that the user can mend; there is no run.
+        """
+        plan, java = self._prepare()
+        with Store(self.store).create(plan.name, plan.seed) as paths:
+            clock = RunClock.starting_now()
+            paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+            if plan.scenario is not None:
+                dump_story(story_of(plan), paths.story)
+            if begun is not None:
+                begun(paths)
+            collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
+            self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
+            result = self._play_audited(plan, paths, clock)
+            yield Played(plan=plan, paths=paths, result=result)
+
+    def _prepare(self) -> tuple[Plan, Java]:
+        java = find_java()
+        refuse_elsewhere(self.plan, keep=self.keep)
+        choice = choose_hosts(self.plan.hosts, image=self.plan.image, nodes=machines(self.plan))
+        why_not = abilities_of(choice.hosts)
+        abilities = able(why_not)
+        self._say(f"hosts: {choice.kind} ({choice.why})")
+        refuse_impossible(self.plan, abilities=abilities, why_not=why_not)
+        dropped = deal_schedule(self.plan, abilities=abilities).dropped
+        for sentence in (*doubts(self.plan), *dropped):
+            self._say(sentence)
+        refuse_another_kafka(self.plan, image_has=choice.kafka)
+        fetch_kafka(self.plan.kafka_version, progress=self._say)
+        return as_played(self.plan, choice.hosts, abilities=abilities), java
+
+    def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
+        """Play the run; see that its hosts are as before, and undo what is left of it if not."""
+        before = audit(plan, paths)
+        # So that a run that dies before its hosts are looked at again is known as one.
+        note(paths, Milestone(name="looked", at_ns=clock.now_ns()))
+        result = self._play(plan, paths, clock)
+        if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
+            changes = before.changes()
+            self._clean_up(paths)
+        else:  # It may have died, and then what it left is no surprise.
+            self._clean_up(paths)
+            changes = before.changes()
+        if before.refused and result.ending is Ending.USER:
+            return result  # The run failed of the same, and says so.
+        for what, how in changes.items():
+            self._say(f"{what} {how}")
+        note(paths, Milestone(name="audited", at_ns=clock.now_ns(), detail=changes))
+        return result
+
+    def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
+        prefix = enter_prefix() if plan.hosts == "namespace" else []
+        read_fd, write_fd = os.pipe()
+        argv = [sys.executable, "-m", "harness.stage", str(paths.root), str(write_fd)]
+        # Marked, so that `logquake heal` finds the stage and all that it starts.
+        environment = os.environ | mark(paths.processes)
+        environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"
+        with ExitStack() as stack:
+            # Of many runs only their results are shown; what each says of itself is kept.
+            aside = stack.enter_context(_said(paths).open("ab")) if self.console.quiet else None
+            # A session of its own: Ctrl-C reaches the stage once, through `_forward`.
+            stage = subprocess.Popen(  # noqa: S603 - our own program
+                [*prefix, *argv, str(clock.start_ns)],
+                stdin=subprocess.PIPE,
+                stdout=aside,
+                stderr=aside,
+                pass_fds=(write_fd,),
+                env=environment,
+                start_new_session=True,
+            )
+        os.close(write_fd)
+        with _Forwarding(stage), os.fdopen(read_fd, encoding="utf-8") as pipe:
+            text = pipe.read()
+            stage.wait()
+        if stage.stdin is not None:
+            stage.stdin.close()
+        if not text:
+            return _ended_by_itself(stage.returncode, paths, clock)
+        values = json.loads(text)
+        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+
+    def _clean_up(self, paths: RunPaths) -> None:
+        healed = heal_dead_run(paths)
+        for sentence in (*healed.done, *healed.failed):
+            self._say(sentence)
+
+    def _say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False)
+
+
+def _said(paths: RunPaths) -> Path:
+    return paths.root / "stage.log"
+
+
+class _Forwarding:
+    """Hands signals on to the stage while it plays, and waits on."""
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self, stage: "subprocess.Popen[bytes]") -> None:
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.signal(number, self._forward) for number in self._SIGNALS}
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
+        if self._stage.poll() is None:
+            self._stage.send_signal(signal.SIGINT)
+
+
+def _ended_by_itself(status: int, paths: RunPaths, clock: RunClock) -> StageResult:
+    """Note, in the stage's place, that it died before it could say how the run ended."""
+    how = f"signal {-status} ended it" if status < 0 else f"exit status {status}"
+    hint = "; the kernel does that when memory is short" if status == -signal.SIGKILL else ""
+    sentence = f"the process that played the run ended before its time ({how}{hint})"
+    return noted(paths, clock, StageResult(ending=Ending.CLUSTER, sentence=sentence))

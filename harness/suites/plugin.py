@@ -1,0 +1,147 @@
+"""pytest's plugin: `pytest --logquake nightly.toml` plays a suite's entries as items.
+
+An item is called as its entry. All of them are one night of the suite, led as `logquake suite run`
+leads it: several at once, one judge, failures repeated, results in the store. An item waits for its
+entry's verdict. Unknown is a failure, with its reason: never passed.
+
+Nothing but this module is imported by sessions that do not ask for a suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest._code.code import TracebackStyle as _Style
+
+    from harness.suites.pytest_night import PytestNight
+
+NIGHTS: pytest.StashKey[dict[Path, PytestNight]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options."""
+    group = parser.getgroup("logquake", "Logquake: suites of fault-injection runs")
+    group.addoption(
+        "--logquake",
+        action="append",
+        default=[],
+        metavar="SUITE.toml",
+        help="play the entries of a suite as items; may be given more than once",
+    )
+    group.addoption(
+        "--logquake-store", default="runs", metavar="DIR", help="the folder of runs (default: runs)"
+    )
+    group.addoption(
+        "--logquake-new",
+        action="store_true",
+        help="begin a new night even if one was left unfinished",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect the suites that were asked for: alone, if nothing else was."""
+    suites = [str(Path(each).resolve()) for each in config.getoption("--logquake")]
+    if not suites:
+        return
+    if any(getattr(config.option, name, None) for name in ("numprocesses", "tx")):
+        raise pytest.UsageError(
+            "--logquake plays several runs at once by itself: leave pytest-xdist's -n out"
+        )
+    for suite in suites:
+        if not Path(suite).is_file():
+            raise pytest.UsageError(f"--logquake: there is no file {suite}")
+    config.stash[NIGHTS] = {}
+    asked_for = config.args_source is pytest.Config.ArgsSource.ARGS
+    named = [each for each in config.args if each.split("::")[0] not in suites] if asked_for else []
+    ours = [each for each in config.args if each not in named] if asked_for else []
+    config.args[:] = [*named, *(ours or suites)]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a suite that was asked for."""
+    if file_path.suffix != ".toml" or NIGHTS not in parent.config.stash:
+        return None
+    asked_for = {Path(each).resolve() for each in parent.config.getoption("--logquake")}
+    if file_path.resolve() not in asked_for:
+        return None
+    return SuiteFile.from_parent(parent, path=file_path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Wait for the repeats; after a Ctrl-C, or with `-x`, end what is under way."""
+    hurry = bool(session.shouldstop or session.shouldfail)
+    for night in session.config.stash.get(NIGHTS, {}).values():
+        night.close(hurry=hurry or session.exitstatus == pytest.ExitCode.INTERRUPTED)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what is new, and where the results are."""
+    for night in config.stash.get(NIGHTS, {}).values():
+        terminalreporter.section("logquake")
+        for line in night.told():
+            terminalreporter.write_line(line)
+
+
+class SuiteFile(pytest.File):
+    """A suite's file: its entries are items."""
+
+    def collect(self) -> Iterable[EntryItem]:
+        """Yield an item for each entry.
+
+        Raises:
+            CollectError: The suite cannot be played.
+        """
+        from harness.suites.expansion import entries_of  # noqa: PLC0415 - only who asks pays for it
+        from harness.suites.suite import SuiteError, load_suite  # noqa: PLC0415 - as above
+
+        try:
+            names = [each.name for each in entries_of(load_suite(self.path))]
+        except SuiteError as refused:
+            raise self.CollectError(str(refused)) from refused
+        return list(self._items(names))
+
+    def _items(self, names: Iterable[str]) -> Iterator[EntryItem]:
+        for name in names:
+            yield EntryItem.from_parent(self, name=name)
+
+
+class EntryItem(pytest.Item):
+    """One entry of a suite."""
+
+    def runtest(self) -> None:
+        """Wait for the entry's verdict.
+
+        Raises:
+            EntryFailed: It is not valid.
+        """
+        from harness.suites.pytest_night import EntryFailed, night_of  # noqa: PLC0415 - as above
+
+        outcome = night_of(self).outcome(self.name)
+        for name, value in outcome.properties:
+            self.user_properties.append((name, value))
+        if outcome.skipped:
+            pytest.skip(outcome.skipped)
+        if outcome.failure:
+            raise EntryFailed(outcome.failure)
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: _Style | None = None
+    ) -> str:
+        """Return the reason, without a stack: the failure is the brokers'."""
+        from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
+
+        if isinstance(excinfo.value, EntryFailed):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return what is said of it in reports."""
+        # Of a name that the item's id ends with, pytest would print every `.` as `::`.
+        return self.path, None, f"entry {self.name}"

@@ -1,0 +1,181 @@
+"""The night behind pytest's items: led by a thread, as `logquake suite run` leads it."""
+
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.suites.journal import Line
+from harness.suites.leading import Lead, Mode, opened
+from harness.suites.night import OVER, Item, NightState, Phase
+from harness.suites.plugin import NIGHTS, EntryItem
+from harness.suites.reports import causes_until
+from harness.suites.webhook import post
+from results.page.inert import inert
+from results.record.terms import Validity
+
+
+class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
+    """An entry is not valid: why, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of an entry.
+
+    Attributes:
+        failure: Why it is not valid; empty if it is.
+        skipped: Why it was not played; empty if it was.
+        properties: Its run and seed, for reports.
+    """
+
+    failure: str = ""
+    skipped: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class PytestNight:
+    """One night, and the thread that leads it.
+
+    Args:
+        suite: The suite's file.
+        store: The folder of runs.
+        mode: Whether a night that was killed goes on.
+        wanted: The names of the entries that pytest has selected.
+    """
+
+    suite: Path
+    store: Path
+    mode: Mode
+    wanted: frozenset[str]
+    _open: ExitStack = field(default_factory=ExitStack)
+    _lead: Lead | None = None
+    _thread: threading.Thread | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _failed: BaseException | None = None
+    _over: bool = False
+
+    def start(self) -> None:
+        """Open the night, and have it led.
+
+        Raises:
+            SuiteError, StoreError: It cannot be.
+        """
+        night = opened(
+            self.suite, self.store, mode=self.mode, only=lambda each: each.name in self.wanted
+        )
+        self._lead = self._open.enter_context(night)
+        self._lead.listeners.append(self._tell)
+        self._thread = threading.Thread(target=self._play, name="night", daemon=True)
+        self._thread.start()
+
+    def outcome(self, entry: str) -> Outcome:
+        """Wait for what becomes of an entry.
+
+        Raises:
+            EntryFailed: The night ended before it.
+        """
+        assert self._lead is not None
+        with self._changed:
+            while not self._over and self._item(entry).phase not in OVER:
+                self._changed.wait(1.0)  # So that Ctrl-C is heard.
+        if self._failed is not None:
+            raise EntryFailed(f"the night ended: {self._failed}") from self._failed
+        return outcome_of(self._item(entry))
+
+    def close(self, *, hurry: bool) -> None:
+        """Wait for the night's end, and release the suite.
+
+        Args:
+            hurry: Start no more runs, and have those under way end their main phases.
+        """
+        if self._lead is not None and self._thread is not None:
+            if hurry:
+                self._lead.conductor.finish()
+                self._lead.conductor.finish()
+            self._thread.join()
+        self._open.close()
+
+    def told(self) -> list[str]:
+        """Return lines for the end of the session: what is new, where the results are."""
+        if self._lead is None:
+            return []
+        folder = self._lead.conductor.folder
+        causes = causes_until(self.store, self._lead.suite.name, folder)
+        lines = [f"results: {folder.summary} and {folder.junit}"]
+        for cause in causes:
+            if cause.tonight and cause.valid == Validity.INVALID:
+                when = "new tonight" if cause.new else f"seen since {cause.nights[0]}"
+                lines.append(
+                    f"{when}: {inert(cause.sentence)} ({cause.key}); same seed:"
+                    f" {cause.same_seed.words}; fresh seeds: {cause.fresh_seeds.words}"
+                )
+        if self._lead.conductor.state.ended and (said := post(folder.state(), causes)):
+            lines.append(said)
+        return lines
+
+    def _item(self, entry: str) -> Item:
+        assert self._lead is not None
+        for item in self._lead.conductor.state.planned:
+            if item.entry == entry:
+                return item
+        raise EntryFailed(
+            "the night that goes on has no such entry; begin another one: --logquake-new"
+        )
+
+    def _play(self) -> None:
+        assert self._lead is not None
+        try:
+            self._lead.play()
+        except BaseException as failed:  # noqa: BLE001 - whoever waits is told
+            self._failed = failed
+        finally:
+            with self._changed:
+                self._over = True
+                self._changed.notify_all()
+
+    def _tell(self, _state: NightState, _line: Line) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def night_of(item: EntryItem) -> PytestNight:
+    """Return the night of an item's suite, begun with the first item of it."""
+    nights = item.config.stash[NIGHTS]
+    if item.path not in nights:
+        names = frozenset(
+            each.name for each in item.session.items
+            if isinstance(each, EntryItem) and each.path == item.path
+        )  # fmt: skip
+        mode = Mode.NEW if item.config.getoption("--logquake-new") else Mode.AUTO
+        store = Path(item.config.getoption("--logquake-store"))
+        night = PytestNight(item.path, store, mode, names)
+        night.start()
+        nights[item.path] = night
+    return nights[item.path]
+
+
+def outcome_of(item: Item) -> Outcome:
+    """Return what an item of pytest says of an entry's item."""
+    properties = [("logquake_seed", str(item.planned.seed))]
+    if item.run_id:
+        properties.append(("logquake_run", item.run_id))
+    if item.outcome is None:
+        why = "the budget was spent before its turn"
+        if item.phase is not Phase.LEFT_OUT:
+            return Outcome(failure="it has no verdict: the night was ended before it")
+        return Outcome(skipped=why)
+    return Outcome(failure=_failure(item), properties=tuple(properties))
+
+
+def _failure(item: Item) -> str:
+    if item.outcome is Validity.VALID:
+        return ""
+    lines = [item.outcome.value if item.outcome else ""]
+    if item.judged is None:
+        lines.append(item.sentence)
+    else:
+        lines += [item.judged.sentence, item.judged.reason]
+        lines.append(f"run {item.run_id}, signature {item.judged.signature}")
+    return inert("\n".join(filter(None, lines)), keep="\n")

@@ -1,0 +1,281 @@
+"""Nights whose runs are stored ones: judged, filed and measured by the real judge."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.exit_codes import BAD_ARGUMENTS, UNKNOWN
+from harness.suites.causes import causes_of
+from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
+from harness.suites.leading import Mode, opened
+from harness.suites.night import Phase
+from harness.suites.nights import NightFolder, nights_of, suite_folder
+from results.nights import write_night
+from results.record.clock import unix_s, wait_until
+from results.record.night import Night, Why
+from results.record.paths import RunPaths
+from results.samples import find_sample
+
+LOGQUAKE = str(Path(sys.executable).parent / "logquake")
+SUITE = """
+name = "made"
+budget = "1h"
+engine = "local"
+[repeat]
+same_seed = 0
+fresh_seeds = 2
+[[entries]]
+name = "acks-1"
+seeds = [1]
+[[entries]]
+name = "calm"
+seeds = [1]
+"""
+NOWHERE = """
+name = "nowhere"
+engine = "local"
+[axes]
+hosts = ["ssh:/nowhere/hosts.toml"]
+nemeses = ["kill", "pause", "none"]
+"""
+NIGHTS = ("20211123T010000Z", "20211124T010000Z", "20211125T010000Z")
+
+
+def add_run(store: Path, sample: str, night: Night, number: int) -> str:
+    """Copy a sample as a run that was just played, and not judged."""
+    paths = RunPaths(store / "log" / f"{night.night}-{number}")
+    shutil.copytree(find_sample(f"sample:{sample}"), paths.root)
+    paths.verdict.unlink()
+    paths.lock.touch()
+    write_night(paths.night, night)
+    return paths.run_id
+
+
+def played_night(store: Path, night: str, repeats: tuple[str, ...]) -> NightFolder:
+    """Write a night that was killed right after its runs were played."""
+    folder = NightFolder(root=suite_folder(store, "made") / night)
+    folder.root.mkdir(parents=True)
+    folder.suite.write_text(SUITE, encoding="utf-8")
+    at = unix_s()
+    journal = Journal(folder.journal)
+    journal.write(Begun(suite="made", night=night, budget_s=3600, at=at))
+    broken = f"log/{night}-1"
+    runs = [("loss-acks-1", "acks-1#1", Why.PLANNED, ""), ("valid", "calm#1", Why.PLANNED, "")]
+    runs += [(sample, "acks-1#1", Why.FRESH_SEED, broken) for sample in repeats]
+    for number, (sample, entry, why, of) in enumerate(runs, 1):
+        told = Night(suite="made", night=night, entry=entry, why=why, repeats=of)
+        run_id = add_run(store, sample, told, number)
+        lines: list[Line] = [
+            Planned(item=number, entry=entry, seed=number, why=why, repeats=of, at=at),
+            Started(item=number, run_id=run_id, at=at),
+            Played(item=number, run_id=run_id, main_s=1, at=at + 2),
+        ]
+        journal.write(*lines)
+    return folder
+
+
+def resume(suite: Path, store: Path) -> None:
+    with opened(suite, store, mode=Mode.RESUME) as lead:
+        lead.play()
+
+
+@pytest.fixture(name="suite")
+def suite_file(tmp_path: Path) -> Path:
+    path = tmp_path / "suite.toml"
+    path.write_text(SUITE, encoding="utf-8")
+    return path
+
+
+def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "store"
+    for night in NIGHTS:
+        played_night(
+            store, night, ("loss-acks-1", "valid") if night == NIGHTS[0] else ("valid",) * 2
+        )
+        resume(suite, store)
+    states = [folder.state() for folder in nights_of(store, "made")]
+    assert all(state.ended for state in states)
+    (cause,) = causes_of(states)
+    assert (cause.nights, cause.new) == (NIGHTS, False)
+    assert cause.runs[0] == f"log/{NIGHTS[0]}-1"
+    assert len(cause.runs) == 4, "three nights, and once more in a repeat"
+    assert cause.fresh_seeds.words == "1 of 6 (3% to 56%)"
+    summary = nights_of(store, "made")[-1].summary.read_text(encoding="utf-8")
+    assert "## New tonight\n\nNothing." in summary
+    assert f"4 runs in 3 nights, first {NIGHTS[0]}, last {NIGHTS[2]}" in summary
+    assert causes_of(states[:1])[0].new
+
+
+def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: Path) -> None:
+    """The leader was killed between the verdict and its line in the journal."""
+    store = tmp_path / "store"
+    played_night(store, NIGHTS[0], ("valid", "valid"))
+    judged = RunPaths(store / f"log/{NIGHTS[0]}-2")
+    shutil.copy(find_sample("sample:valid") / "verdict.json", judged.verdict)
+    before = judged.verdict.stat().st_mtime_ns
+    resume(suite, store)
+    assert judged.verdict.stat().st_mtime_ns == before
+    assert judged.report.exists()
+    (state,) = [folder.state() for folder in nights_of(store, "made")]
+    assert {item.phase for item in state.items.values()} == {Phase.JUDGED}
+
+
+def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], ("valid", "valid"))
+    argv = [LOGQUAKE, "suite", "run", "--resume", str(suite), "--store", str(store)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        wait_until(lambda: len(folder.state().spans) > 1, timeout_s=60, what="the night to go on")
+        children = psutil.Process(first.pid).children(recursive=True)
+        first.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+    resume(suite, store)
+    lines = [json.loads(line) for line in folder.journal.read_text().splitlines()]
+    verdicts = [line["run_id"] for line in lines if line["event"] == "judged"]
+    assert sorted(verdicts) == [f"log/{NIGHTS[0]}-{number}" for number in (1, 2, 3, 4)]
+    assert not (folder.root / "scratch").exists()
+
+
+def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], ("valid", "valid"))
+    Journal(folder.journal).write(Planned(item=9, entry="calm#1", seed=9))
+    with opened(suite, store, mode=Mode.NEW, only=lambda each: each.name == "calm#1") as lead:
+        assert [item.entry for item in lead.conductor.state.planned] == ["calm#1"]
+        assert lead.conductor.folder.night > NIGHTS[0]
+    state = folder.state()
+    assert state.ended
+    assert state.items[9].phase is Phase.LEFT_OUT
+    assert len(state.having(Phase.JUDGED)) == 4
+
+
+def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], ("valid", "valid"))
+    report = RunPaths(store / f"log/{NIGHTS[0]}-2").report
+    report.mkdir()  # Nobody can write a page there.
+    resume(suite, store)
+    state = folder.state()
+    assert [item.phase for item in state.items.values()].count(Phase.JUDGED) == 3
+    assert state.items[2].phase is Phase.UNPLAYED
+    assert state.items[2].outcome == "unknown"
+    assert "report.html" in state.items[2].sentence
+
+
+def logquake(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [LOGQUAKE, "suite", *words, "--store", "store"],
+        capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+    )  # fmt: skip
+
+
+@pytest.fixture(name="nowhere")
+def suite_on_no_hosts(tmp_path: Path) -> Path:
+    path = tmp_path / "nowhere.toml"
+    path.write_text(NOWHERE, encoding="utf-8")
+    return path
+
+
+def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
+    tmp_path: Path, nowhere: Path
+) -> None:
+    done = logquake("run", str(nowhere), folder=tmp_path)
+    assert done.returncode == UNKNOWN, done.stderr
+    assert done.stdout.count("unknown log/kafka:4.3.1/ssh:/nowhere/hosts.toml/") >= 3
+    assert "hosts.toml" in done.stdout
+    shown = logquake("status", str(nowhere), folder=tmp_path)
+    assert shown.returncode == UNKNOWN
+    assert "3 unknown  over" in shown.stdout
+    (folder,) = nights_of(tmp_path / "store", "nowhere")
+    assert '<error message="' in folder.junit.read_text(encoding="utf-8")
+
+
+def test_a_dry_run_starts_nothing(tmp_path: Path, nowhere: Path) -> None:
+    done = logquake("run", str(nowhere), "--dry-run", folder=tmp_path)
+    assert done.returncode == 0
+    assert "3 entries, " in done.stdout
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "nowhere.toml", "--resume"), "no night of nowhere was left unfinished"),
+        (("status", "nowhere.toml"), "has no night of the suite nowhere"),
+        (("run", "missing.toml"), "the suite missing.toml cannot be read"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_told(
+    nowhere: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = logquake(*words, folder=nowhere.parent)
+    assert (done.returncode, said in done.stderr) == (BAD_ARGUMENTS, True), done.stderr
+
+
+def run_pytest(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", *words]
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        env=os.environ | {"PYTEST_ADDOPTS": ""},
+    )  # fmt: skip
+
+
+@pytest.fixture(name="elsewhere")
+def folder_of_others(tmp_path: Path, nowhere: Path) -> Path:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "nightly.toml").write_text(nowhere.read_text(), encoding="utf-8")
+    (folder / "test_theirs.py").write_text("def test_one():\n    assert True\n", encoding="utf-8")
+    return folder
+
+
+def test_pytest_plays_a_suite_and_unknown_is_never_passed(elsewhere: Path) -> None:
+    done = run_pytest("--logquake", "nightly.toml", "-v", folder=elsewhere)
+    assert done.returncode == 1, done.stdout + done.stderr
+    entry = "nightly.toml::log/kafka:4.3.1/ssh:/nowhere/hosts.toml"
+    for family in ("kill", "pause", "none"):
+        assert f"{entry}/{family}#1 FAILED" in done.stdout
+    assert "3 failed in" in done.stdout
+    assert "unknown\n" in done.stdout
+    assert "the file of hosts /nowhere/hosts.toml cannot be read" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "results: runs/.suites/nowhere/" in done.stdout
+
+
+def test_pytest_plays_the_entries_that_were_selected(elsewhere: Path) -> None:
+    words = ("--logquake", "nightly.toml", "-k", "kill or test_one", "test_theirs.py")
+    done = run_pytest(*words, folder=elsewhere)
+    assert "1 failed, 1 passed, 2 deselected" in done.stdout, done.stdout
+    (folder,) = nights_of(elsewhere / "runs", "nowhere")
+    assert len(folder.state().planned) == 1
+
+
+def test_pytest_tells_a_suite_that_is_none(elsewhere: Path) -> None:
+    (elsewhere / "nightly.toml").write_text("name = 'x'\nbudgt = 1\n", encoding="utf-8")
+    done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
+    assert done.returncode == 2
+    assert "did you mean 'budget'?" in done.stdout
+    missing = run_pytest("--logquake", "none.toml", folder=elsewhere)
+    assert missing.returncode == 4
+    assert "--logquake: there is no file" in missing.stderr
+
+
+def test_sessions_of_others_import_nothing_of_ours_but_the_plugin(elsewhere: Path) -> None:
+    (elsewhere / "test_theirs.py").write_text(
+        "import sys\n\n\ndef test_one():\n    ours = [m for m in sys.modules if m.split('.')[0] in"
+        " {'harness', 'results', 'cluster', 'nemesis', 'checkers', 'workloads'}]\n"
+        "    assert sorted(ours) == ['harness', 'harness.suites', 'harness.suites.plugin'], ours\n",
+        encoding="utf-8",
+    )
+    done = run_pytest("test_theirs.py", folder=elsewhere)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,346 @@
+"""What a night leaves: JUnit XML, a summary, a message, and which runs stay."""
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import xmlschema
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from harness.exit_codes import BY_VALIDITY, INVALID, UNKNOWN, VALID
+from harness.suites.causes import causes_of
+from harness.suites.journal import LeftOut, Line, Planned, Unplayed
+from harness.suites.junit import junit_xml
+from harness.suites.night import NightState, folded
+from harness.suites.nights import SuiteLock, is_led, nights_of
+from harness.suites.reports import exit_code, write_results
+from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_drop
+from harness.suites.slots import GIB as GIB_OF_MEMORY
+from harness.suites.slots import auto_slots, place_of
+from harness.suites.status import status_of
+from harness.suites.suite import Keep, Suite
+from harness.suites.summary import beyond_main, summary_markdown
+from harness.suites.webhook import VARIABLE, post
+from results.atomic import StoreError
+from results.nights import write_night
+from results.record.night import Night, Why
+from results.record.paths import RunPaths
+from results.record.plan import plan_from
+from results.record.terms import Validity
+from tests.suites.made_nights import LOST, Run, failed, lines, run_of, stored_night
+
+MONDAY, TUESDAY, WEDNESDAY = "20261123T010000Z", "20261124T010000Z", "20261125T010000Z"
+HOSTILE = 'a<script>alert("x")</script>&\x1b[31m\x00\x07]]>\u202e`|*_\ud83d'
+
+
+def night(*runs: Run) -> NightState:
+    return folded(lines(MONDAY, runs))
+
+
+def left_out() -> NightState:
+    planned: list[Line] = [
+        Planned(item=9, entry="late", seed=1, at=1_000),
+        Planned(item=10, entry="no docker", seed=1, at=1_000),
+    ]
+    over: list[Line] = [
+        LeftOut(item=9, at=1_001),
+        Unplayed(item=10, sentence="no daemon", at=1_001),
+    ]
+    return folded([*planned, *over], night(Run(entry="a"), failed("b"), failed(HOSTILE)))
+
+
+@pytest.fixture(scope="module", name="schema")
+def jenkins_schema(tmp_path_factory: pytest.TempPathFactory) -> xmlschema.XMLSchema:
+    """Return the schema of Jenkins' xunit plugin, which pytest's sources bring along."""
+    folder = tmp_path_factory.mktemp("schema")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=pytest"]
+    subprocess.run([*pip, "--dest", str(folder), "pytest==8.3.5"], check=True, timeout=240)
+    (archive,) = folder.glob("pytest-*.tar.gz")
+    with tarfile.open(archive) as files:
+        member = next(name for name in files.getnames() if name.endswith("/junit-10.xsd"))
+        files.extract(member, folder, filter="data")
+    return xmlschema.XMLSchema(folder / member)
+
+
+def test_junit_is_valid_for_ci_systems(schema: xmlschema.XMLSchema) -> None:
+    assert not schema.is_valid("<testsuites><testcase/></testsuites>"), "the schema is strict"
+    repeat = failed("b", why=Why.SAME_SEED, repeats=run_of(MONDAY, 1))
+    nights = [NightState(), night(Run(entry="a")), left_out(), night(failed("b"), repeat)]
+    for state in nights:
+        schema.validate(junit_xml(state, causes_of([state])).decode())
+
+
+def test_junit_tells_failures_errors_and_what_was_left_out() -> None:
+    state = left_out()
+    root = ET.fromstring(junit_xml(state, causes_of([state])))  # noqa: S314 - our own
+    suite = root.find("testsuite")
+    assert suite is not None
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5", "failures": "2", "errors": "1", "skipped": "1",
+    }  # fmt: skip
+    found = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
+    assert found["a"] == ["system-out"]
+    assert found["late"] == ["skipped"]
+    assert found["no docker"] == ["error"]
+    assert found["b"] == ["failure", "system-out"]
+    failure = suite.find("testcase[@name='b']/failure")
+    assert failure is not None
+    assert failure.get("type") == LOST
+    assert "log-0-1: offset 17 is gone\nnew tonight" in (failure.text or "")
+
+
+@given(st.text(max_size=80))
+def test_any_text_makes_xml_that_can_be_read(text: str) -> None:
+    state = night(failed(text), Run(entry=f"{text}2"))
+    assert len(ET.fromstring(junit_xml(state, causes_of([state])))) == 1  # noqa: S314 - our own
+
+
+def test_a_summary_tells_what_is_new_first_and_nothing_in_it_is_markup() -> None:
+    state = left_out()
+    text = summary_markdown(state, causes_of([state]))
+    assert text.startswith(f"# made, night {MONDAY}\n\n**1 valid, 2 invalid, 1 unknown, 1 left out")
+    assert text.index("## New tonight") < text.index("## Seen before") < text.index("## Entries")
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert "no daemon" in text
+
+
+def test_three_nights_of_one_cause_are_one_line() -> None:
+    nights = [folded(lines(name, [Run(entry="a"), failed("b")], at=n * 90_000))
+              for n, name in enumerate((MONDAY, TUESDAY, WEDNESDAY))]  # fmt: skip
+    (first,), (second,), (third,) = (causes_of(nights[:n]) for n in (1, 2, 3))
+    assert [each.new for each in (first, second, third)] == [True, False, False]
+    assert third.nights == (MONDAY, TUESDAY, WEDNESDAY)
+    assert len(third.runs) == 3
+    text = summary_markdown(nights[2], [third])
+    assert "## New tonight\n\nNothing." in text
+    assert f"3 runs in 3 nights, first {MONDAY}, last {WEDNESDAY}" in text
+    later = folded(lines("20261126T010000Z", [Run(entry="a")], at=4 * 90_000))
+    (gone,) = causes_of([*nights, later])
+    assert not gone.new
+    assert not gone.tonight
+    assert "## Not seen tonight" in summary_markdown(later, [gone])
+
+
+def test_a_new_cause_is_told_before_a_known_one() -> None:
+    other = Run(entry="z", valid=Validity.INVALID, signature="ffffffffffff")
+    nights = [folded(lines(MONDAY, [failed("b")])), folded(lines(TUESDAY, [failed("b"), other]))]
+    assert [(each.key, each.new) for each in causes_of(nights)] == [
+        ("ffffffffffff", True), (LOST, False),
+    ]  # fmt: skip
+
+
+def test_a_flaky_failure_has_a_rate_with_an_interval() -> None:
+    first = run_of(MONDAY, 1)
+    again = [failed("b", why=Why.FRESH_SEED, repeats=first),
+             *[Run(entry="b", why=Why.FRESH_SEED, repeats=first)] * 3]  # fmt: skip
+    (cause,) = causes_of([night(failed("b"), *again)])
+    assert cause.fresh_seeds.words == "1 of 4 (5% to 70%)"
+    assert cause.same_seed.words == "not repeated"
+
+
+@pytest.mark.parametrize(
+    ("runs", "code"),
+    [
+        ([Run(entry="a")], VALID),
+        ([Run(entry="a"), Run(entry="b", valid=Validity.UNKNOWN)], UNKNOWN),
+        ([Run(entry="a", valid=Validity.UNKNOWN), failed("b")], INVALID),
+        ([], UNKNOWN),
+    ],
+)
+def test_the_exit_code_is_the_worst_verdicts(runs: list[Run], code: int) -> None:
+    assert exit_code(night(*runs)) == code
+
+
+def test_a_night_that_is_not_over_is_unknown_at_best() -> None:
+    state = folded([*lines(MONDAY, [Run(entry="a")]), Planned(item=5, entry="b", seed=1)])
+    assert exit_code(state) == UNKNOWN == BY_VALIDITY[Validity.UNKNOWN]
+
+
+def test_time_beyond_main_phases() -> None:
+    state = night(Run(entry="a"), Run(entry="b"))
+    assert beyond_main(state) == pytest.approx(1 - 16 / 60)
+    assert beyond_main(NightState()) is None
+
+
+def test_status_shows_a_night_and_obeys_nobody(tmp_path: Path) -> None:
+    folder = stored_night(tmp_path, MONDAY, [Run(entry="a"), failed("[bold]b[/nothing]\x1b[31m")])
+    console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115 - /dev/null
+    console.print(status_of(tmp_path, folder, now_s=2_000))
+    shown = console.export_text()
+    console.file.close()
+    assert "made, night 20261123T010000Z: 1 valid  1 invalid  over" in shown
+    assert "new tonight" in shown
+    assert "[bold]b[/nothing]\\x1b[31m" in shown
+
+
+def test_only_one_process_leads_a_suite(tmp_path: Path) -> None:
+    lock = SuiteLock(tmp_path, "made")
+    assert is_led(tmp_path, "made")
+    with pytest.raises(StoreError, match=rf"being played .* process {os.getpid()}"):
+        SuiteLock(tmp_path, "made")
+    lock.release()
+    assert not is_led(tmp_path, "made")
+    SuiteLock(tmp_path, "made").release()
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "nodes", "slots"),
+    [(2, 24, 3, 2), (1, 24, 3, 1), (64, 24, 3, 7), (8, 2, 3, 1), (64, 24, 9, 2)],
+)
+def test_runs_at_once_are_bound_by_cores_and_memory(
+    cores: int, gib: int, nodes: int, slots: int
+) -> None:
+    memory = gib * GIB_OF_MEMORY
+    assert auto_slots(cores=cores, memory_bytes=memory, nodes=nodes) == slots
+
+
+def test_only_runs_on_the_same_ssh_hosts_exclude_each_other() -> None:
+    places = {hosts: place_of(plan_from({"hosts": hosts}))
+              for hosts in ("namespace", "docker", "process", "ssh:lab.toml")}  # fmt: skip
+    assert places == {"namespace": "", "docker": "", "process": "", "ssh:lab.toml": "ssh:lab.toml"}
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted; answers as its path says."""
+
+    said: list[bytes]
+
+    def do_POST(self) -> None:
+        self.said.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(int(self.path.rsplit("/", 1)[1]))
+        if self.path.startswith("/away"):
+            self.send_header("Location", "/secret/200")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its signature
+        """Say nothing."""
+
+
+@pytest.fixture(name="hook")
+def serving() -> Iterator[tuple[str, list[bytes]]]:
+    Hook.said = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", Hook.said
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_webhook_is_told_what_is_new(
+    hook: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, said = hook
+    monkeypatch.setenv(VARIABLE, f"{address}/secret/200")
+    state = left_out()
+    assert post(state, causes_of([state])) == "the webhook was told"
+    (text,) = said
+    words = json.loads(text)
+    assert words["worst"] == "invalid"
+    assert words["counts"]["unknown"] == 1
+    assert [each["signature"] for each in words["new"]] == [LOST]
+    assert words["known"] == []
+
+
+@pytest.mark.parametrize("path", ["secret/500", "secret/403", "away/307"])
+def test_a_webhook_that_refuses_is_told_without_its_address(
+    hook: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"{hook[0]}/{path}")
+    said = post(night(Run(entry="a")), [])
+    assert said == f"the webhook refused the message: status {path[-3:]}"
+    assert len(hook[1]) == 1, "redirects are not followed"
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/secret", "secret", "http://[secret"])
+def test_a_webhook_that_cannot_be_reached_keeps_its_secret(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, address)
+    said = post(night(Run(entry="a")), [])
+    assert said.startswith("the webhook could not be told: ")
+    assert "secret" not in said
+
+
+def test_without_an_address_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert post(night(Run(entry="a")), []) == ""
+
+
+stored_runs = st.lists(
+    st.builds(
+        StoredRun,
+        run_id=st.integers(0, 10_000).map(str),
+        at=st.floats(0, 1e7),
+        size_bytes=st.integers(0, 4 * GIB),
+    ),
+    max_size=12,
+    unique_by=lambda run: run.run_id,
+)
+
+
+@given(stored_runs, st.floats(0.01, 200), st.floats(0.1, 30), st.data())
+def test_retention_keeps_to_its_bounds_and_spares_whom_it_must(
+    runs: list[StoredRun], days: float, gib: float, data: st.DataObject
+) -> None:
+    spared = data.draw(st.sets(st.sampled_from([run.run_id for run in runs]))) if runs else set()
+    gone = to_drop(runs, Keep(days=days, gib=gib), spared=spared, now_s=1e7)
+    assert not spared.intersection(gone)
+    stay = [run for run in runs if run.run_id not in gone]
+    free = [run for run in stay if run.run_id not in spared]
+    assert all(1e7 - run.at <= days * 86_400 for run in free)
+    assert not free or sum(run.size_bytes for run in stay) <= gib * GIB
+    assert to_drop(runs, Keep(), spared=set(), now_s=1e7) == []
+
+
+def make_run(store: Path, run_id: str, suite: str, *, at: float) -> None:
+    paths = RunPaths(store / run_id)
+    paths.root.mkdir(parents=True)
+    paths.plan.write_text("", encoding="utf-8")
+    write_night(paths.night, Night(suite=suite, night=MONDAY, entry="b"))
+    os.utime(paths.night, (at, at))
+
+
+def test_the_first_and_last_run_of_a_signature_stay(tmp_path: Path) -> None:
+    nights = (MONDAY, TUESDAY, WEDNESDAY, "20261126T010000Z")
+    for name in nights[:3]:
+        stored_night(tmp_path, name, [failed("b"), Run(entry="a"), failed("c")])
+    stored_night(tmp_path, nights[3], [Run(entry="a")])
+    for name in nights[:3]:
+        for item in (1, 2, 3):
+            make_run(tmp_path, run_of(name, item), "made", at=1.0)
+    make_run(tmp_path, run_of(nights[3], 1), "made", at=1.0)
+    make_run(tmp_path, f"log/{MONDAY}-77", "another", at=1.0)
+    ordinary = RunPaths(tmp_path / "log" / f"{MONDAY}-88")
+    ordinary.root.mkdir()
+    suite = Suite(name="made", keep=Keep(days=1))
+    gone = retire(tmp_path, suite, now_s=1e9)
+    there = {f"log/{path.name}" for path in (tmp_path / "log").iterdir()}
+    stayed = {run_of(MONDAY, 1), run_of(WEDNESDAY, 3), run_of(nights[3], 1)}
+    assert there == stayed | {f"log/{MONDAY}-77", f"log/{MONDAY}-88"}
+    assert len(gone) == 7
+    assert retire(tmp_path, suite, now_s=1e9) == []
+    assert spared_runs(tmp_path, "made") == stayed
+
+
+def test_results_are_written_beside_the_journal(tmp_path: Path) -> None:
+    stored_night(tmp_path, MONDAY, [failed("b")])
+    stored_night(tmp_path, TUESDAY, [failed("b")])
+    monday, tuesday = nights_of(tmp_path, "made")
+    write_results(tmp_path, "made", monday)
+    write_results(tmp_path, "made", tuesday)
+    assert "new tonight" in monday.junit.read_text()
+    assert "new tonight" not in tuesday.junit.read_text()
+    assert f"first seen in the night {MONDAY}" in tuesday.junit.read_text()
