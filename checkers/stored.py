@@ -4,10 +4,9 @@ Whatever is missing or broken becomes a problem of `RunFacts`, never an exceptio
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,18 @@ from checkers.calm import calm_from_ns, silences
 from checkers.columns import Ints, equal, ints
 from checkers.disk_losses import disk_losses
 from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.folder import (
+    BROKEN,
+    load_table,
+    notes_file,
+    read_milestones,
+    read_notes,
+    read_plan,
+    read_steps,
+    read_topics,
+    readable_tables,
+    version_of,
+)
 from checkers.ingest import (
     Problem,
     Tables,
@@ -27,25 +38,19 @@ from checkers.ingest import (
     step_units,
     with_topic_ids,
 )
-from checkers.layout import DamagedError, TableFile, write_table
+from checkers.layout import TableFile, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
-from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
-from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.seal import seal
-from results.record.steps import Step, load_steps
 from results.record.stream import STREAM_SUFFIX
 from results.record.tables import SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
-from results.record.topics import CreatedTopic, load_topics
+from results.record.topics import CreatedTopic
 
-_BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
-           pa.ArrowException)  # fmt: skip
-"""What reading a file raises that anybody may have written."""
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
@@ -63,18 +68,13 @@ _SCRIPT = "script"
 """The writer of a scenario's own ops; one with other acks is opened when it is needed first."""
 
 
-def _notes(paths: RunPaths) -> Path:
-    """What ingest has to say of a record; written last, it marks the tables as complete."""
-    return paths.record / "ingest.json"
-
-
 def needs_ingest(paths: RunPaths) -> bool:
     """Tell whether a run's tables are missing, or were not finished, and can be worked out.
 
     Without the live streams they cannot: what is left of them must not be written over.
     """
     whole = all(paths.table(name).exists() for name in TABLES)
-    done = whole and _notes(paths).exists() and not _outgrown(paths)
+    done = whole and notes_file(paths).exists() and not _outgrown(paths)
     return can_ingest(paths) and not done
 
 
@@ -84,8 +84,8 @@ def _outgrown(paths: RunPaths) -> bool:
     Where streams or nodes' files were removed since, the tables have more than could be read now.
     """
     try:
-        old = _version(json.loads(_notes(paths).read_text(encoding="utf-8"))) < _INGEST
-    except (*_BROKEN, AttributeError):
+        old = version_of(json.loads(notes_file(paths).read_text(encoding="utf-8"))) < _INGEST
+    except (*BROKEN, AttributeError):
         return False  # Broken notes are told, not written over.
     return old and not missing_streams(paths) and _has_logs(paths)
 
@@ -97,15 +97,11 @@ def _has_logs(paths: RunPaths) -> bool:
     return any([*logs, *streams]) or not _rows(paths, "replica_records")
 
 
-def _version(notes: Mapping[str, Any]) -> int:
-    return int(notes.get("ingest", notes.get("reads", 0)))
-
-
 def _rows(paths: RunPaths, name: str) -> int:
     """Return how many rows a table has; of a damaged one as many as nobody can work out again."""
     try:
         return pq.read_metadata(paths.table(name)).num_rows
-    except _BROKEN:
+    except BROKEN:
         return 1
 
 
@@ -120,7 +116,7 @@ def units_of(paths: RunPaths) -> list[Unit]:
 
 
 def _node_units(paths: RunPaths) -> list[Unit]:
-    stopped = any(each.name == "stopped" for each in _milestones(paths)[0])
+    stopped = any(each.name == "stopped" for each in read_milestones(paths)[0])
     snapshot = FINAL if stopped else CRASH
     return [
         *node_units(paths.run_id, paths.nodes, snapshot),
@@ -134,8 +130,8 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
     Every writer opens all of its streams when it starts. Without one, the rows of it would be
     missed without a trace: what it read counts as unseen, what it sent as never sent.
     """
-    plan, _ = _plan(paths)
-    reached = {each.name for each in _milestones(paths)[0]}
+    plan, _ = read_plan(paths)
+    reached = {each.name for each in read_milestones(paths)[0]}
     writers = [f"worker-{at}" for at in range(plan.crews)]
     if plan.workload == "script":
         writers = [_SCRIPT]
@@ -176,7 +172,7 @@ def identified(name: str, table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
 
 def topic_ids(paths: RunPaths) -> dict[str, str]:
     """Return the ids of a run's topics, without those that were created more than once."""
-    return _unique_topic_ids(_topics(paths)[0])
+    return _unique_topic_ids(read_topics(paths)[0])
 
 
 def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
@@ -188,23 +184,23 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
         "seals": {name: seal(paths.table(name)) for name in TABLES if paths.table(name).exists()},
         "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
-    _notes(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+    notes_file(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
 
 
 def load_facts(root: Path) -> RunFacts:
     """Return the context of a run whose tables are there."""
     paths = RunPaths(root)
-    plan, plan_problems = _plan(paths)
-    milestones, milestone_problems = _milestones(paths)
-    topics, topic_problems = _topics(paths)
-    steps, step_problems = _steps(paths)
+    plan, plan_problems = read_plan(paths)
+    milestones, milestone_problems = read_milestones(paths)
+    topics, topic_problems = read_topics(paths)
+    steps, step_problems = read_steps(paths)
     if (
         plan.scenario is not None
         and not steps
         and any(each.name == "main-ended" for each in milestones)
     ):
         step_problems.append("the steps are missing")
-    recorded_id, noted, note_problems = _noted(paths)
+    recorded_id, noted, note_problems = read_notes(paths)
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     faults = load_table(paths, "faults")
     calm_ns = calm_from_ns(faults, milestones, plan)
@@ -263,16 +259,16 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
             return witnessed(
                 unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
             )
-    except _BROKEN:
+    except BROKEN:
         return frozenset()  # That a table cannot be read is told as such.
 
 
 def _moves_known(paths: RunPaths) -> bool:
     """Tell whether assignments tell what they leave out; those of an early ingest do not."""
     try:
-        if _version(json.loads(_notes(paths).read_text(encoding="utf-8"))) > 0:
+        if version_of(json.loads(notes_file(paths).read_text(encoding="utf-8"))) > 0:
             return True
-    except (*_BROKEN, AttributeError):
+    except (*BROKEN, AttributeError):
         pass  # Tables without sound notes may be of any age: then they speak for themselves.
     kinds = load_table(paths, "assignments", ["kind"])
     return not kinds.num_rows or bool(equal(kinds, "kind", LEFT_OUT).any())
@@ -281,20 +277,8 @@ def _moves_known(paths: RunPaths) -> bool:
 def _has_transactions(paths: RunPaths) -> bool:
     try:
         return TableFile("sends", paths.table("sends")).has("txn_id")
-    except _BROKEN:
+    except BROKEN:
         return False  # That a table cannot be read is told as such.
-
-
-def _steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
-    """Return the steps up to the first line that cannot be read; they are told one a line."""
-    try:
-        steps = load_steps(paths.steps)
-        lines = paths.steps.read_bytes().splitlines() if paths.steps.exists() else []
-    except OSError as broken:
-        return [], [f"the steps cannot be read: {broken}"]
-    if len(steps) < len(lines):
-        return steps, [f"the steps cannot be read to their end: only {len(steps)} of {len(lines)}"]
-    return steps, []
 
 
 def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
@@ -317,88 +301,11 @@ def _unread_sentences(names: frozenset[str]) -> list[str]:
     return [f"the table {name} cannot be read" for name in TABLES if name in names]
 
 
-def readable_tables(paths: RunPaths) -> dict[str, Path]:
-    """Return the Parquet files of a run that have their columns, by table.
-
-    Their pages are looked at by whoever reads them: see `layout.DamagedError`.
-    """
-    files = [TableFile(name, paths.table(name)) for name in TABLES]
-    seals = _seals(paths)
-    sound = (each for each in files if each.sound and _sealed(each, seals))
-    return {each.name: each.path for each in sound}
-
-
-def _seals(paths: RunPaths) -> Mapping[str, str]:
-    """Return the seals of a run's tables, by table; those of an early ingest have none."""
-    try:
-        return dict(json.loads(_notes(paths).read_text(encoding="utf-8")).get("seals", {}))
-    except (*_BROKEN, AttributeError):
-        return {}  # That the notes cannot be read is told as such.
-
-
-def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
-    return file.name not in seals or seal(file.path) == seals[file.name]
-
-
-def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
-    """Return a table of a run, or some columns of it; empty if it cannot be read.
-
-    Only for tables that are small, or for few columns: it lies in this process's memory as a whole.
-    """
-    schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
-    file = TableFile(name, paths.table(name))
-    try:
-        return file.read_columns(schema.names).cast(schema) if file.sound else schema.empty_table()
-    except DamagedError:
-        return schema.empty_table()
-
-
 def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> None:
     """Write a Parquet file a statistic."""
     paths.statistics.mkdir(parents=True, exist_ok=True)
     for name, table in statistics.items():
         pq.write_table(table, paths.statistics / f"{name}.parquet")
-
-
-def _plan(paths: RunPaths) -> tuple[Plan, list[str]]:
-    try:
-        return plan_from(load_plan(paths.plan)), []
-    except PlanError as broken:
-        return Plan(), [f"what was asked of the system is not known: {broken}"]
-
-
-def _milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
-    try:
-        return load_milestones(paths.milestones), []
-    except _BROKEN as broken:
-        return [], [f"the milestones cannot be read: {broken}"]
-
-
-def _topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
-    try:
-        return load_topics(paths.topics), []
-    except _BROKEN as broken:
-        return [], [f"the list of topics cannot be read: {broken}"]
-
-
-def _noted(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
-    if not _notes(paths).exists():
-        return _id_in_tables(paths), [], []
-    try:
-        notes = json.loads(_notes(paths).read_text(encoding="utf-8"))
-        problems = [Problem(**each) for each in notes["problems"]]
-        if not all(
-            isinstance(text, str) for each in problems for text in (each.unit, each.sentence)
-        ):
-            raise TypeError("a problem has no words")
-        return str(notes["run_id"]), problems, []
-    except _BROKEN as broken:
-        return _id_in_tables(paths), [], [f"the notes of ingest cannot be read: {broken}"]
-
-
-def _id_in_tables(paths: RunPaths) -> str:
-    ids = load_table(paths, "ops", ["run_id"])["run_id"]
-    return str(ids[0].as_py()) if len(ids) else paths.run_id
 
 
 def _ranges(reservations: pa.Table) -> tuple[tuple[int, int], ...]:

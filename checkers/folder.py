@@ -1,0 +1,128 @@
+"""What a run's folder says, file by file, with sentences on what of it cannot be read.
+
+Whatever is missing or broken is told, and never an exception.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.ingest import Problem
+from checkers.layout import DamagedError, TableFile
+from results.record.milestones import Milestone, load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.seal import seal
+from results.record.steps import Step, load_steps
+from results.record.tables import TABLES
+from results.record.topics import CreatedTopic, load_topics
+
+BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
+          pa.ArrowException)  # fmt: skip
+"""What reading a file raises that anybody may have written."""
+
+
+def notes_file(paths: RunPaths) -> Path:
+    """What ingest has to say of a record; written last, it marks the tables as complete."""
+    return paths.record / "ingest.json"
+
+
+def version_of(notes: Mapping[str, Any]) -> int:
+    """Return the version of ingest that wrote some notes; 0 if they tell none."""
+    return int(notes.get("ingest", notes.get("reads", 0)))
+
+
+def readable_tables(paths: RunPaths) -> dict[str, Path]:
+    """Return the Parquet files of a run that have their columns, by table.
+
+    Their pages are looked at by whoever reads them: see `layout.DamagedError`.
+    """
+    files = [TableFile(name, paths.table(name)) for name in TABLES]
+    seals = _seals(paths)
+    sound = (each for each in files if each.sound and _sealed(each, seals))
+    return {each.name: each.path for each in sound}
+
+
+def _seals(paths: RunPaths) -> Mapping[str, str]:
+    """Return the seals of a run's tables, by table; those of an early ingest have none."""
+    try:
+        return dict(json.loads(notes_file(paths).read_text(encoding="utf-8")).get("seals", {}))
+    except (*BROKEN, AttributeError):
+        return {}  # That the notes cannot be read is told as such.
+
+
+def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
+    return file.name not in seals or seal(file.path) == seals[file.name]
+
+
+def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
+    """Return a table of a run, or some columns of it; empty if it cannot be read.
+
+    Only for tables that are small, or for few columns: it lies in this process's memory as a whole.
+    """
+    schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
+    file = TableFile(name, paths.table(name))
+    try:
+        return file.read_columns(schema.names).cast(schema) if file.sound else schema.empty_table()
+    except DamagedError:
+        return schema.empty_table()
+
+
+def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
+    """Return the plan of a run; a default one, and why, if it cannot be read."""
+    try:
+        return plan_from(load_plan(paths.plan)), []
+    except PlanError as broken:
+        return Plan(), [f"what was asked of the system is not known: {broken}"]
+
+
+def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
+    """Return how far a run came; nothing, and why, if that cannot be read."""
+    try:
+        return load_milestones(paths.milestones), []
+    except BROKEN as broken:
+        return [], [f"the milestones cannot be read: {broken}"]
+
+
+def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
+    """Return the topics of a run; none, and why, if they cannot be read."""
+    try:
+        return load_topics(paths.topics), []
+    except BROKEN as broken:
+        return [], [f"the list of topics cannot be read: {broken}"]
+
+
+def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
+    """Return the steps up to the first line that cannot be read; they are told one a line."""
+    try:
+        steps = load_steps(paths.steps)
+        lines = paths.steps.read_bytes().splitlines() if paths.steps.exists() else []
+    except OSError as broken:
+        return [], [f"the steps cannot be read: {broken}"]
+    if len(steps) < len(lines):
+        return steps, [f"the steps cannot be read to their end: only {len(steps)} of {len(lines)}"]
+    return steps, []
+
+
+def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
+    """Return the run id in the tables, what ingest could not read, and why the notes cannot be."""
+    if not notes_file(paths).exists():
+        return _id_in_tables(paths), [], []
+    try:
+        notes = json.loads(notes_file(paths).read_text(encoding="utf-8"))
+        problems = [Problem(**each) for each in notes["problems"]]
+        if not all(
+            isinstance(text, str) for each in problems for text in (each.unit, each.sentence)
+        ):
+            raise TypeError("a problem has no words")
+        return str(notes["run_id"]), problems, []
+    except BROKEN as broken:
+        return _id_in_tables(paths), [], [f"the notes of ingest cannot be read: {broken}"]
+
+
+def _id_in_tables(paths: RunPaths) -> str:
+    ids = load_table(paths, "ops", ["run_id"])["run_id"]
+    return str(ids[0].as_py()) if len(ids) else paths.run_id
