@@ -21,7 +21,9 @@ from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
 
+from results.record.clock import wait_until
 from tests.docker_lab import container_of_process
 from tests.nemesis.proofs import ASKED
 
@@ -29,6 +31,7 @@ PORT = 9100
 REPLICA = "story-0"
 PROBE_BYTES = bytes(4096)
 METADATA_S = 1.5
+TOLD_LIMIT_S = 60.0
 ENDED = "] shut down completed (kafka.server.BrokerServer)"
 OWN_TIME = "own-time"
 """A topic of one partition a broker, which that one leads alone and stamps with its own clock."""
@@ -150,11 +153,21 @@ class Client:
 
     def metadata(self, topic: str) -> Seen:
         """Return who leads a topic's first partition, by broker ids; no leader is -1."""
-        while True:
-            with suppress(KafkaException, KeyError):
-                told = self._admin.list_topics(topic, timeout=METADATA_S).topics[topic]
-                state = told.partitions[0]
-                return {"leader": state.leader, "replicas": state.replicas, "isr": state.isrs}
+        told = self._listed(topic).topics[topic].partitions[0]
+        return {"leader": told.leader, "replicas": told.replicas, "isr": told.isrs}
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics."""
+        return sorted(self._listed(None).topics)
+
+    def _listed(self, topic: str | None) -> ClusterMetadata:
+        def told() -> ClusterMetadata | None:
+            with suppress(KafkaException):
+                listed = self._admin.list_topics(topic, timeout=METADATA_S)
+                return listed if topic is None or listed.topics[topic].partitions else None
+            return None
+
+        return wait_until(told, timeout_s=TOLD_LIMIT_S, what="metadata", interval_s=0.01)
 
     def acked(self, topic: str, messages: int) -> int:
         """Write some messages; return where the last one lies that was acknowledged; -1: none."""
@@ -179,12 +192,6 @@ class Client:
             return None
         finally:
             consumer.close()
-
-    def topics(self) -> list[str]:
-        """Return the names of all topics."""
-        while True:
-            with suppress(KafkaException):
-                return sorted(self._admin.list_topics(timeout=METADATA_S).topics)
 
     def stamp_s(self, partition: int) -> float:
         """Return by how much a record that a broker stamps is ahead of our clock."""
