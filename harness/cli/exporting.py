@@ -41,7 +41,7 @@ _ENDINGS: Mapping[Form, str] = {
     "--as",
     "form",
     type=click.Choice([form.value for form in Form]),
-    required=True,
+    default=None,
     help="bundle: one file, to judge and show the run elsewhere (logquake import); perfetto: a"
     " trace for ui.perfetto.dev; csv: a folder of tables; jepsen: a history, EDN or, for a FILE"
     " that ends with .jsonl, JSON lines.",
@@ -58,11 +58,15 @@ _ENDINGS: Mapping[Form, str] = {
     is_flag=True,
     help="Of a bundle: take the live streams and the brokers' segments along, which can be large.",
 )
-def export(*, name: str, store: Path, form: str, output: Path | None, with_nodes: bool) -> int:
+def export(
+    *, name: str, store: Path, form: str | None, output: Path | None, with_nodes: bool
+) -> int:
     """Write a run in a form that is read elsewhere.
 
     RUN is a folder, an id, latest, or sample:NAME.
     """
+    if form is None:
+        raise click.UsageError(f"say as what: --as {', '.join(Form)}")
     chosen = Form(form)
     if with_nodes and chosen is not Form.BUNDLE:
         raise click.UsageError("--with-nodes is for bundles")

@@ -1,0 +1,102 @@
+"""`logquake export`, `import` and `timeline`, as they are typed."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.cli import exit_code
+from harness.heal import heal_store
+from results.samples import find_sample
+
+SAMPLE = "sample:leader-epoch-1-high-watermark"
+RUN = "samples/leader-epoch-1-high-watermark"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_goes_by_a_bundle_to_another_store_and_is_judged_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_code(["export", SAMPLE, "--as", "bundle", "-o", "out/some.tar.gz"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("out/some.tar.gz (")
+    assert " files, " in said.err
+    assert " to pack" in said.err
+
+    assert exit_code(["import", "out/some.tar.gz", "--store", "other"]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"other/{RUN}\n"
+    assert f"logquake check other/{RUN}" in said.err
+
+    assert exit_code(["check", "--engine", "local", f"other/{RUN}", "--json"]) == 1
+    (judged,) = json.loads(capsys.readouterr().out)
+    stored = json.loads((find_sample(SAMPLE) / "verdict.json").read_text(encoding="utf-8"))
+    assert judged["anomalies"] == stored["anomalies"]
+    assert exit_code(["report", f"other/{RUN}"]) == 0
+    # Nothing of it was ever on this machine.
+    assert heal_store(Path("other")).done == ()
+
+    assert exit_code(["import", "out/some.tar.gz", "--store", "other"]) == 254
+    assert "already" in capsys.readouterr().err
+
+
+def test_forms_have_names_of_their_own_and_others_when_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stem = "samples-leader-epoch-1-high-watermark"
+    wanted = {
+        "bundle": f"{stem}.logquake.tar.gz",
+        "perfetto": f"{stem}.perfetto.json.gz",
+        "csv": f"{stem}-csv/ops.csv",
+        "jepsen": f"{stem}.edn",
+    }
+    for form, name in wanted.items():
+        assert exit_code(["export", SAMPLE, "--as", form]) == 0
+        assert Path(name).is_file()
+        assert name in capsys.readouterr().out
+    assert exit_code(["export", SAMPLE, "--as", "jepsen", "-o", "h.jsonl"]) == 0
+    assert json.loads(Path("h.jsonl").read_text(encoding="utf-8").splitlines()[0])["index"] == 0
+    capsys.readouterr()
+    assert exit_code(["check", "--history", "h.jsonl", "--json"]) == 1
+    assert "lost-write" in capsys.readouterr().out
+
+
+def test_the_time_line_lies_beside_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["timeline", SAMPLE, "-o", "whole.html"]) == 0
+    assert capsys.readouterr().out.startswith("whole.html (")
+    assert "the run's report" not in Path("whole.html").read_text(encoding="utf-8")
+    assert exit_code(["export", SAMPLE, "--as", "bundle", "-o", "some.tar.gz"]) == 0
+    assert exit_code(["import", "some.tar.gz"]) == 0
+    capsys.readouterr()
+    assert exit_code(["timeline", RUN]) == 0
+    assert capsys.readouterr().out.startswith(f"runs/{RUN}/timeline.html (")
+    page = Path("runs", RUN, "timeline.html").read_text(encoding="utf-8")
+    assert 'href="./report.html"' in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["export", SAMPLE], "--as bundle, perfetto, csv, jepsen"),
+        (["export", SAMPLE, "--as", "svg"], "svg"),
+        (["export", SAMPLE, "--as", "csv", "--with-nodes"], "--with-nodes is for bundles"),
+        (["export", "nothing", "--as", "csv"], "there is no run"),
+        (["import", "nothing.tar.gz"], "there is no file"),
+        (["import", "plain.tar"], "no bundle"),
+        (["timeline", "nothing"], "there is no run"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open("plain.tar", "w"):
+        pass
+    assert exit_code(arguments) == 254
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
