@@ -33,7 +33,7 @@ STORED_POLICY = (
 """Of files of a run: an origin of its own, and no script at all."""
 SCRIPTED_POLICY = (
     "sandbox allow-popups allow-downloads allow-scripts; default-src 'none';"
-    " style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval';"
+    " style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"
 )

@@ -40,7 +40,7 @@ def run(name: str, folder: str) -> Response:
         back=index.came_back(row.run_id),
         alike=[each for each in alike if each.run_id != row.run_id],
         bundle_bytes=_bundle_bytes(row, paths),
-        has_timeline=_has(row, "timeline.html"),
+        has_timeline=row.verdict != "" or _has(row, "timeline.html"),
     )
 
 

@@ -7,7 +7,7 @@ else is for download. A bundle is packed while it is sent.
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from results.index import RunRow
 from results.index.reading import stamp_of
 from results.page.inert import inert
 from results.record.paths import RunPaths
-from results.report import render_report
 from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
 from results.site.pages import page
@@ -53,9 +52,9 @@ def file(name: str, folder: str, relative: str) -> Response:
     try:
         path = shelf().file(row, relative)
     except NotFound:
-        if relative == REPORT:
-            return _made(row, shelf().paths(row))
-        raise
+        if relative not in _MAKERS or shelf().paths(row).root.joinpath(relative).is_symlink():
+            raise
+        return _made(row, shelf().paths(row), relative)
     try:
         response = send_file(path, mimetype=_type(path), as_attachment=_type(path) == _BINARY,
                              max_age=0, etag=True)  # fmt: skip
@@ -99,18 +98,33 @@ def _confined(response: Response, *, scripted: bool = False) -> Response:
     return response
 
 
+def _report(paths: RunPaths) -> str:
+    from results.report import render_report  # noqa: PLC0415 - see `_MAKERS`
+
+    return render_report(paths)
+
+
+def _timeline(paths: RunPaths) -> str:
+    from results.timelines.page import render_timeline  # noqa: PLC0415 - see `_MAKERS`
+
+    return render_timeline(paths)
+
+
+_MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
+"""Pages that are made if they are not there. Their libraries take seconds to load, and most stores
+have all pages of reports."""
 _made_pages: OrderedDict[str, str] = OrderedDict()
 _making = threading.Lock()
 
 
-def _made(row: RunRow, paths: RunPaths) -> Response:
-    """Return the page of a run that has none on disk, made in memory and kept for a while."""
-    key = f"{paths.root} {stamp_of(paths)}"
+def _made(row: RunRow, paths: RunPaths, name: str) -> Response:
+    """Return a page of a run that is not on disk, made in memory and kept for a while."""
+    key = f"{paths.root} {name} {stamp_of(paths)}"
     with _making:  # Plots are drawn by a library that is not made for threads.
         text = _made_pages.get(key)
         if text is None:
             try:
-                text = render_report(paths)
+                text = _MAKERS[name](paths)
             except (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError,
                     pa.ArrowException) as damaged:  # fmt: skip
                 why = f"The record of {row.run_id} cannot be shown: {damaged}"
@@ -118,7 +132,7 @@ def _made(row: RunRow, paths: RunPaths) -> Response:
             _made_pages[key] = text
             while len(_made_pages) > _KEPT_PAGES:
                 _made_pages.popitem(last=False)
-    return _confined(Response(text, mimetype="text/html"))
+    return _confined(Response(text, mimetype="text/html"), scripted=name == TIMELINE)
 
 
 def _files(root: Path) -> Iterator[Listed]:
