@@ -5,10 +5,9 @@ by a quarter, because the heal is a jump back by all that came together, for whi
 stand still (`clock_offset`): less than any budget of recovery, however long a dealt fault is held.
 """
 
-from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
+from nemesis.clocks import TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
 from nemesis.protocol import Aim, Patience, Site
-from results.record.clock import WaitTimeoutError, wait_until
 
 RATES = (0.5, 0.75, 1.25)
 SHOWN_S = 1.0
@@ -42,15 +41,7 @@ class ClockDrift(ShiftedClocks):
                 told[node] = (*told[node], self.ahead_s(node))
             return all(self._drifts(node, said[-1]) for node, said in told.items())
 
-        try:
-            wait_until(
-                drift,
-                timeout_s=max(patience.limit_s, PROOF_LIMIT_S),
-                what="the brokers' clocks to drift",
-                interval_s=ASK_INTERVAL_S,
-                stop=patience.stop,
-            )
-        except WaitTimeoutError:
+        if not self.come_to(drift, patience, what="the brokers' clocks to drift"):
             return None
         return self.shown(0.0, self._rate, told)
 

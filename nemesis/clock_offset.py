@@ -8,10 +8,9 @@ clock was set back is healed by a jump forward, at which all timers go off at on
 
 from random import Random
 
-from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
+from nemesis.clocks import TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
 from nemesis.protocol import Aim, Patience, Site
-from results.record.clock import WaitTimeoutError, wait_until
 
 FORWARD_S = (1.5, 3.0)
 BACK_S = (2.0, 30.0, 600.0, 3000.0, 4 * 3600.0)
@@ -47,15 +46,7 @@ class ClockOffset(ShiftedClocks):
                 told[node] = (self.ahead_s(node),)
             return all(abs(said[0] - self._offset_s) < TOLERANCE_S for said in told.values())
 
-        try:
-            wait_until(
-                are_off,
-                timeout_s=max(patience.limit_s, PROOF_LIMIT_S),
-                what="the brokers' clocks to jump",
-                interval_s=ASK_INTERVAL_S,
-                stop=patience.stop,
-            )
-        except WaitTimeoutError:
+        if not self.come_to(are_off, patience, what="the brokers' clocks to jump"):
             return None
         return self.shown(self._offset_s, 1.0, told)
 

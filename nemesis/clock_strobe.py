@@ -4,10 +4,10 @@ import threading
 from contextlib import suppress
 
 from cluster.protocol import ClusterError
-from nemesis.clocks import ASK_INTERVAL_S, PROOF_LIMIT_S, TOLERANCE_S, ShiftedClocks
+from nemesis.clocks import ASK_INTERVAL_S, TOLERANCE_S, ShiftedClocks
 from nemesis.cluster_effects import ClockEffect
 from nemesis.protocol import Aim, Patience, Site
-from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.clock import pause_until, stopwatch_s
 
 JUMPS_S = (-3.0, -1.5, 1.5, 3.0)
 PERIODS_S = (0.05, 0.2, 0.5, 1.0)
@@ -45,15 +45,8 @@ class ClockStrobe(ShiftedClocks):
                 told[node] = (*told[node], self.ahead_s(node))
             return all(self._was_both(said) for said in told.values())
 
-        try:
-            wait_until(
-                jump,
-                timeout_s=max(patience.limit_s, PROOF_LIMIT_S),
-                what="the brokers' clocks to jump to and fro",
-                interval_s=ASK_INTERVAL_S / 2,
-                stop=patience.stop,
-            )
-        except WaitTimeoutError:
+        what = "the brokers' clocks to jump to and fro"
+        if not self.come_to(jump, patience, what=what, interval_s=ASK_INTERVAL_S / 2):
             return None
         return self.shown(self._jump_s, 1.0, told)
 

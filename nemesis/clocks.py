@@ -4,7 +4,7 @@ Proven by what the brokers themselves say: each is made to write a line into its
 timestamp is compared with our clock (`CanTellTime`), before, during and after.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cluster.protocol import CanShiftClock, CanTellTime, ClusterError
 from nemesis.brokers import broker_is_gone, running_broker
@@ -55,6 +55,31 @@ class ShiftedClocks:
     def ahead_s(self, node: str) -> float:
         """Return by how much a broker is ahead of ours more than before, by its own word."""
         return self._cluster.clock_error_s(node) - self._before_s.get(node, 0.0)
+
+    def come_to(
+        self,
+        wanted: Callable[[], bool],
+        patience: Patience,
+        *,
+        what: str,
+        interval_s: float = ASK_INTERVAL_S,
+    ) -> bool:
+        """Tell whether the clocks come to be as wanted, in the time that it takes brokers to tell.
+
+        Args:
+            wanted: Asks them.
+            patience: How long at least.
+            what: Is waited for, in words.
+            interval_s: Between two questions.
+        """
+        limit_s = max(patience.limit_s, PROOF_LIMIT_S)
+        try:
+            wait_until(
+                wanted, timeout_s=limit_s, what=what, interval_s=interval_s, stop=patience.stop
+            )
+        except WaitTimeoutError:
+            return False
+        return True
 
     def shown(
         self, offset_s: float, rate: float, during_s: Mapping[str, tuple[float, ...]]

@@ -6,92 +6,66 @@ order before, which the heal undoes.
 """
 
 from cluster.protocol import ClusterError
-from nemesis.cluster_effects import AssignedAgainEffect, Led, PreferredElectionEffect
-from nemesis.leadership import Partition
+from nemesis.cluster_effects import Led, PreferredElectionEffect
+from nemesis.leadership import MovedPartition
 from nemesis.protocol import Aim, Patience, Site
-from nemesis.undo import Reassign
-from results.record.clock import stopwatch_s
 
 REORDER_LIMIT_S = 10.0
 
 
-class PreferredElection:
+class PreferredElection(MovedPartition):
     """A leader elected by order.
 
     Args:
         aim: Which fault this is; its place is the partition, or one is drawn that a target leads.
         site: Where.
+
+    Raises:
+        ClusterError: Nobody else can be elected.
     """
 
-    links = ()
-
     def __init__(self, aim: Aim, site: Site) -> None:
-        self.targets = aim.targets
-        self._partition = Partition(aim, site)
-        self._before = self._partition.led()
-        self._order = _order(self._before)
+        super().__init__(aim, site)
+        self._order = _order(self.before)
         if self._order is None:
             raise ClusterError(
-                f"no other replica of {self._partition} is in sync, so none can be elected"
+                f"no other replica of {self.partition} is in sync, so none can be elected"
             )
-        self._started_s = self._healed_s = stopwatch_s()
 
     @property
-    def _reordered(self) -> bool:
-        return self._order != self._before.replicas
-
-    def undo(self) -> tuple[Reassign, ...]:
-        """Return the order of the replicas, as it was."""
-        place, replicas = self._partition.place, self._before.replicas
-        return (Reassign(topic=place[0], partition=place[1], replicas=replicas),)
+    def is_moved(self) -> bool:
+        """Whether the replicas are put in another order; who leads after the heal may go on."""
+        return self._order != self.before.replicas
 
     def inject(self) -> None:
         """Put the replicas in order if need be, and have the first elected."""
-        self._started_s = stopwatch_s()
-        if self._order is not None and self._reordered:
+        self.begin()
+        if self._order is not None and self.is_moved:
             order = self._order
-            self._partition.orders.reassign(self._partition.place, order)
-            self._partition.wait(
+            self.partition.orders.reassign(self.partition.place, order)
+            self.partition.wait(
                 lambda now: now.replicas == order,
                 Patience(limit_s=REORDER_LIMIT_S),
                 what="another order of the replicas",
             )
-        self._partition.orders.elect_preferred(self._partition.place)
+        self.partition.orders.elect_preferred(self.partition.place)
 
     def confirm(self, patience: Patience) -> PreferredElectionEffect | None:
         """See that the first replica leads, and that another did before."""
-        after = self._partition.wait(self._is_elected, patience, what="the preferred leader")
+        after = self.partition.wait(self._is_elected, patience, what="the preferred leader")
         if after is None:
             return None
         return PreferredElectionEffect(
-            took_s=stopwatch_s() - self._started_s,
-            place=self._partition.place,
-            before=self._before,
+            took_s=self.took_s,
+            place=self.partition.place,
+            before=self.before,
             after=after,
-            reordered=self._reordered,
+            reordered=self.is_moved,
         )
-
-    def heal(self) -> None:
-        """Give the replicas their order back; who leads now may go on."""
-        self._healed_s = stopwatch_s()
-        if self._reordered:
-            self._partition.orders.reassign(self._partition.place, self._before.replicas)
-
-    def confirm_healed(self, patience: Patience) -> AssignedAgainEffect | None:
-        """See that the replicas are in their order, with a leader."""
-        after = self._partition.wait(
-            lambda now: now.replicas == self._before.replicas and now.leader is not None,
-            patience,
-            what="the replicas in their order",
-        )
-        if after is None:
-            return None
-        took_s = stopwatch_s() - self._healed_s
-        return AssignedAgainEffect(took_s=took_s, place=self._partition.place, after=after)
 
     def _is_elected(self, now: Led) -> bool:
-        later = now.leader_epoch > self._before.leader_epoch
-        return later and now.leader == now.replicas[0] != self._before.leader
+        later = now.leader_epoch > self.before.leader_epoch
+        return later and now.leader == now.replicas[0] != self.before.leader
 
 
 def _order(now: Led) -> tuple[str, ...] | None:

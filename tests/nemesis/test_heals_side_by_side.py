@@ -5,6 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -138,14 +139,31 @@ def test_two_faults_on_the_replicas_of_one_partition_exclude_each_other(
     world: World, moving: MovingCluster
 ) -> None:
     target = "leader(log-0,0)"
-    first = ScheduledFault(fault_id=1, at_s=0, kind="reassignment", target=target, hold_s=2.0)
-    second = replace(first, fault_id=2, at_s=1.0, hold_s=2.0)
-    world.nemesis(first, second, overlapping=True).run(world.stop)
-    rows = {row["fault_id"]: row for row in world.last_rows()}
-    assert moving.replicas[PLACE] == NODES, "the heal of one is not undone by the other's"
-    assert rows[1]["healed_ns"] is not None
-    why = json.loads(rows[2]["spec"])["without_effect"]
+    first = ScheduledFault(fault_id=1, at_s=0, kind="reassignment", target=target, hold_s=50.0)
+    second = replace(first, fault_id=2, when="leader of log-0-0 = n2")
+    nemesis = world.nemesis(first, second, overlapping=True)
+    thread = threading.Thread(target=nemesis.run, args=(world.stop,), daemon=True)
+    thread.start()
+
+    def told() -> dict[int, dict[str, Any]]:
+        return {row["fault_id"]: row for row in world.last_rows()}
+
+    wait_until(
+        lambda: 1 in told() and told()[1]["confirmed_ns"], timeout_s=60, what="the first in force"
+    )
+    moving.leaders[PLACE] = "n2"  # What the second waits for.
+    wait_until(
+        lambda: 2 in told() and json.loads(told()[2]["spec"])["without_effect"],
+        timeout_s=60,
+        what="the second to be refused",
+    )
+    why = json.loads(told()[2]["spec"])["without_effect"]
     assert why == "fault 1 has the replicas of log-0-0 already"
+    world.stop.set()
+    thread.join()
+    assert nemesis.heal_all().healed
+    assert moving.replicas[PLACE] == NODES, "the heal of one is not undone by the other's"
+    assert told()[1]["healed_ns"] is not None
 
 
 def test_faults_on_the_replicas_of_two_partitions_compose(
