@@ -5,7 +5,6 @@ reading only; nothing is judged by it, and a fault may have shifted it.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,10 @@ _STAMP_BYTES = 25
 _QUARTER_S = 900
 """Time zones differ from UTC by multiples of it."""
 _CHUNK = 1 << 16
+_LOOKED_AT = 4000
+"""Bytes of a line that are searched."""
+_MAX_KINDS = 2000
+"""Lines that differ in more than numbers, of a node."""
 _TELLING = re.compile(
     rb"runcat|leader epoch|leaderEpoch|shrink|xpand|Corrupt|fenced|unclean|Election|elect"
     rb"|high watermark|Stopped|started \(|become|WARN|ERROR|FATAL",
@@ -74,13 +77,16 @@ class BrokerLogs:
     cut: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Found:
+    """A line that is worth telling, and how many others say the same but for numbers."""
+
     score: int
     at_s: float
     file: str
     line: bytes
     length: int
+    times: int = 1
 
 
 def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> BrokerLogs | None:
@@ -98,25 +104,25 @@ def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> 
     started, about_s = start
     named = re.compile(rb"(?<![\w.-])" + re.escape(place.encode("utf-8", "replace")) + rb"(?!\d)")
     lines: list[LogLine] = []
-    left, left_out, budget = MAX_BYTES, 0, True
+    left, left_out, cut = MAX_BYTES, 0, False
     for folder in folders:
-        found: list[_Found] = []
+        found: dict[bytes, _Found] = {}
         zone_s = _zone_s(folder, started)
         for name in _FILES:
-            path = folder / name
-            size = _size(path)
+            size = _size(folder / name)
             if size is None:
                 continue
-            budget = budget and size <= left
-            if size <= left:
-                left -= size
-                lines_in = _inside(path, started=started, zone_s=zone_s, window=window)
-                found += _scored(lines_in, name, named)
+            if size > left:
+                cut = True
+                continue
+            left -= size
+            inside = _inside(folder / name, started=started, zone_s=zone_s, window=window)
+            left_out += _gather(found, inside, file=name, named=named)
         chosen, rest = _chosen(folder.parent.name, found)
         lines += chosen
         left_out += rest
     lines.sort(key=lambda each: (each.at_s, each.anchor))
-    return BrokerLogs(lines=tuple(lines), left_out=left_out, about_s=about_s, cut=not budget)
+    return BrokerLogs(lines=tuple(lines), left_out=left_out, about_s=about_s, cut=cut)
 
 
 def _start(paths: RunPaths) -> tuple[datetime, float] | None:
@@ -149,9 +155,8 @@ def _stamp(line: bytes) -> datetime | None:
     match = _STAMP.match(line)
     if match is None:
         return None
-    text = f"{match[1].decode()}.{match[2].decode()}"
     try:
-        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
+        return datetime.fromisoformat(f"{match[1].decode()}.{match[2].decode()}+00:00")
     except ValueError:
         return None
 
@@ -171,50 +176,62 @@ def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
 
 def _inside(
     path: Path, *, started: datetime, zone_s: int, window: tuple[float, float]
-) -> Iterator[tuple[float, bytes, int]]:
+) -> Iterator[tuple[bytes, int, float]]:
+    """Yield the lines of some time that may be worth telling: (beginning, length, second)."""
     first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in window)
     for line, length in _lines(path):
         # Stamps of one form: their order as bytes is that of time.
         if first <= line[:_STAMP_BYTES] <= last and (stamped := _stamp(line)) is not None:
-            yield (stamped - started).total_seconds() - zone_s, line, length
+            yield line[:_LOOKED_AT], length, (stamped - started).total_seconds() - zone_s
 
 
 def _text(moment: datetime) -> bytes:
     return moment.strftime("[%Y-%m-%d %H:%M:%S,%f")[:24].encode() + b"]"
 
 
-def _scored(
-    lines: Iterable[tuple[float, bytes, int]], file: str, named: re.Pattern[bytes]
-) -> Iterator[_Found]:
-    for at_s, line, length in lines:
+def _gather(
+    found: dict[bytes, _Found],
+    lines: Iterable[tuple[bytes, int, float]],
+    *,
+    file: str,
+    named: re.Pattern[bytes],
+) -> int:
+    """Add lines to what was found, by what they say but for numbers; return how many were not."""
+    left_out = 0
+    for line, length, at_s in lines:
+        alike = _CHANCE.sub(b"0", line[_STAMP_BYTES:])
+        if (known := found.get(alike)) is not None:
+            known.times += 1
+            continue
         ours = bool(named.search(line))
         if not ours and not _TELLING.search(line):
             continue
+        if len(found) >= _MAX_KINDS:
+            left_out += 1
+            continue
         score = 4 * ours + 2 * bool(_TRUNCATION.search(line)) + 2 * bool(_SEVERE.search(line))
-        yield _Found(score, at_s, file, line, length)
+        found[alike] = _Found(score, at_s, file, line[:MAX_TEXT], length)
+    return left_out
 
 
-def _chosen(node: str, found: list[_Found]) -> tuple[list[LogLine], int]:
-    alike: dict[bytes, list[_Found]] = defaultdict(list)
-    for each in found:
-        alike[_CHANCE.sub(b"0", each.line[_STAMP_BYTES:])].append(each)
-    ranked = sorted(alike.values(), key=lambda each: (-each[0].score, each[0].at_s))
-    chosen = sorted(ranked[:MAX_LINES], key=lambda each: each[0].at_s)
+def _chosen(node: str, found: dict[bytes, _Found]) -> tuple[list[LogLine], int]:
+    ranked = sorted(found.values(), key=lambda each: (-each.score, each.at_s))
+    chosen = sorted(ranked[:MAX_LINES], key=lambda each: each.at_s)
     lines = [
         LogLine(
             anchor=f"line-{node}-{number}",
             node=node,
-            file=each[0].file,
-            at_s=each[0].at_s,
-            text=_shown(each[0]),
-            times=len(each),
+            file=each.file,
+            at_s=each.at_s,
+            text=_shown(each),
+            times=each.times,
         )
         for number, each in enumerate(chosen, 1)
     ]
-    return lines, sum(len(each) for each in ranked[MAX_LINES:])
+    return lines, sum(each.times for each in ranked[MAX_LINES:])
 
 
 def _shown(found: _Found) -> str:
-    text = found.line[:MAX_TEXT].decode("utf-8", "surrogateescape").rstrip("\r\n")
+    text = found.line.decode("utf-8", "surrogateescape").rstrip("\r\n")
     rest = found.length - MAX_TEXT
     return f"{text} … ({rest:,} more bytes)" if rest > 0 else text

@@ -41,6 +41,6 @@ def bundle_link(paths: RunPaths, command: str, *, base: Path) -> BundleLink:
         name=name,
         href=link_to(name, inside=there and base == paths.root.absolute()),
         size_bytes=file.stat().st_size if there else 0,
-        write=f"logquake export {command} --form bundle",
+        write=f"logquake export {command} --as bundle",
         read=f"logquake import {name}\nlogquake check {paths.run_id}",
     )

@@ -23,6 +23,8 @@ _MAX_REIGNS = 10
 _MAX_FAULTS = 10
 _BEFORE_S, _AFTER_S = 2.0, 3.0
 """Around what happened to the witness itself."""
+_NEAR_S = 30.0
+"""Reads and looks that come later are told, but the axis does not reach to them."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -96,10 +98,9 @@ def witness_story(case: Case, faults: Sequence[FaultLine], *, end_s: float) -> T
         end_s: When the run ended.
     """
     own = [*_sends(case), *_holds(case), *_cuts(case), *_reads(case), *_evidence(case)]
-    times = [each.at_s for each in own if each.at_s is not None]
-    if not times:
+    if not any(each.at_s is not None for each in own):
         return None
-    low, high = _window(times, end_s)
+    low, high = _window(own, end_s)
     around = [*_leads(case, low, high), *_faults(faults, low, high)]
     events = sorted([*own, *around], key=_place)
     ends = list(_ends(case))
@@ -120,9 +121,14 @@ def _kept(events: Sequence[Event], room: int) -> list[Event]:
     return sorted(kept, key=_place)
 
 
-def _window(times: Sequence[float], end_s: float) -> tuple[float, float]:
-    low, high = min(times), max(times)
-    # A reader of the end sees it, too, but what broke it happened before.
+def _window(own: Sequence[Event], end_s: float) -> tuple[float, float]:
+    timed = [(each.at_s, each.kind) for each in own if each.at_s is not None]
+    # Readers and looks of the end see it, too, but what broke it happened long before.
+    seen = {Kind.READ, Kind.HELD}
+    core = [at_s for at_s, kind in timed if kind not in seen] or [min(timed)[0]]
+    low, high = min(core), max(core)
+    near = [at_s for at_s, _ in timed if low - _NEAR_S <= at_s <= high + _NEAR_S]
+    low, high = min(near), max(near)
     return max(0.0, low - _BEFORE_S), max(min(high + _AFTER_S, max(end_s, high)), low + 1.0)
 
 

@@ -46,10 +46,29 @@ def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple[Figure, Axes]:
     axes.set_xlabel("seconds since the start")
     axes.set_ylabel(label)
     axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
-    for fault in faults:
-        if fault.confirmed_s is not None and fault.healed_s is not None:
-            axes.axvspan(fault.confirmed_s, fault.healed_s, color=_SHADE, alpha=0.16, linewidth=0)
+    # One shape of all: a thousand shapes of their own take half a minute.
+    if spans := _in_force(faults):
+        axes.broken_barh(
+            spans, (0, 1), transform=axes.get_xaxis_transform(), facecolors=_SHADE, alpha=0.16,
+            linewidth=0,
+        )  # fmt: skip
     return figure, axes
+
+
+def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
+    """Return (from, how long) whenever some confirmed fault was in force, in order."""
+    held = sorted(
+        (each.confirmed_s, each.healed_s)
+        for each in faults
+        if each.confirmed_s is not None and each.healed_s is not None
+    )
+    spans: list[list[float]] = []
+    for begun, ended in held:
+        if spans and begun <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], ended)
+        else:
+            spans.append([begun, ended])
+    return [(begun, ended - begun) for begun, ended in spans]
 
 
 def finish(figure: Figure, axes: Axes, *, name: str) -> str:

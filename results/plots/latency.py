@@ -28,7 +28,11 @@ def lag_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
 
     Of all partitions, and of several seconds that are drawn as one point, the worst is shown.
     """
-    rows = tables.statistics("lag").to_pylist()
+    columns = [column for column, _, _ in _QUANTILES]
+    lags = (
+        tables.statistics("lag").group_by("second").aggregate([(each, "max") for each in columns])
+    )
+    rows = lags.rename_columns(["second", *columns]).to_pylist()
     return _quantiles_plot(rows, "lag: milliseconds", faults=faults, name="lag")
 
 
