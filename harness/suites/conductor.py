@@ -136,6 +136,7 @@ class Conductor:
         except queue.Empty:
             for play in self._plays.values():
                 play.end_if_late()
+            self._judge.end_if_late()
             return True
         self._take(event)
         return True

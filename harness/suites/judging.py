@@ -1,6 +1,5 @@
 """The judge of a night: one process with one engine, which is given runs as they end."""
 
-import contextlib
 import json
 import os
 import queue
@@ -10,9 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.suites.lines import ALONE, END, ENGINE, Child, Words
+from results.record.clock import stopwatch_s
 from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
+LIMIT_S = 1800.0
+"""A judge that has runs to judge says something within so many seconds."""
 MAX_DEATHS = 3
 """A run at which it died so often has no verdict."""
 
@@ -69,6 +71,7 @@ class Judge:
     _waiting: dict[Path, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _why: str = ""
+    _heard_s: float = field(default_factory=stopwatch_s)
 
     @property
     def scratch(self) -> Path:
@@ -91,6 +94,15 @@ class Judge:
             if self._child is None:
                 self._start()
 
+    def end_if_late(self) -> None:
+        """End a judge that has runs and says nothing; another one takes its place."""
+        with self._lock:
+            if self._child is not None and self._waiting:
+                if stopwatch_s() - self._heard_s > LIMIT_S:
+                    self._child.kill()
+            else:
+                self._heard_s = stopwatch_s()
+
     def close(self) -> None:
         """End the engine, and remove its temporary files."""
         with self._lock:
@@ -104,6 +116,7 @@ class Judge:
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
         self.starts += 1
+        self._heard_s = stopwatch_s()
         settings = {"TMPDIR": str(self.scratch.absolute()), ENGINE: self.engine}
         child = Child(MODULE, self.folder / "judge.log", settings)
         self._child = child
@@ -112,17 +125,20 @@ class Judge:
         threading.Thread(target=self._watch, args=(child,), name="judge", daemon=True).start()
 
     def _watch(self, child: Child) -> None:
-        for answer in child.answers():
-            if "root" in answer:
-                self._found(answer)
-            elif "failed" in answer:
-                self._why = str(answer["failed"])
-        with self._lock:
-            if self._child is child:  # Nobody told it to end.
-                self._child = None
-                with contextlib.suppress(OSError):
+        try:
+            for answer in child.answers():
+                self._heard_s = stopwatch_s()
+                if "root" in answer:
+                    self._found(answer)
+                elif "failed" in answer:
+                    self._why = str(answer["failed"])
+        finally:
+            with self._lock:
+                if self._child is child:  # Nobody told it to end.
+                    self._child = None
+                    child.kill()
                     child.close()
-                self._again()
+                    self._again()
 
     def _found(self, answer: Words) -> None:
         root = Path(str(answer["root"]))

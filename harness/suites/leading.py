@@ -1,5 +1,6 @@
 """From a suite's file to a night: a new one, or one that was killed and goes on."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,8 +100,7 @@ def opened(
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:
-        past = nights_of(store, suite.name)
-        last = past[-1] if past and not past[-1].state().ended else None
+        last = _unfinished(store, suite.name)
         if mode is Mode.RESUME and last is None:
             raise StoreError(f"no night of {suite.name} was left unfinished in {store}")
         if last is not None and _goes_on(last.state(), mode):
@@ -115,6 +115,17 @@ def opened(
         lock.release()
 
 
+def _unfinished(store: Path, suite: str) -> NightFolder | None:
+    """Return the last night, if it is not over; one that was never begun is removed."""
+    for folder in reversed(nights_of(store, suite)):
+        state = folder.state()
+        if state.night:
+            return None if state.ended else folder
+        if not any(item.run_id or item.cut_short for item in state.items.values()):
+            shutil.rmtree(folder.root)
+    return None
+
+
 def _goes_on(state: NightState, mode: Mode) -> bool:
     return mode is Mode.RESUME or (mode is Mode.AUTO and unix_s() < state.deadline)
 
@@ -127,9 +138,10 @@ def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
     played = [[item.entry for item in night.having(Phase.JUDGED)] for night in past]
     waited = waited_nights(entries, played)
     turn = ordered(entries, waited=waited, night=folder.night)
+    # The last line is what makes it a night: of a plan that a crash cut nothing was begun.
     lead.conductor.write(
-        Begun(suite=suite.name, night=folder.night, budget_s=suite.budget),
         *planned_lines(turn, night=folder.night),
+        Begun(suite=suite.name, night=folder.night, budget_s=suite.budget),
     )
     return lead
 
@@ -142,14 +154,8 @@ def _resumed(folder: NightFolder, store: Path, mode: Mode, *, wind_up: bool = Fa
     left_s = suite.budget - state.active_s
     deadline = unix_s() + left_s if mode is Mode.RESUME else state.deadline
     lead = _lead(suite, entries, store, folder, deadline=0 if wind_up else deadline, resumed=True)
-    conductor = lead.conductor
-    if not state.night:  # Killed before its first line was whole.
-        conductor.write(Begun(suite=suite.name, night=folder.night, budget_s=suite.budget))
-    conductor.write(Resumed())
-    if not state.planned:
-        turn = ordered(entries, waited={}, night=folder.night)
-        conductor.write(*planned_lines(turn, night=folder.night))
-    conductor.write(*_cut_short(conductor.state, store))
+    lead.conductor.write(Resumed())
+    lead.conductor.write(*_cut_short(lead.conductor.state, store))
     return lead
 
 

@@ -125,7 +125,11 @@ class Play:
                 self._run_id = str(answer["run_id"])
                 self.events.put(HasFolder(item=self.order.item, run_id=self._run_id))
         status = self._child.close()
-        self.events.put(self._end(last, status))
+        event: PlayEvent = Died(item=self.order.item, run_id=self._run_id, healed=())
+        try:
+            event = self._end(last, status)
+        finally:  # Whatever happens, nobody waits for it for ever.
+            self.events.put(event)
 
     def _end(self, last: Words, status: int) -> PlayEvent:
         item = self.order.item

@@ -157,6 +157,16 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     assert len(state.having(Phase.JUDGED)) == 4
 
 
+def test_a_night_whose_plan_was_cut_was_never_begun(tmp_path: Path, suite: Path) -> None:
+    store = tmp_path / "store"
+    folder = NightFolder(root=suite_folder(store, "made") / NIGHTS[0])
+    Journal(folder.journal).write(Planned(item=1, entry="calm#1", seed=1))
+    with opened(suite, store) as lead:
+        assert not lead.resumed
+        assert len(lead.conductor.state.planned) == 2
+    assert not folder.root.exists()
+
+
 def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     tmp_path: Path, suite: Path
 ) -> None:
