@@ -3,12 +3,13 @@
 A seeded record (`benchmarks/seeded.py`) with faults is worked out by the local engine, its page
 written by a process of its own, and opened in a headless Chromium, where real wheel and drag events
 zoom and move, as fast as a hand would. Told are the seconds and the memory of writing, the size of
-the page, and how long the browser stood still at most: the longest gap between two frames, and the
-longest task that kept its main thread.
+the page, and how long the browser stood still at most: the longest gap between two frames, the
+longest task that kept its main thread, and how much of a processor the longest one took, which is
+what is left of it where nothing else runs.
 
     python -m benchmarks.timeline [--ops 1000000] [--faults 1000] [--run RUN] [--shots DIR]
 
-A gap is the whole machine's: run it on an idle one; the load at the start is told.
+Gaps are the whole machine's: run it on an idle one; the load at the start is told.
 """
 
 import argparse
@@ -88,6 +89,19 @@ def opened(page_file: Path) -> Iterator[Page]:
             browser.close()
 
 
+def longest_task_ms(trace: bytes) -> float:
+    """Return how long the longest task of a page's main thread was on a processor, by a trace."""
+    found = json.loads(trace)["traceEvents"]
+    main = {
+        (each["pid"], each["tid"])
+        for each in found
+        if each["name"] == "thread_name" and each["args"].get("name") == "CrRendererMain"
+    }
+    took = (each.get("tdur", 0) for each in found
+            if each["name"].endswith("RunTask") and (each["pid"], each["tid"]) in main)  # fmt: skip
+    return max(took, default=0) / 1000
+
+
 def hand(page: Page, shots: Path | None) -> Iterator[str]:
     """Zoom and move as a hand does; yield the name of each part when it is done."""
     box = page.locator("#chart").bounding_box()
@@ -152,6 +166,9 @@ def _look(paths: RunPaths, shots: Path | None) -> None:
     worst = 0.0
     print(f"load {os.getloadavg()[0]:.1f}")
     with opened(page_file) as page:
+        browser = page.context.browser
+        assert browser is not None
+        browser.start_tracing(page=page, categories=["toplevel"])
         page.evaluate(_WATCH)
         for part in hand(page, shots):
             gaps, tasks = page.evaluate("() => [gaps.splice(0), tasks.splice(0)]")
@@ -160,7 +177,9 @@ def _look(paths: RunPaths, shots: Path | None) -> None:
             worst = max(worst, gap)
             print(f"{part}: {len(gaps)} frames, longest gap {gap:.0f} ms, longest task"
                   f" {task:.0f} ms; {state['kind']}, {state['boxes']}", flush=True)  # fmt: skip
-    print(f"longest gap of all: {worst:.0f} ms")
+        busiest = longest_task_ms(browser.stop_tracing())
+    print(f"longest gap of all: {worst:.0f} ms; most of a processor that a task took:"
+          f" {busiest:.0f} ms")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@
       else if (!drawLevel(wide)) return;
       shown = {...wide, kind, level: levelOf(view), boxes: kind === "boxes" ? form.count : 0};
     }
-    drawSpans(from, to);
+    nameSpans(from, to);
     for (const figure of [model.spans, ops]) label(figure);
   }
 
@@ -265,14 +265,16 @@
     return true;
   }
 
+  /* Nearer, operations are longer than a dot: a column tells what was under way then. */
   function nearCounts(view, near) {
     const spans = Math.max(1, Math.round((view.to - view.from) / view.width * view.dots));
     const counts = new Uint16Array((view.highest - view.lowest) * spans * outcomes);
     const scale = spans / (view.to - view.from);
-    operationsOf(view, near, (block, row, lane, begun) => {
-      if (begun < view.from) return;
-      const at = Math.min(spans - 1, Math.floor((begun - view.from) * scale));
-      counts[((lane - view.lowest) * spans + at) * outcomes + outcomeOf(block.columns.kind[row])]++;
+    operationsOf(view, near, (block, row, lane, begun, ended) => {
+      const first = Math.max(0, Math.floor((begun - view.from) * scale));
+      const last = Math.min(spans - 1, Math.floor((ended - view.from) * scale));
+      const outcome = outcomeOf(block.columns.kind[row]), before = (lane - view.lowest) * spans;
+      for (let at = first; at <= last; at++) counts[(before + at) * outcomes + outcome]++;
     });
     return {first: 0, spans, of: (lane, at, outcome) =>
       counts[((lane - view.lowest) * spans + at) * outcomes + outcome]};
@@ -322,34 +324,44 @@
             dw: [view.to - view.from], dh: [view.highest - view.lowest]};
   }
 
-  /* Faults and leaders; of each only what is in sight, and names where there is room for them. */
-  function drawSpans(from, to) {
-    const dot = (to - from) / Math.max(1, plots.spans.frame.bbox.width);
+  /* Faults and leaders: they are few enough to be put there once. */
+  function fillSpans() {
     const boxes = empty(["left", "right", "bottom", "top", "fill", "line"]);
-    const texts = empty(["x", "y", "text"]), shades = empty(Object.keys(boxes));
-    const each = (span, lane, fill, line) => {
-      const bottom = spanLanes - 1 - lane + 0.1, top = bottom + 0.8;
+    const shades = empty(Object.keys(boxes));
+    for (const {span, bottom, fill: colour} of spansOf()) {
+      const sides = [bottom, bottom + 0.8];
       const sure = span.sure_s === null ? span.end_s : Math.min(span.sure_s, span.end_s);
-      if (sure > span.start_s) box(boxes, span.start_s, sure, [bottom, top], [colours.pale, line]);
-      if (span.sure_s !== null) box(boxes, sure, span.end_s, [bottom, top], [fill, line]);
+      if (sure > span.start_s) box(boxes, span.start_s, sure, sides, [colours.pale, colours.edge]);
+      if (span.sure_s !== null) box(boxes, sure, span.end_s, sides, [colour, colours.edge]);
+    }
+    for (const span of faults) if (span.sure_s !== null)
+      box(shades, span.sure_s, span.end_s, [0, Math.max(1, lanes)], [colours.shade, colours.shade]);
+    fill("spans-boxes", boxes);
+    fill("operations-shades", shades);
+  }
+
+  /* Their names, where there is room for them. */
+  function nameSpans(from, to) {
+    const dot = (to - from) / Math.max(1, plots.spans.frame.bbox.width);
+    const texts = empty(["x", "y", "text"]);
+    for (const {span, bottom} of spansOf()) {
       const left = Math.max(span.start_s, from), room = (Math.min(span.end_s, to) - left) / dot;
       if (room > 8 + 6.2 * span.label.length && texts.x.length < MOST_TEXTS) {
         texts.x.push(left);
         texts.y.push(bottom + 0.4);
         texts.text.push(span.label);
       }
-    };
-    const seen = (span) => span.start_s <= to && span.end_s >= from;
-    values.faults.spans.filter(seen).forEach((span) =>
-      each(span, span.lane, colours.fault, colours.edge));
-    values.leaders.spans.filter(seen).forEach((span) => each(span, faultLanes + span.lane,
-      span.broker < 0 ? colours.nobody : colours.brokers[span.broker % colours.brokers.length],
-      colours.edge));
-    fill("spans-boxes", boxes);
+    }
     fill("spans-texts", texts);
-    faults.filter((span) => seen(span) && span.sure_s !== null).forEach((span) =>
-      box(shades, span.sure_s, span.end_s, [0, Math.max(1, lanes)], [colours.shade, colours.shade]));
-    fill("operations-shades", shades);
+  }
+
+  function* spansOf() {
+    const bottom = (lane) => spanLanes - 1 - lane + 0.1;
+    for (const span of values.faults.spans)
+      yield {span, bottom: bottom(span.lane), fill: colours.fault};
+    for (const span of values.leaders.spans)
+      yield {span, bottom: bottom(faultLanes + span.lane), fill: span.broker < 0 ? colours.nobody
+        : colours.brokers[span.broker % colours.brokers.length]};
   }
 
   function box(columns, left, right, [bottom, top], [fill, line]) {
@@ -482,6 +494,7 @@
       for (const grid of figure.center) grid.setv({grid_line_color: line, grid_line_alpha: 0.6});
     }
     doc.get_model_by_name("spans-words").glyph.setv({text_color: ink});
+    fillSpans();
     shown = null;
   }
 

@@ -93,8 +93,9 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
         "policy": " ".join(_hash(script) for script in scripts),
         "scripts": [Markup(script) for script in scripts],  # noqa: S704 - Bokeh's, and ours
         "values": _json(values),
-        "levels": [packed_counts(level.counts) for level in counted],
-        "blocks": [block.data for block in packed],
+        # Base64 has no sign of HTML, and must not be shortened.
+        "levels": [Markup(packed_counts(level.counts)) for level in counted],  # noqa: S704 - it is base64
+        "blocks": [Markup(block.data) for block in packed],  # noqa: S704 - it is base64
     }
     return template_engine().get_template("timelines.html").render(context)
 
