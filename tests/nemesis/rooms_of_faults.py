@@ -53,9 +53,13 @@ class Rooms:
         )
         for room, kind in by_itself:
             kinds.setdefault((room, kind in OF_LINKS), []).append(kind)
-        names = {room for room, _ in kinds}
-        self._lab = self._undo.enter_context(Lab(self._folder("lab"))) if SSH in names else None
-        if DOCKER in names:
+        # A lab for each part: what one cuts between two machines would be cut for the other's.
+        self._labs = {
+            of_links: self._undo.enter_context(Lab(self._folder(f"lab-{of_links}")))
+            for room, of_links in kinds
+            if room == SSH
+        }
+        if DOCKER in {room for room, _ in kinds}:
             self._undo.enter_context(daemon())
             java_image()
         pool = ThreadPoolExecutor(AT_ONCE)
@@ -136,11 +140,11 @@ class Rooms:
         if room == DOCKER:
             image = java_image()
         elif room == SSH:
-            assert self._lab is not None
-            where = f"ssh:{self._lab.hosts_file()}"
-            inits = {f"n{at}": each.init for at, each in enumerate(self._lab.machines, start=1)}
+            lab = self._labs[set(kinds) <= set(OF_LINKS)]
+            where = f"ssh:{lab.hosts_file()}"
+            inits = {f"n{at}": each.init for at, each in enumerate(lab.machines, start=1)}
             machines = json.dumps(inits)
-            prefix = ["nsenter", f"--net=/proc/{self._lab.hub}/ns/net", "--"]
+            prefix = ["nsenter", f"--net=/proc/{lab.hub}/ns/net", "--"]
         elif room != PROCESS:
             where, prefix = NAMESPACE, enter_prefix(root=room == NAMESPACE)
         argv = [
