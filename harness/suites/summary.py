@@ -8,7 +8,7 @@ from results.page.inert import inert
 from results.record.terms import Validity
 
 _SIGNS = str.maketrans(
-    {sign: f"\\{sign}" for sign in "\\`*_[]|#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+    {sign: f"\\{sign}" for sign in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
 
 
@@ -23,7 +23,7 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
     parts = [
         [f"# {_text(state.suite)}, night {_text(state.night)}", "", _headline(state), ""],
         _section("New tonight", [each for each in broken if each.new]),
-        _section("Seen before", [each for each in broken if not each.new]),
+        _known([each for each in broken if not each.new]),
         _unknown(state, causes),
         _gone(causes),
         _table(state),
@@ -72,6 +72,10 @@ def _section(title: str, causes: Sequence[Cause]) -> list[str]:
         lines += [_run_line(item) for item in cause.tonight if item.repeated]
         lines += [""]
     return lines
+
+
+def _known(causes: Sequence[Cause]) -> list[str]:
+    return _section("Seen before", causes) if causes else []
 
 
 def _times(cause: Cause) -> str:

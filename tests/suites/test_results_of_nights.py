@@ -109,7 +109,8 @@ def test_a_summary_tells_what_is_new_first_and_nothing_in_it_is_markup() -> None
     state = left_out()
     text = summary_markdown(state, causes_of([state]))
     assert text.startswith(f"# made, night {MONDAY}\n\n**1 valid, 2 invalid, 1 unknown, 1 left out")
-    assert text.index("## New tonight") < text.index("## Seen before") < text.index("## Entries")
+    assert text.index("## New tonight") < text.index("## Without a") < text.index("## Entries")
+    assert "## Seen before" not in text
     assert "<script" not in text
     assert "\x1b" not in text
     assert "no daemon" in text
