@@ -91,6 +91,25 @@ def _still(looks: str) -> object:
             if each["ifname"].startswith("lq")], rules  # fmt: skip
 
 
+def test_processes_called_as_a_run_s_own_are_found_unchanged(tmp_path: Path) -> None:
+    """Where nodes are plain processes, beside those of others."""
+    other_run = str(tmp_path / "victim" / "runs" / "crash" / "another" / "processes.jsonl")
+    with ExitStack() as undo:
+        others = [
+            undo.enter_context(running("sleep", "1000")),
+            undo.enter_context(running("sleep", "1000", **{RUN_MARK: other_run})),
+        ]
+        os.kill(others[1].pid, signal.SIGSTOP)
+        wait_until(
+            lambda: list(map(state_of, others)) == ["S", "T"], timeout_s=20, what="them to be so"
+        )
+        rng = Random("foreign/process")
+        killed = crash(Plan(hosts="process"), tmp_path / "victim", rng, part="frozen")
+        assert killed.left == (), killed
+        assert killed.healed.done, "what stands still cannot end by itself"
+        assert list(map(state_of, others)) == ["S", "T"]
+
+
 def test_namesakes_are_found_unchanged(namespace_room: "Room", tmp_path: Path) -> None:
     rng = Random(f"foreign/{namespace_room.root}")
     with ExitStack() as undo:

@@ -2,6 +2,7 @@
 
 import itertools
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -90,7 +91,10 @@ def all_on(lab: Lab) -> list[Mapping[str, str]]:
         wait_until(partial(sessions_gone, machine), timeout_s=30, what="the logins' end")
     return [
         {
-            what: "\n".join(line for line in text.splitlines() if "ps -eo" not in line)
+            # What has ended, and init has not taken note of yet, is nothing that was left.
+            what: "\n".join(
+                line for line in text.splitlines() if not re.search("ps -eo|<defunct>", line)
+            )
             for what, text in everything_on(machine).items()
         }
         for machine in lab.machines
@@ -120,12 +124,57 @@ def killed_harness(file: Path, folder: Path) -> RunPaths:
     return RunPaths(folder)
 
 
-def test_hosts_leave_nothing_and_touch_nobody_else_s(lab: Lab, tmp_path: Path) -> None:
-    stranger = lab.machines[0]
-    stranger.run("nft", "add table ip logquake; add chain ip logquake cut_c; add table ip other")
-    stranger.run("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &")
-    stranger.run("mkdir", "-p", f"{ROOTS_HOME}/.logquake/somebody")
+OTHER_RUN = "0123456789abcdef"
+STRANGERS = f"""
+for table in logquake logquake_{OTHER_RUN[:8]} other
+do nft "add table ip $table; add chain ip $table cut_c; add chain ip $table drop_marked"
+done
+mkdir -p {ROOTS_HOME}/.logquake/{OTHER_RUN}/nodes/n1 {ROOTS_HOME}/.logquake/somebody
+cp /bin/sleep {ROOTS_HOME}/.logquake/{OTHER_RUN}/java
+setsid sleep 1000 >/dev/null 2>&1 &
+LOGQUAKE_RUN={OTHER_RUN} setsid {ROOTS_HOME}/.logquake/{OTHER_RUN}/java 1000 >/dev/null 2>&1 &
+"""
+"""What others have on a host, another run of ours among them: called as what is a run's own."""
+
+
+@contextmanager
+def strangers(machine: LabMachine) -> Iterator[None]:
+    machine.run("sh", "-ec", STRANGERS)
+    for name in ("sleep", "java"):  # The shell has ended; its children may not be these yet.
+        wait_until(
+            lambda: machine.run("pgrep", "-x", name, check=False),  # noqa: B023 - called at once
+            timeout_s=30,
+            what=name,
+        )
     try:
+        yield
+    finally:
+        machine.run(
+            "sh", "-c", f"nft flush ruleset; pkill 'sleep|java'; rm -r {ROOTS_HOME}/.logquake"
+        )
+        wait_until(
+            lambda: not machine.run("pgrep", "sleep|java", check=False),
+            timeout_s=30,
+            what="the strangers' end",
+        )
+
+
+def test_heal_and_the_end_of_a_lease_touch_nobody_else_s(lab: Lab, tmp_path: Path) -> None:
+    file = lab.hosts_file("soon.toml", ttl_s=LEASE_S)
+    with strangers(lab.machines[0]):
+        before = all_on(lab)
+        (tmp_path / "healed").mkdir()
+        patient = lab.hosts_file("patient.toml", ttl_s=600)
+        assert heal_ssh(patient, killed_harness(patient, tmp_path / "healed"))
+        assert all_on(lab) == before
+        (tmp_path / "left").mkdir()
+        killed_harness(file, tmp_path / "left")
+        assert all_on(lab) != before
+        wait_until(lambda: all_on(lab) == before, timeout_s=LEASE_S + 60, what="the lease's end")
+
+
+def test_hosts_leave_nothing_and_touch_nobody_else_s(lab: Lab, tmp_path: Path) -> None:
+    with strangers(lab.machines[0]):
         before = all_on(lab)
         with hosts_of(lab.hosts_file(), tmp_path) as hosts:
             assert isinstance(hosts, CanAudit)
@@ -138,8 +187,6 @@ def test_hosts_leave_nothing_and_touch_nobody_else_s(lab: Lab, tmp_path: Path) -
         assert hosts.traces() == {}
         assert not (tmp_path / FILE).exists(), "heal has nothing to ask the hosts for"
         assert all_on(lab) == before
-    finally:
-        stranger.run("sh", "-c", f"nft flush ruleset; pkill sleep; rm -r {ROOTS_HOME}/.logquake")
 
 
 def test_cuts_are_of_links_between_nodes_and_never_of_the_harness(lab: Lab, tmp_path: Path) -> None:
