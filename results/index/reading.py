@@ -32,12 +32,17 @@ from results.verdict_json import read_verdict
 MAX_VERDICT_BYTES = 64_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _STARTED_DIGITS = 16
+_TELLING = (
+    "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
+)  # fmt: skip
+"""Files of a run by whose times one sees that it went on."""
 
 
 def stamp_of(paths: RunPaths) -> str:
     """Return what changes when a run's row may have to change: times and sizes of its files."""
-    files = (paths.plan, paths.verdict, paths.milestones, paths.night, paths.lock, paths.report)
-    return " ".join(_stamp(path) for path in (paths.root, *files))
+    home = os.fspath(paths.root)
+    # Plain strings: a store of a thousand runs is looked at whenever a page is made.
+    return " ".join([_stamp(home), *(_stamp(f"{home}/{name}") for name in _TELLING)])
 
 
 def read_run(paths: RunPaths) -> RunRow:
@@ -240,9 +245,9 @@ def _plain(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size <= MAX_VERDICT_BYTES
 
 
-def _stamp(path: Path) -> str:
+def _stamp(path: str) -> str:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return "-"
     return f"{found.st_mtime_ns}.{found.st_size}"

@@ -20,6 +20,8 @@ from results.verdict_json import read_verdict
 browsing = Blueprint("browsing", __name__)
 _NEWEST_RUNS, _NEWEST_NIGHTS, _CARDS, _OCCURRENCES, _OFFERED = 12, 8, 12, 200, 12
 _ALL = 100_000
+_GRAVITY = {"safety": 0, "liveness": 1, "unknown": 2, "harness": 3}
+"""By class, the gravest failure first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,8 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
             if seen is not None and ours:
                 card = _card(seen, ours, among=rows)
                 (new if key in night.new else known).append(card)
-    order = {"invalid": 0, "unknown": 1}
     for cards in (new, known):
-        cards.sort(key=lambda card: (order.get(card.row.verdict, 2), -card.rate.times))
+        cards.sort(key=lambda card: (_GRAVITY.get(card.row.verdict_class, 9), -card.rate.times))
     return new, known
 
 

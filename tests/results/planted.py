@@ -31,9 +31,11 @@ def anomaly(
     sentence: str = LOSS,
     topic: str = "log-0",
 ) -> AnomalySummary:
+    safety = of is AnomalyClass.SAFETY
     shown = Example(
-        sentence=sentence, evidence={"value": 4294967298}, topic=topic, topic_id="id",
-        partition=1, offset=121, allowed=False, trusted=True, why="",
+        sentence=sentence, evidence={"value": 4294967298} if safety else {}, topic=topic,
+        topic_id="id", partition=1, offset=121 if safety else -1, allowed=False, trusted=True,
+        why="",
     )  # fmt: skip
     return AnomalySummary(
         anomaly_class=of, count=count, allowed=0, trusted=count, examples=(shown,)
@@ -118,6 +120,10 @@ LATE = (
     "no send to log-0-1 succeeded from 71.204 s to 104.020 s, though 31 were tried by 4 processes,"
     " in 30 seconds of it, mostly with _MSG_TIMED_OUT; the budget is 30 s from the last heal on,"
     " which was at 71.204 s"
+)
+LEADERLESS = (
+    "nobody led log-0-1 from 52.500 s to 66.000 s, 13.5 s: brokers n2 and n3 named no leader; the"
+    " budget is 10 s from the last heal on, which was at 52.500 s"
 )
 NIGHTS = ("20261120T010000Z", "20261121T010000Z", "20261122T010000Z")
 

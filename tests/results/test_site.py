@@ -111,12 +111,13 @@ def test_every_link_of_the_site_leads_somewhere_and_nothing_is_written(
 def test_the_front_page_tells_what_is_new_tonight_first(client: FlaskClient) -> None:
     words = words_of(text_of(client, "/"))
     told = [
-        "4 new failures tonight",
+        "3 new failures tonight",
+        "and 1 new reason for a verdict that is unknown",
         "New tonight",
         "Acknowledged writes were lost, with acks=1, under isolate.",
         "Seen before, and again tonight",
         "Acknowledged writes were lost, under kill and partition.",
-        "2 of 3 runs tonight first seen 20 Nov 2026, 01:00 6 times in all",
+        "2 of 3 runs tonight, 21 to 94 % first seen 20 Nov 2026, 01:00 6 times in all",
         "Newest runs",
     ]
     places = [words.find(each) for each in told]

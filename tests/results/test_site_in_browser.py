@@ -24,7 +24,7 @@ from results.store import lock_run
 from tests.results.browser import NARROW, WIDE, Reader, Sight
 from tests.results.conftest import fill_run
 from tests.results.planted import (
-    LATE,
+    LEADERLESS,
     NIGHTS,
     SECOND,
     anomaly,
@@ -46,7 +46,7 @@ def planted_store(store: Path) -> None:
     planted_nights(store)
     # A failure to recover with a whole record, so that its page has time lines and plots.
     paths = RunPaths(store / LATE_RUN)
-    late = {"slow-election": anomaly(1, of=AnomalyClass.LIVENESS, sentence=LATE)}
+    late = {"slow-election": anomaly(1, of=AnomalyClass.LIVENESS, sentence=LEADERLESS)}
     fill_run(paths, verdict=judgement(paths, late), statistics=True, topic="log-0")
     write_night(paths.night, night_of(NIGHTS[-1], "late"))
     plant(
@@ -160,7 +160,7 @@ class Clicks:
         (
             "A partition had no leader for too long",
             "Invalid: 1 time a partition was without a leader for too long.",
-            "No send to log-0-1 succeeded from 71.204 s to 104.020 s",
+            "Nobody led log-0-1 from 52.500 s to 66.000 s, 13.5 s",
         ),
     ],
     ids=["acks-1", "leader-epoch-1", "liveness"],
