@@ -6,7 +6,7 @@ import jinja2
 from markupsafe import Markup
 
 from results.page.headline import as_sentence
-from results.page.inert import inert
+from results.page.inert import inert, shortened
 from results.page.naming import said
 from results.record.clock import NS_PER_S
 
@@ -15,7 +15,7 @@ _MAX_LISTED = 24
 
 
 def template_engine() -> jinja2.Environment:
-    """Return the engine: what it prints is escaped, and free of unprintable characters."""
+    """Return the engine: what it prints is escaped, printable, and of a bearable length."""
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -33,7 +33,9 @@ def template_engine() -> jinja2.Environment:
 
 
 def _finalized(value: object) -> object:
-    return inert(value, keep="\n") if isinstance(value, str) and not _is_markup(value) else value
+    if not isinstance(value, str) or _is_markup(value):
+        return value
+    return inert(shortened(value), keep="\n")
 
 
 def _is_markup(value: object) -> bool:

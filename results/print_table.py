@@ -6,15 +6,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from results.page.inert import inert
+from results.page.inert import inert, shortened
 
 STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
 """Of verdicts."""
+_MAX_CELL = 1_000
 
 
 def say(console: Console, text: str, *, style: str = "") -> None:
     """Print a text, with what a terminal would obey as escapes."""
-    console.print(Text(inert(text), style=style))
+    console.print(Text(inert(shortened(text)), style=style))
 
 
 def print_table(
@@ -32,4 +33,6 @@ def print_table(
 def _cell(value: str | int) -> Text:
     if isinstance(value, int):
         return Text(f"{value:,}", justify="right")
-    return Text(inert(value), style=STYLES.get(value, "").removeprefix("bold "))
+    return Text(
+        inert(shortened(value, _MAX_CELL)), style=STYLES.get(value, "").removeprefix("bold ")
+    )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from results.atomic import StoreError, write_atomically
 from results.engine import size_words, template_engine
@@ -22,7 +22,7 @@ from results.page.figures import figures
 from results.page.files import file_links, link_to
 from results.page.final_files import final_files
 from results.page.headline import Headline, ranked_anomalies
-from results.page.inert import inert
+from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
 from results.page.naming import with_names
 from results.page.outages import outages
@@ -44,6 +44,7 @@ from results.tables import RunTables
 
 MAX_FAULTS = 200
 """In the table of faults; the time lines and the table of kinds have them all."""
+MAX_PLAN = 200_000
 TIME_LINE = "timeline.html"
 
 
@@ -162,7 +163,7 @@ def _setting(paths: RunPaths, found: Investigation) -> dict[str, object]:
     plan = _plan(paths)
     return {
         "plan": plan,
-        "plan_text": _text(paths.plan),
+        "plan_text": escape(inert(shortened(_text(paths.plan), MAX_PLAN), keep="\n")),
         "environment": rows,
         "setting": setting_rows(plan, values, night=found.recurrence.night),
     }

@@ -13,6 +13,16 @@ _BYTE_FROM, _BYTE_TO = 0xDC80, 0xDCFF
 _SURROGATE_OFFSET = 0xDC00
 
 
+MAX_SHOWN = 4_000
+"""Characters of one text that are shown; a broker's error may have ten million."""
+
+
+def shortened(text: str, most: int = MAX_SHOWN) -> str:
+    """Return a text, its end cut off with a count if it is longer than so many characters."""
+    rest = len(text) - most
+    return text if rest <= 0 else f"{text[:most]} … ({rest:,} more characters)"
+
+
 def inert(text: object, *, keep: str = "") -> str:
     """Return a text with its unprintable characters as escapes, as Python writes them.
 

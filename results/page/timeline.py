@@ -12,6 +12,7 @@ from typing import Any
 
 from results.page.faults import FaultLine
 from results.page.headline import broker_name
+from results.page.inert import shortened
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone
 from results.record.verdict import Example, Verdict
@@ -24,6 +25,7 @@ MAX_PARTITIONS = 24
 MAX_BARS = 400
 _CHARACTER = 6.3
 """Width of a character of the bars' labels; a label that does not fit is left out."""
+_MAX_TITLE = 400
 _TICKS = 12
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 _PHASES = {
@@ -117,7 +119,8 @@ class _Sheet:
 def fitted(*, x: float, width: float, css: str, label: str, title: str) -> Bar:
     """Return a bar, without its label if that does not fit into it."""
     fits = len(label) * _CHARACTER <= width - 4
-    return Bar(x=x, width=width, css=css, label=label if fits else "", title=title)
+    shown = shortened(title, _MAX_TITLE)
+    return Bar(x=x, width=width, css=css, label=label if fits else "", title=shown)
 
 
 def timeline(
@@ -240,11 +243,11 @@ def _marks(sheet: _Sheet, tables: RunTables, verdict: Verdict | None) -> dict[_P
             what = f"{row['node']} cut its log at offset {row['from_offset']}"
             title = f"{what}: {row['reason']}" if row["reason"] else what
             x = sheet.x(row["observed_ns"] / NS_PER_S)
-            marks[place].append(Mark(x=x, css="truncated", title=title))
+            marks[place].append(Mark(x=x, css="truncated", title=shortened(title, _MAX_TITLE)))
     for name, example in _examples(verdict):
         time_ns = _time_ns(example)
         if time_ns is not None and example.topic:
-            title = f"{name}: {example.sentence}"
+            title = shortened(f"{name}: {example.sentence}", _MAX_TITLE)
             mark = Mark(x=sheet.x(time_ns / NS_PER_S), css="anomaly", title=title)
             marks[example.topic, example.partition].append(mark)
     return marks

@@ -55,7 +55,7 @@ def lost_write(topic: str = TOPIC, sentence: str = SENTENCE) -> Example:
     evidence: Evidence = {
         "value": LOST_VALUE,
         "offset": LOST_OFFSET,
-        "op_id": 4711,
+        "op_id": 4721,
         "acknowledged_ns": ns(22.3),
         "leader_then": 1,
         "leader_epoch_then": 4,

@@ -24,6 +24,7 @@ ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b31m\r\b"
 BIDI = "\u202e\u2066\u200f\ufeff"
 HOSTILE = f"{MARKUP}{ESCAPES}{BIDI}[bold red]x[/]\n\x00\ud800"
 LONG_BYTES = 10_000_000
+LONG = "<i>" * (LONG_BYTES // 3)
 STARTED = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
 FORBIDDEN = ("\x1b[2J", "\x1b]0", "\x07", "\x9b", "\x08", "\x00", *BIDI)
 """What must not come out as it went in."""
@@ -36,7 +37,8 @@ def poison(paths: RunPaths) -> RunPaths:
     for row in rows["truncations"]:
         row["reason"] = TOPIC
     for row in rows["sends"]:
-        row |= {"error": TOPIC, "outcome": "info" if row["offset"] == 121 else "ok"}
+        row["error"] = LONG if row["offset"] == 121 else TOPIC
+        row["acked"] = row["offset"] != 121
     for row in rows["faults"]:
         row |= {"kind": TOPIC, "targets": [TOPIC], "spec": json.dumps({"target": HOSTILE})}
         row["effect"] = json.dumps({"kind": HOSTILE, "processes": [{"node": HOSTILE}]})
@@ -78,7 +80,7 @@ def _poisoned(verdict: Verdict) -> Verdict:
     return dataclasses.replace(
         verdict,
         anomalies={**anomalies, HOSTILE: anomalies["lost-write"]},
-        unknown_because=(HOSTILE,),
+        unknown_because=(HOSTILE, LONG),
         guarantees=(HOSTILE,),
         checked={**verdict.checked, HOSTILE: 7},
         judge=HOSTILE,

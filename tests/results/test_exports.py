@@ -232,7 +232,7 @@ def test_sheets_have_every_row_and_no_formula(told: RunPaths, tmp_path: Path) ->
     assert [row["complete_ns"] for row in ops[:3]] == ["5", "15", ""]
     (lost,) = [row for row in sheets["anomalies"] if row["anomaly"] == "lost-write"]
     assert lost["offset"] == "121"
-    assert json.loads(lost["evidence"])["op_id"] == 4711
+    assert json.loads(lost["evidence"])["op_id"] == 4721
 
 
 def test_hostile_text_is_inert_in_traces_and_told_apart_in_histories(

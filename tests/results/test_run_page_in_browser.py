@@ -63,7 +63,7 @@ def test_hostile_text_neither_runs_nor_asks_nor_breaks_the_page(
         assert sight.violations() == []
 
 
-def test_the_page_of_a_line_of_ten_megabytes_stays_small(make_run: MakeRun) -> None:
+def test_a_page_with_texts_of_ten_megabytes_stays_small(make_run: MakeRun) -> None:
     page = write_report(hostile(make_run(topic=TOPIC)))
     assert page.stat().st_size < 1_000_000
 

@@ -1,0 +1,256 @@
+"""The story of a witness: from rows of the record to events in order."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.page.breach import breach_of, verdict_class
+from results.page.case import case_of
+from results.page.close_up import close_up
+from results.page.faults import fault_lines
+from results.page.headline import headline
+from results.page.investigation import investigate
+from results.page.moments import moments
+from results.page.witness import Kind, Told, witness_story
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import Evidence
+from results.tables import RunTables
+from results.verdict_json import read_verdict
+from tests.results.conftest import (
+    LOST_VALUE,
+    PLACE,
+    TOPIC,
+    TOPIC_ID,
+    Row,
+    lost_write,
+    ns,
+    record_rows,
+    summary,
+    verdict_of,
+    write_rows,
+)
+
+MakeRun = Callable[..., RunPaths]
+
+
+def look(node: str, at_s: float, end: int, mark: int = 100) -> Row:
+    return {
+        **PLACE, "node": node, "observed_ns": ns(at_s), "log_end_offset": end,
+        "high_watermark": mark, "high_watermark_source": "fetch", "log_start_offset": 0,
+    }  # fmt: skip
+
+
+def poll(at_s: float, value: int, *, process: int = 9, offset: int = 121) -> Row:
+    return {
+        **PLACE, "op_id": int(at_s * 100), "mop": 0, "pos": 0, "offset": offset, "value": value,
+        "process": process, "phase": "main", "invoke_ns": ns(at_s - 0.1), "complete_ns": ns(at_s),
+        "outcome": "ok",
+    }  # fmt: skip
+
+
+def isr(at_s: float, epoch: int, *brokers: int) -> Row:
+    return {
+        **PLACE, "asked_ns": ns(at_s), "observed_ns": ns(at_s), "source": "metadata",
+        "observer": "n1", "leader": brokers[0], "leader_epoch": epoch, "isr": list(brokers),
+    }  # fmt: skip
+
+
+def add(paths: RunPaths, name: str, rows: Sequence[Row]) -> None:
+    """Write a table with what the made run has of it, and more."""
+    whole = [*record_rows(TOPIC).get(name, []), *rows]
+    write_rows(paths.table(name), TABLES[name], whole, paths.run_id)
+
+
+def story(paths: RunPaths) -> Told:
+    tables = RunTables(paths)
+    told = witness_story(case_of(tables, lost_write()), fault_lines(tables), end_s=66.0)
+    assert told is not None
+    return told
+
+
+def told_of(told: Told, kind: Kind) -> list[tuple[str, str, str]]:
+    return [(each.when, each.who, each.what) for each in told.events if each.kind is kind]
+
+
+def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [
+        look("n1", 21.0, 120), look("n1", 22.5, 123), look("n1", 27.5, 118), look("n2", 22.4, 121),
+        look("n2", 24.0, 125), look("n3", 22.4, 121),
+    ])  # fmt: skip
+    other = LOST_VALUE + 71
+    add(paths, "polls", [poll(25.0, other), poll(26.0, other, process=4), poll(40.0, other)])
+    told = story(paths)
+    assert [each.kind for each in told.events if each.kind not in {Kind.LED, Kind.FAULT}] == [
+        Kind.SENT, Kind.ACKED, Kind.HELD, Kind.HELD, Kind.HELD, Kind.READ, Kind.CUT, Kind.END,
+        Kind.END,
+    ]  # fmt: skip
+    assert told_of(told, Kind.ACKED) == [
+        ("21.220 s", "broker 1 (n1)",
+         f"acknowledged value {LOST_VALUE} at offset 121 to process 1"),
+    ]  # fmt: skip
+    assert [(when, who) for when, who, _ in told_of(told, Kind.HELD)] == [
+        ("", "n3"), ("22.500 s", "n1"), ("24.000 s", "n2"),
+    ]  # fmt: skip
+    what = (
+        "truncated its log at offset 120 (follower of broker 2 in epoch 5): its log ended at 123"
+        " at 22.500 s, and at 118 here"
+    )
+    assert told_of(told, Kind.CUT) == [("27.500 s", "n1", what)]
+    assert told_of(told, Kind.READ) == [(
+        "25.000 s", "process 9",
+        f"read value {other} at offset 121 (op 2500); 3 reads in all, the last at 40.000 s",
+    )]  # fmt: skip
+    assert told_of(told, Kind.END) == [
+        ("", "n1, n2, n3", f"hold value {other} of leader epoch 5 at offset 121 in the end"),
+        ("", "no reader", f"ever got value {LOST_VALUE}"),
+    ]
+
+
+def test_a_cut_that_no_look_saw_stands_after_the_next_leader_without_a_time(
+    make_run: MakeRun,
+) -> None:
+    told = story(make_run())
+    (cut,) = [each for each in told.events if each.kind is Kind.CUT]
+    assert cut.at_s is None
+    at = told.events.index(cut)
+    before = [each for each in told.events[:at] if each.kind is Kind.LED]
+    assert before[-1].who == "broker 2 (n2)"
+    assert "leads in leader epoch 5" in before[-1].what
+
+
+def test_a_log_that_was_filled_again_before_anybody_looked_was_cut_all_the_same(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 22.5, 160), look("n1", 29.0, 140)])
+    (cut,) = told_of(story(paths), Kind.CUT)
+    assert cut[0] == "29.000 s"
+    assert "its log ended at 160 at 22.500 s, and at 140 here" in cut[2]
+
+
+def test_late_readers_do_not_stretch_the_axis(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "polls", [poll(900.0, LOST_VALUE)])
+    told = story(paths)
+    assert told.window[1] < 60
+    assert "900.000 s" in [each.when for each in told.events]
+
+
+def test_an_answer_of_a_send_is_told_as_it_was(make_run: MakeRun) -> None:
+    paths = make_run()
+    rows = record_rows(TOPIC)["sends"]
+    for row in rows:
+        if row["offset"] == 121:
+            row |= {"acked": False, "outcome": "info", "error": "_TIMED_OUT"}
+    write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
+    assert "no answer: _TIMED_OUT" in told_of(story(paths), Kind.ACKED)[0][2]
+
+
+def test_the_rows_of_the_axis_tell_leader_isr_and_replicas_of_each_moment(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 21.0, 123, 118), look("n2", 21.1, 121, 121)])
+    add(paths, "leadership", [isr(20.0, 4, 1, 2, 3), isr(23.2, 5, 2, 3), isr(24.0, 4, 1, 3)])
+    tables = RunTables(paths)
+    case = case_of(tables, lost_write())
+    # What a broker that was cut off still believes in is no news.
+    assert case.isr == ((ns(20.0), (1, 2, 3)), (ns(23.2), (2, 3)))
+    rows = moments(case, story(paths), fault_lines(tables))
+    assert rows.nodes == ("n1", "n2")
+    row = next(each for each in rows.rows if each[0] == "21.21")
+    assert row == ("21.21", "isolate n1", "n1 e4", "1,2,3", "123/118", "121/121")
+    assert rows.rows[-1][4:] == ("?", "?")
+
+
+def test_the_axis_breaks_off_where_a_replica_was_silent_and_keeps_a_cut(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    many = [look("n2", 20 + number / 100, 100 + number // 10) for number in range(600)]
+    many[300]["log_end_offset"] = 90  # One look among hundreds.
+    add(paths, "replica_states", [look("n1", 20.0, 120), look("n1", 26.0, 121), *many])
+    case = case_of(RunTables(paths), lost_write())
+    drawn = close_up(case, window=(18.0, 28.0), faults=())
+    charts = {each.name: each.chart for each in drawn.strips if each.chart}
+    one, two = charts["log of n1"], charts["log of n2"]
+    assert one is not None
+    assert two is not None
+    assert one.end.count("M") == 2
+    assert two.end.count("M") == 1
+    assert two.end.count("H") < 550
+    assert two.bottom == "90"
+    ys = [float(part.partition("V")[2].partition("h")[0]) for part in two.end.split("H")[1:]]
+    assert max(ys) > ys[0]  # Lower on the page than where it began: the cut was not thinned away.
+
+
+def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRun) -> None:
+    paths = make_run()
+    evidence: Evidence = {
+        "budget_s": 3.0, "calm_from_ns": ns(50), "isr": [1, 2], "members": 3, "seen_ns": ns(30),
+        "full_ns": None,
+    }  # fmt: skip
+    example = lost_write()
+    example = type(example)(
+        sentence="the ISR was not full", evidence=evidence, topic=TOPIC, topic_id=TOPIC_ID,
+        partition=1, offset=-1, allowed=False, trusted=True, why="",
+    )  # fmt: skip
+    tables = RunTables(paths)
+    told = witness_story(case_of(tables, example), fault_lines(tables), end_s=66.0)
+    assert told is not None
+    assert told_of(told, Kind.TOLD) == [
+        ("30.000 s", "the ISR", "was n1, n2 from here on"),
+        ("50.000 s", "the harness", "healed the last fault"),
+        ("53.000 s", "the budget", "of 3 s from there on was over"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "valid", "expected"),
+    [
+        (AnomalyClass.SAFETY, Validity.INVALID, "safety"),
+        (AnomalyClass.LIVENESS, Validity.INVALID, "liveness"),
+        (AnomalyClass.HARNESS, Validity.UNKNOWN, "harness"),
+        (AnomalyClass.SAFETY, Validity.VALID, ""),
+    ],
+)
+def test_the_class_of_a_verdict_is_that_of_what_decided_it(
+    kind: AnomalyClass, valid: Validity, expected: str
+) -> None:
+    found = summary(1, lost_write())
+    changed: Any = type(found)(
+        anomaly_class=kind, count=1, allowed=0, trusted=1, examples=found.examples
+    )
+    name = "lost-write" if kind is AnomalyClass.SAFETY else "unavailable"
+    verdict = type(verdict_of("log/x"))(
+        run_id="log/x", valid=valid, judge="contract", engine="local", anomalies={name: changed}
+    )
+    assert verdict_class(verdict)[0] == expected
+    assert verdict_class(None) == ("unknown", "The run was not judged.")
+
+
+def test_the_broken_promise_is_told_with_its_ids(make_run: MakeRun) -> None:
+    breach = breach_of(headline(read_verdict(make_run().verdict)))
+    assert breach is not None
+    assert breach.promise == "What was acknowledged stays in the log."
+    assert breach.where == (
+        f"log-0-1, offset 121, value {LOST_VALUE}, broker 1 (n1), leader epoch 4, at 22.300 s"
+    )
+
+
+def test_a_run_without_any_table_is_investigated_without_a_story(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    paths = make_run()
+    empty = RunPaths(tmp_path / "other" / "log" / "20261121T104500Z-8")
+    empty.root.mkdir(parents=True)
+    empty.verdict.write_bytes(paths.verdict.read_bytes())
+    found = investigate(empty, RunTables(empty))
+    assert found.case is not None
+    assert found.told is None
+    assert found.close_up is None
