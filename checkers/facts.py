@@ -61,6 +61,8 @@ class UncleanOrder:
         topic, partition: Which.
         after_epoch, epoch: As was seen, nobody led in the first and somebody in the second; -1 if
             that was not seen.
+        leader: Who was elected, a node; empty if that was not seen.
+        began_ns: Before that nothing was done for it; -1 if unknown.
         seen_ns: When it was seen; all who led before were dead by then, and stayed so. -1: never.
     """
 
@@ -68,12 +70,14 @@ class UncleanOrder:
     partition: int
     after_epoch: int = -1
     epoch: int = -1
+    leader: str = ""
+    began_ns: int = -1
     seen_ns: int = -1
 
     @property
     def known(self) -> bool:
-        """Whether it was seen, with its epoch."""
-        return self.epoch >= 0 and self.seen_ns >= 0
+        """Whether it was seen, with its leader and its epoch."""
+        return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
         """Tell whether it may have begun a leader epoch; -1: nobody knows which."""

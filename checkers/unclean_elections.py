@@ -1,12 +1,14 @@
 """Which unclean elections a partition had, and what they may have cost.
 
-A leader from outside of the ISR lacks records that were committed. What it lacks lies where its log
-ended when it began to lead: at that end stands its first record, or that of whoever led after it,
-and all offsets below are as it had them. So a record below that place was not lost by it, whenever
-that was; nor was one that was sent when it led already, and nobody else could lead any more.
+A leader from outside of the ISR lacks records that were committed, or has others in their places:
+its log may end with what an older leader wrote and never committed. But below its own high
+watermark of before it has what everybody has: a record there was not lost by it, whenever that was.
+Nor was one that was sent when it led already, and nobody else could lead any more.
 
-The second is known of elections that faults ordered: all who were in sync are dead then. Where the
-plan allows them, one who led before may live on, cut off, and take records for a while.
+Both are known of elections that faults ordered: what the replica said of itself before the fault
+began, and that all who were in sync were dead when it led. Where the plan allows such elections,
+nobody knows when one comes, and a leader of before may live on, cut off, and take records for a
+while: there one that was seen may have cost the partition any record.
 """
 
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, select
+from checkers.columns import Ints, Mask, equal, ints, present, select
 from checkers.facts import UncleanOrder
 from checkers.group import Group
 from results.record.terms import Mode
@@ -31,7 +33,7 @@ class Unclean:
     Attributes:
         epoch: The leader epoch that it began.
         last: The last epoch that it may have begun: the same, or any (ZooKeeper names none).
-        start: Behind which offset its leader may have lacked records: its log's end.
+        start: From which offset on its leader may have lacked records.
         until_ns: What was sent later went to it, or to those after it.
     """
 
@@ -99,9 +101,12 @@ def _of_metadata_log(group: Group) -> Iterator[Unclean]:
     rows = group.table("leadership")
     told = equal(rows, "unclean", True) & equal(rows, "source", "metadata-log")  # noqa: FBT003 - a value
     for epoch in sorted(set(ints(select(rows, told), "leader_epoch").tolist())):
-        until_ns = _until_ns(group, epoch)
-        if until_ns >= 0:
-            yield Unclean(epoch=epoch, last=epoch, start=_start(group, epoch), until_ns=until_ns)
+        if group.facts.plan.unclean_elections:
+            yield Unclean(epoch=epoch, last=epoch, start=0, until_ns=_NEVER)
+            continue
+        for order in _orders(group):
+            if order.may_be(epoch):
+                yield _ordered(group, order, epoch, epoch)
 
 
 def _of_zookeeper(group: Group) -> Iterator[Unclean]:
@@ -110,24 +115,11 @@ def _of_zookeeper(group: Group) -> Iterator[Unclean]:
     if len(epochs) and not (epochs > 0).any():
         return
     if group.facts.plan.unclean_elections:
-        start = _start(group, _FIRST)
-        yield Unclean(epoch=_FIRST, last=_NEVER, start=start, until_ns=_NEVER)
+        yield Unclean(epoch=_FIRST, last=_NEVER, start=0, until_ns=_NEVER)
         return
     for order in _orders(group):
         epoch, last = max(_FIRST, order.after_epoch + 1), order.epoch if order.known else _NEVER
-        start = _start(group, epoch)
-        yield Unclean(epoch=epoch, last=last, start=start, until_ns=_seen_ns(order))
-
-
-def _until_ns(group: Group, epoch: int) -> int:
-    """Return until when what was sent may be lost by an election that began an epoch.
-
-    Returns:
-        -1 if nothing allows that election.
-    """
-    if group.facts.plan.unclean_elections:
-        return _NEVER
-    return max((_seen_ns(each) for each in _orders(group) if each.may_be(epoch)), default=-1)
+        yield _ordered(group, order, epoch, last)
 
 
 def _orders(group: Group) -> list[UncleanOrder]:
@@ -135,15 +127,33 @@ def _orders(group: Group) -> list[UncleanOrder]:
     return [each for each in group.facts.unclean_orders if (each.topic, each.partition) == here]
 
 
+def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclean:
+    if not order.known:
+        return Unclean(epoch=epoch, last=last, start=0, until_ns=_NEVER)
+    earlier = [each for each in _orders(group) if each.began_ns < order.began_ns]
+    # What the replica said before another such election may be of a log that went with that one.
+    since_ns = max((_seen_ns(each) for each in earlier), default=-1)
+    start = _high_watermark(group, order.leader, since_ns, order.began_ns)
+    # What a disk had lost by then it lacked as well, though it had said before that it was there.
+    kept = [
+        loss.end_after
+        for loss in group.facts.disk_losses
+        if loss.concerns(group.topic, group.partition) and order.leader in loss.nodes
+    ]
+    return Unclean(epoch=epoch, last=last, start=min([start, *kept]), until_ns=order.seen_ns)
+
+
 def _seen_ns(order: UncleanOrder) -> int:
     return order.seen_ns if order.known else _NEVER
 
 
-def _start(group: Group, epoch: int) -> int:
-    """Return behind which offset an epoch's first leader may have lacked records; 0 if unknown."""
-    log = group.final_log
-    if log is None or not log.whole or log.node in group.facts.unreadable_nodes:
+def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> int:
+    """Return the high watermark that a replica told last of itself in a time; 0: it told none."""
+    rows = group.table("replica_states")
+    told = equal(rows, "node", node) & equal(rows, "high_watermark_source", "fetch")
+    told &= ~present(rows, "snapshot") & present(rows, "high_watermark")
+    seen_ns = ints(rows, "observed_ns")
+    mine = select(rows, told & (seen_ns > since_ns) & (seen_ns <= until_ns))
+    if not mine.num_rows:
         return 0
-    # A record without an epoch may be of any.
-    of_later = np.flatnonzero((log.epochs >= epoch) | (log.epochs < 0))
-    return int(log.offsets[of_later].min()) if len(of_later) else log.read_end
+    return int(ints(mine, "high_watermark")[np.argmax(ints(mine, "observed_ns"))])

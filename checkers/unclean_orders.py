@@ -10,6 +10,7 @@ it began, was not.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,29 +28,25 @@ Place = tuple[str, int]
 def unclean_orders(faults: pa.Table) -> tuple[UncleanOrder, ...]:
     """Return the unclean elections that faults ordered, by effect, by spec or by target."""
     rows = select(faults, equal(faults, "kind", KIND) & was_begun(faults))
-    found = zip(
-        texts(rows, "spec"), texts(rows, "effect"), ints(rows, "confirmed_ns").tolist(), strict=True
-    )
-    orders = [_order(spec, effect, confirmed_ns) for spec, effect, confirmed_ns in found]
-    return tuple(order for order in orders if order is not None)
+    times = (ints(rows, name).tolist() for name in ("requested_ns", "confirmed_ns"))
+    found = zip(texts(rows, "spec"), texts(rows, "effect"), *times, strict=True)
+    return tuple(order for each in found if (order := _order(*each)) is not None)
 
 
-def _order(spec: str, effect: str, confirmed_ns: int) -> UncleanOrder | None:
+def _order(spec: str, effect: str, began_ns: int, seen_ns: int) -> UncleanOrder | None:
     seen, told = _object(effect), _object(spec)
     place = _place(seen.get("place")) or _place(told.get("place")) or _of_target(told.get("target"))
     if place is None:
         return None
-    before, after = (_epoch(seen.get(when)) for when in ("before", "after"))
-    if before is None or after is None:
-        return UncleanOrder(topic=place[0], partition=place[1])
-    return UncleanOrder(
-        topic=place[0], partition=place[1], after_epoch=before, epoch=after, seen_ns=confirmed_ns
-    )
-
-
-def _epoch(led: object) -> int | None:
-    epoch = led.get("leader_epoch") if isinstance(led, dict) else None
-    return epoch if isinstance(epoch, int) else None
+    order = UncleanOrder(topic=place[0], partition=place[1], began_ns=began_ns)
+    match seen:
+        case {
+            "before": {"leader_epoch": int(before)},
+            "after": {"leader_epoch": int(after), "leader": str(leader)},
+        }:
+            return replace(order, after_epoch=before, epoch=after, leader=leader, seen_ns=seen_ns)
+        case _:
+            return order
 
 
 def _object(text: str) -> Mapping[str, object]:

@@ -14,23 +14,38 @@ INTERNAL = "__"
 TOLD_LIMIT_S = 5.0
 
 
+Concerns = Callable[[PartitionState, tuple[str, ...]], bool]
+"""Whether a fault that has some targets may be about a partition."""
+
+
+def leads(state: PartitionState, targets: tuple[str, ...]) -> bool:
+    """Tell whether a target leads a partition."""
+    return state.leader in targets
+
+
+def has_all(state: PartitionState, targets: tuple[str, ...]) -> bool:
+    """Tell whether targets are all replicas of a partition, and nobody else."""
+    return set(state.replicas) == set(targets)
+
+
 class Partition:
     """One partition that a fault is about.
 
     Args:
-        aim: Names it by its place, or by a leader of some.
+        aim: Names it by its place, or by what the targets are in it.
         site: Where.
+        concerns: What that is; where it is nothing in any partition, all are drawn from.
 
     Raises:
         ClusterError: There is none to be found, or the cluster takes no such orders.
     """
 
-    def __init__(self, aim: Aim, site: Site) -> None:
+    def __init__(self, aim: Aim, site: Site, concerns: Concerns = leads) -> None:
         if not isinstance(site.cluster, CanMoveLeaders):
             raise ClusterError("this cluster takes no orders on who leads what")
         self.orders: CanMoveLeaders = site.cluster
         self._site, self._stop = site, aim.stop
-        self.place = aim.place or self._drawn(aim)
+        self.place = aim.place or self._drawn(aim, concerns)
 
     def led(self) -> Led:
         """Return how it is now; a busy machine needs more than one question.
@@ -74,15 +89,15 @@ class Partition:
         """Return its name as Kafka writes it: `log-0-1`."""
         return f"{self.place[0]}-{self.place[1]}"
 
-    def _drawn(self, aim: Aim) -> Place:
-        """Return a partition of the run's own: one that a target leads, if there is any."""
+    def _drawn(self, aim: Aim, concerns: Concerns) -> Place:
+        """Return a partition of the run's own: one that the targets concern, if there is any."""
         view = self._site.cluster.view()
         states = view.partitions if view else {}
         own = {at: state for at, state in sorted(states.items()) if not at[0].startswith(INTERNAL)}
-        led = [at for at, state in own.items() if _concerns(state, aim.targets)]
+        meant = [at for at, state in own.items() if concerns(state, aim.targets)]
         if not own:
             raise ClusterError("no partition is known now")
-        return aim.rng.choice(led or list(own))
+        return aim.rng.choice(meant or list(own))
 
 
 class MovedPartition:
@@ -137,7 +152,3 @@ class MovedPartition:
     def is_back(self, now: Led) -> bool:
         """Tell whether the partition is as before."""
         return now.replicas == self.before.replicas and now.leader is not None
-
-
-def _concerns(state: PartitionState, targets: tuple[str, ...]) -> bool:
-    return state.leader in targets

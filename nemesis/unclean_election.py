@@ -16,7 +16,7 @@ from cluster.protocol import CanKill, CanTellBack, ClusterError
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import HitBrokers
 from nemesis.cluster_effects import Led, Place, UncleanElectionEffect
-from nemesis.leadership import Partition
+from nemesis.leadership import Partition, has_all
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s, wait_until
@@ -46,7 +46,7 @@ class UncleanElection:
         if not isinstance(site.cluster, CanKill):
             raise ClusterError("the brokers of this cluster cannot be killed")
         self._site, self._cluster = site, site.cluster
-        self._partition = Partition(aim, site)
+        self._partition = Partition(aim, site, has_all)
         now = self._partition.led()
         if set(aim.targets) != set(now.replicas):
             raise ClusterError(

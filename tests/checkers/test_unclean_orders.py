@@ -1,6 +1,7 @@
 """An unclean election that a fault ordered excuses what it lost, and nothing else."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -14,10 +15,9 @@ from checkers import (
     poll_order,
     unseen,
 )
-from checkers.facts import RunFacts, UncleanOrder
+from checkers.facts import DiskLoss, RunFacts, UncleanOrder
 from checkers.group import Group
 from checkers.guarantees import guarantees
-from checkers.unclean_elections import unclean_elections
 from checkers.unclean_orders import unclean_orders
 from results.record.plan import Plan, PlannedFault
 from results.record.tables import TABLES
@@ -43,7 +43,7 @@ from tests.checkers.hand import (
 D = pack_value(1, 4)
 E = pack_value(1, 5)
 KIND = "unclean-election"
-SEEN = {"before": {"leader_epoch": 4}, "after": {"leader_epoch": 5}}
+SEEN = {"before": {"leader_epoch": 4}, "after": {"leader_epoch": 5, "leader": "n2"}}
 
 
 def _row(
@@ -95,12 +95,14 @@ def test_an_order_that_was_never_given_excuses_nothing() -> None:
 def test_the_epoch_and_the_time_are_those_that_were_seen() -> None:
     about = {"place": ["log-0", 2]}
     (order,) = unclean_orders(_row(effect={**about, **SEEN}, confirmed_ns=7 * S))
-    assert order == UncleanOrder(topic="log-0", partition=2, after_epoch=4, epoch=5, seen_ns=7 * S)
-    for damaged in ({}, {"before": 4, "after": 5}, {**SEEN, "after": {"leader_epoch": "5"}}):
+    assert order == UncleanOrder(
+        topic="log-0", partition=2, after_epoch=4, epoch=5, leader="n2", began_ns=S, seen_ns=7 * S
+    )
+    for damaged in ({}, {"before": 4, "after": 5}, {**SEEN, "after": {"leader_epoch": 5}}):
         (order,) = unclean_orders(_row(effect={**about, **damaged}, confirmed_ns=7 * S))
         assert not order.known
     assert [order.may_be(epoch) for epoch in (4, 5, 6)] == [True] * 3
-    seen = UncleanOrder(topic="log-0", partition=2, after_epoch=4, epoch=6, seen_ns=S)
+    seen = replace(order, after_epoch=4, epoch=6, leader="n2", seen_ns=S)
     assert [seen.may_be(epoch) for epoch in (4, 5, 6, 7, -1)] == [False, True, True, False, True]
 
 
@@ -114,23 +116,40 @@ def test_the_guarantees_name_the_order_be_it_written_or_dealt() -> None:
     assert "only an in-sync replica becomes the leader" in " ".join(guarantees(none))
 
 
-ORDER = UncleanOrder(topic="log-0", partition=0, after_epoch=1, epoch=2, seen_ns=20 * S)
-ORDERED = facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(ORDER,))
-ALLOWED = facts(plan={"replication": 2, "nodes": 2, "broker": {
-    "unclean.leader.election.enable": "true"}})  # fmt: skip
+ORDER = UncleanOrder(
+    topic="log-0",
+    partition=0,
+    after_epoch=1,
+    epoch=2,
+    leader="n2",
+    began_ns=10 * S,
+    seen_ns=20 * S,
+)
+TWO = {"replication": 2, "nodes": 2}
+ORDERED = facts(plan=TWO, unclean_orders=(ORDER,))
+ALLOWED = facts(plan={**TWO, "broker": {"unclean.leader.election.enable": "true"}})
 ELECTION = elected(2, 2, 9, unclean=True)
-"""Of n2 in epoch 2, which had only what stood below offset 2."""
+
+
+def tells(node: str, mark: int | None, *, at: int = 9) -> Row:
+    """A replica's own word on its high watermark."""
+    return {"node": node, "observed_ns": at * S, "high_watermark": mark, "incarnation": 1,
+            "high_watermark_source": "fetch"}  # fmt: skip
+
+
+STATES = [state("n1", 3), state("n2", 3), tells("n2", 2), tells("n1", 3)]
+"""Of n2, which is elected in epoch 2, all below offset 2 was committed; beyond, it may lack any."""
 
 
 def _hit(about: RunFacts, **rows: list[Row]) -> Group:
-    """Return a partition whose final log has two records from before the election, then others."""
+    """Return a partition whose final log has records from before and after the election."""
     final = [row for node in ("n1", "n2") for row in log(node, (0, A), (1, B), (2, C))]
     return group(
         about,
         **{
             "leadership": [leads(2, 2, at=30 * S), ELECTION],
             "replica_records": final,
-            "replica_states": [state("n1", 3), state("n2", 3)],
+            "replica_states": STATES,
             **rows,
         },
     )
@@ -142,17 +161,61 @@ def _of_a_loss(about: RunFacts, offset: int, *, sent: int = S, **rows: list[Row]
     return KIND in anomaly.excuses
 
 
-@pytest.mark.parametrize("about", [ORDERED, ALLOWED], ids=["ordered", "allowed"])
-def test_only_what_such_a_leader_can_have_lacked_is_excused(about: RunFacts) -> None:
-    """Log n2 has epochs 0 and 1 below offset 2, from where on it lacked what had been there."""
-    assert unclean_elections(_hit(about)).seen
-    assert _of_a_loss(about, 2)
-    assert _of_a_loss(about, 7)
-    # It was lost before: the log has another record of an older epoch in its place.
-    assert not _of_a_loss(about, 1)
-    # Nobody can tell where it lost what the final log cannot tell of.
-    unread = [state("n1", 3), state("n2", 9)]
-    assert _of_a_loss(about, 1, replica_states=unread)
+def test_only_what_such_a_leader_can_have_lacked_is_excused() -> None:
+    assert _of_a_loss(ORDERED, 2)
+    assert _of_a_loss(ORDERED, 7)
+    # It was lost before: below its own high watermark the elected had what everybody had.
+    assert not _of_a_loss(ORDERED, 1)
+    # It may have had another record there, which an older leader never committed.
+    assert _of_a_loss(ORDERED, 1, replica_states=[*STATES[:2], tells("n2", 1)])
+    # Where elections are allowed, nobody knows which replica said what before one came.
+    assert _of_a_loss(ALLOWED, 1)
+
+
+def test_what_the_elected_said_of_itself_counts_and_only_what_it_said_before() -> None:
+    none = STATES[:2]
+    for said, start in (
+        ([], 0),
+        ([tells("n1", 3)], 0),
+        ([tells("n2", 3, at=11)], 0),  # It leads, maybe.
+        ([tells("n2", 1, at=8), tells("n2", 2, at=9)], 2),
+        ([tells("n2", 2, at=8), tells("n2", 1, at=9)], 1),
+        ([tells("n2", 2, at=8), tells("n2", None, at=9)], 2),
+        ([{**tells("n2", 3), "high_watermark_source": "checkpoint"}], 0),
+        ([{**tells("n2", 3), "snapshot": "noted"}], 0),
+    ):
+        for at in range(4):
+            excused = _of_a_loss(ORDERED, at, replica_states=[*none, *said])
+            assert excused is (at >= start)
+
+
+def test_what_a_disk_lost_the_elected_lacked_though_it_had_had_it() -> None:
+    def with_loss(*nodes: str, end: int = 1) -> RunFacts:
+        loss = DiskLoss(
+            nodes=frozenset(nodes), topic="log-0", partition=0, end_after=end, end_before=9,
+            until_ns=5 * S, began_ns=4 * S, healed_ns=6 * S, excuse="wipe",
+        )  # fmt: skip
+        return facts(plan=TWO, unclean_orders=(ORDER,), disk_losses=(loss,))
+
+    assert _of_a_loss(with_loss("n2"), 1, sent=7 * S)
+    assert not _of_a_loss(with_loss("n2"), 0, sent=7 * S)
+    assert not _of_a_loss(with_loss("n1"), 1, sent=7 * S)
+
+
+def test_what_was_said_before_another_election_says_nothing_of_the_next() -> None:
+    again = replace(ORDER, after_epoch=3, epoch=4, began_ns=30 * S, seen_ns=40 * S)
+    later = elected(2, 4, 11, unclean=True)
+    for orders, at, excused in (
+        ((ORDER, again), 9, True),
+        ((ORDER, again), 25, False),
+        ((again,), 9, False),
+        ((replace(ORDER, leader="", epoch=-1), again), 25, True),
+    ):
+        about = facts(plan=TWO, unclean_orders=orders)
+        leaders = [leads(2, 4, at=50 * S), later]
+        states = [*STATES[:2], tells("n2", 2, at=at)]
+        told = _of_a_loss(about, 1, sent=29 * S, leadership=leaders, replica_states=states)
+        assert told is excused
 
 
 def test_what_was_sent_to_the_new_leader_is_not_excused_by_its_election() -> None:
@@ -161,20 +224,18 @@ def test_what_was_sent_to_the_new_leader_is_not_excused_by_its_election() -> Non
     assert not _of_a_loss(ORDERED, 2, sent=20 * S + 1)
     assert _of_a_loss(ALLOWED, 2, sent=20 * S + 1)
     unseen_order = UncleanOrder(topic="log-0", partition=0)
-    assert _of_a_loss(facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(unseen_order,)),
-                      2, sent=20 * S + 1)  # fmt: skip
+    assert _of_a_loss(facts(plan=TWO, unclean_orders=(unseen_order,)), 0, sent=20 * S + 1)
 
 
 def test_an_election_in_another_epoch_or_place_or_that_was_not_seen_excuses_nothing() -> None:
     def with_order(**changes: object) -> RunFacts:
-        values = {"topic": "log-0", "partition": 0, "after_epoch": 1, "epoch": 2, "seen_ns": S}
-        order = UncleanOrder(**{**values, **changes})  # type: ignore[arg-type] # of a table
-        return facts(plan={"replication": 2, "nodes": 2}, unclean_orders=(order,))
+        order = replace(ORDER, **changes)  # type: ignore[arg-type] # of a table
+        return facts(plan=TWO, unclean_orders=(order,))
 
     assert _of_a_loss(with_order(), 2, sent=S)
     assert not _of_a_loss(with_order(partition=1), 2, sent=S)
     assert not _of_a_loss(with_order(after_epoch=2, epoch=3), 2, sent=S)
-    assert not _of_a_loss(facts(plan={"replication": 2, "nodes": 2}), 2, sent=S)
+    assert not _of_a_loss(facts(plan=TWO), 2, sent=S)
     clean = [leads(2, 2, at=30 * S), elected(2, 2, 9)]
     assert not _of_a_loss(with_order(), 2, sent=S, leadership=clean)
 
@@ -206,7 +267,7 @@ def test_other_checks_look_at_the_offset_too() -> None:
         copies = _hit(ORDERED, polls=[read(E, offset), read(E, 9)],
                       replica_records=[*log("n1", (0, A), (1, A), (1, E)),
                                        *log("n2", (0, A), (1, B), (2, C), (2, E))],
-                      replica_states=[state("n1", 3), state("n2", 4)])  # fmt: skip
+                      replica_states=[*STATES, state("n2", 4)])  # fmt: skip
         (anomaly,) = found(duplicate.CHECKER, copies).anomalies
         assert (KIND in anomaly.excuses) is excused
         skipped = _hit(ORDERED, sends=[ack(value, offset)],
@@ -236,7 +297,7 @@ def test_a_leader_that_drops_what_lies_below_the_election_is_not_excused() -> No
                 ELECTION,
             ],
             replica_records=[*mine, *log("n2", (0, A), (1, B), (2, C))],
-            replica_states=[state("n1", first), state("n2", 3)],
+            replica_states=[state("n1", first), *STATES[1:]],
         )
         (anomaly,) = found(committed_truncation.CHECKER, on).anomalies
         assert anomaly.offset == first

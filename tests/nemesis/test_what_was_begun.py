@@ -5,14 +5,18 @@ What it may have taken hangs on that, whatever became of the fault itself.
 
 import json
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
+from cluster.protocol import ClusterView
+from nemesis.protocol import Aim
 from nemesis.schedule import ScheduledFault
+from nemesis.unclean_election import UncleanElection
 from tests.nemesis import test_fault_unclean_election as fault_unclean_election
 from tests.nemesis.conftest import World
-from tests.nemesis.test_fault_unclean_election import FAULT, ElectingCluster
+from tests.nemesis.test_fault_unclean_election import FAULT, PLACE, ElectingCluster
 
 electing = fault_unclean_election.electing
 """The fixture of that file."""
@@ -67,3 +71,27 @@ def test_the_partition_is_on_record_though_the_election_is_never_confirmed(
     assert _spec(row)["place"] == ["log-0", 0]
     assert _spec(row)["begun"]
     assert nemesis.heal_all().healed
+
+
+def test_replicas_without_a_partition_are_those_of_one_whose_replicas_they_are(
+    world: World, electing: ElectingCluster
+) -> None:
+    """Another partition that one of them leads, on other nodes too, is none that could be meant."""
+    other = ("log-1", 3)
+    view = electing.view
+
+    def seen() -> ClusterView | None:
+        told = view()
+        if told is None:
+            return None
+        elsewhere = replace(
+            told.partitions[PLACE], topic=other[0], partition=other[1], leader="n1",
+            replicas=("n1", "n3"),
+        )  # fmt: skip
+        return replace(told, partitions={**told.partitions, other: elsewhere})
+
+    electing.view = seen  # type: ignore[method-assign] # as it is, and one partition more
+    site = world.site()
+    for number in range(20):
+        aim = Aim(fault_id=number, targets=("n1", "n2"), rng=Random(number))
+        assert UncleanElection(aim, site).place == PLACE
