@@ -48,6 +48,7 @@ class _Asked:
     seed: int
     store: Path
     lab: Lab | None
+    lease_s: float
 
     def network_of(self, hosts: str) -> AbstractContextManager[None]:
         """Be where ssh hosts can be reached, and this machine's containers cannot; or here."""
@@ -72,7 +73,8 @@ def _crashed(asked: _Asked) -> int:
             asked.network_of(plan.hosts),
             tempfile.TemporaryDirectory(prefix="logquake-crashes-", dir=asked.store) as folder,
         ):
-            killed = crash(plan, Path(folder), rng)
+            lease_s = asked.lease_s if plan.hosts.startswith("ssh:") else 0
+            killed = crash(plan, Path(folder), rng, lease_s=lease_s)
         seen[f"{plan.hosts.partition(':')[0]}: {killed.part} during {killed.deed}"] += 1
         failed += bool(killed.left)
         print(f"{number + 1}: {plan.hosts}: {killed.part} during {killed.deed}, healed in"
@@ -141,6 +143,9 @@ def _asked(undo: ExitStack) -> _Asked:
     parser.add_argument("--runs", type=int, default=0, help="crashes of whole runs")
     parser.add_argument("--hosts", default="namespace,process", help="kinds, in turn")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--lease", type=float, default=0, help="ssh hosts undo all themselves after so many seconds"
+    )
     parser.add_argument("--store", type=Path, default=None, help="where the victims' folders lie")
     given = parser.parse_args()
     kinds = given.hosts.split(",")
@@ -151,7 +156,8 @@ def _asked(undo: ExitStack) -> _Asked:
     if "ssh" in kinds:
         folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="logquake-lab-")))
         lab = undo.enter_context(Lab(folder))
-        kinds[kinds.index("ssh")] = f"ssh:{lab.hosts_file()}"
+        lease = {"ttl_s": given.lease} if given.lease else {}
+        kinds[kinds.index("ssh")] = f"ssh:{lab.hosts_file(**lease)}"
     return _Asked(
         times=given.times,
         runs=given.runs,
@@ -160,6 +166,7 @@ def _asked(undo: ExitStack) -> _Asked:
         seed=given.seed,
         store=given.store or Path(tempfile.gettempdir()),
         lab=lab,
+        lease_s=given.lease,
     )
 
 

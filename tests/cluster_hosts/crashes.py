@@ -19,9 +19,10 @@ from cluster.hosts.local import LocalHosts
 from cluster.hosts.signals import is_running
 from cluster.hosts.ssh.run import id_of
 from cluster.hosts.ssh.undoing import MARK, WARDEN
+from cluster.hosts.ssh.warden import FIRST_LEASE_S
 from cluster.protocol import CanAudit
 from harness.heal import heal_store
-from results.record.clock import pause_until, stopwatch_s, wait_until
+from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.store import Store
@@ -33,6 +34,7 @@ START_LIMIT_S = 120.0
 MOST_DEEDS = 24
 """A life of hosts and a half: one has some 15 deeds."""
 WITHIN_S = 0.15
+UNDO_LIMIT_S = 30.0
 UP_S = 2.0
 """How long after the beginning of a deed the blow falls, at most; to make hosts takes longer."""
 PARTS = ("session", "session", "frozen", "stage", "agent")
@@ -49,7 +51,7 @@ class Crash:
         deed: What was under way.
         healed: What `heal` said.
         left: What is there all the same, in sentences; none: all is as before.
-        took_s: How long the heal took.
+        took_s: How long the heal took, or the hosts to do it themselves.
     """
 
     part: str
@@ -59,7 +61,9 @@ class Crash:
     took_s: float
 
 
-def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> Crash:
+def crash(
+    plan: Plan, folder: Path, rng: Random, *, part: str | None = None, lease_s: float = 0
+) -> Crash:
     """Start a harness, kill it, heal, and look.
 
     Args:
@@ -67,6 +71,7 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
         folder: An empty one; all of the victim's temporary files are to lie in it, too.
         rng: Chooses who is hit, and when.
         part: Who is hit, if that is not chosen.
+        lease_s: Of ssh hosts that are to undo all by themselves before the heal; 0: they are not.
     """
     part = part or rng.choice(PARTS)
     before, network = _links(), local_traces(folder / "no-run")
@@ -80,14 +85,31 @@ def crash(plan: Plan, folder: Path, rng: Random, *, part: str | None = None) -> 
         running.kill(part)
     paths = running.paths
     begun_s = stopwatch_s()
+    late = _not_undone(plan, paths, FIRST_LEASE_S + lease_s) if lease_s else ()
     healed = heal_store(paths.root.parent.parent)
     took_s = stopwatch_s() - begun_s
-    left = [*remains(plan, paths, network), *litter_in(folder)]
+    left = [*late, *remains(plan, paths, network), *litter_in(folder)]
     left += [f"the namespace {each}" for each in namespaces & _namespaces_in_use()]
     left += [f"the link {each}" for each in _links() - before]
     again = heal_store(paths.root.parent.parent)
     left += [f"a second heal said {again}"] if again != Healed() else []
     return Crash(part=part, deed=deed, healed=healed, left=tuple(left), took_s=took_s)
+
+
+def _not_undone(plan: Plan, paths: RunPaths, limit_s: float) -> list[str]:
+    """Wait until hosts have undone all by themselves; return what they have not."""
+    hosts = make_hosts(plan.hosts, NODES, paths.processes, image=plan.image)
+    assert isinstance(hosts, CanAudit)
+    try:
+        wait_until(
+            lambda: not hosts.traces(),
+            timeout_s=limit_s + UNDO_LIMIT_S,
+            what="the hosts to undo all",
+            interval_s=0.5,
+        )
+    except WaitTimeoutError:
+        return [f"{what} without a heal" for what in hosts.traces()]
+    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
