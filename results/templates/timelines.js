@@ -5,7 +5,7 @@
    Nothing is unpacked before somebody looks at it, and nothing is drawn more than once a frame. */
 (() => {
   const OPEN = 0xFFFFFFFF, NOTHING = 0xFFFFFFFF;
-  const MOST_BOXES = 2500, MOST_DOTS = 1200000, KEPT_BLOCKS = 48, REACH_BACK = 8, MOST_TEXTS = 80;
+  const MOST_BOXES = 2500, MOST_DOTS = 1000000, MOST_CELLS = 300000, KEPT_BLOCKS = 48, REACH_BACK = 8, MOST_TEXTS = 80;
   const READING = 1, HALF_WIDTH = 0.5, LABEL_PX = 12;
   const values = JSON.parse(document.getElementById("values").textContent);
   const chart = document.getElementById("chart"), tip = document.getElementById("tip");
@@ -267,7 +267,9 @@
 
   /* Nearer, operations are longer than a dot: a column tells what was under way then. */
   function nearCounts(view, near) {
-    const spans = Math.max(1, Math.round((view.to - view.from) / view.width * view.dots));
+    const fine = Math.round((view.to - view.from) / view.width * view.dots);
+    const rows = Math.max(1, view.highest - view.lowest);
+    const spans = Math.max(1, Math.min(fine, Math.floor(MOST_CELLS / rows)));
     const counts = new Uint16Array((view.highest - view.lowest) * spans * outcomes);
     const scale = spans / (view.to - view.from);
     operationsOf(view, near, (block, row, lane, begun, ended) => {
