@@ -32,6 +32,8 @@ from results.verdict_json import read_verdict
 MAX_VERDICT_BYTES = 64_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _STARTED_DIGITS = 16
+_WITH_CLIENTS = ("warmup", "main", "main-ended", "healed", "recovered", "final-reads")
+"""Phases, by the milestones that begin them, in which clients are at work."""
 _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
 )  # fmt: skip
@@ -50,7 +52,7 @@ def read_run(paths: RunPaths) -> RunRow:
     troubles: list[str] = []
     plan = _plan(paths, troubles)
     verdict = _verdict(paths, troubles)
-    milestones = load_milestones(paths.milestones) if _plain(paths.milestones) else []
+    milestones = load_milestones(paths.milestones) if is_plain(paths.milestones) else []
     row = RunRow(
         run_id=paths.run_id,
         name=paths.root.parent.name,
@@ -73,7 +75,7 @@ def state_of(paths: RunPaths, *, judged: bool) -> RunState:
     """Return how far a run is, as it is now."""
     if judged:
         return RunState.JUDGED
-    milestones = load_milestones(paths.milestones) if _plain(paths.milestones) else []
+    milestones = load_milestones(paths.milestones) if is_plain(paths.milestones) else []
     return _state(paths, None, milestones)
 
 
@@ -81,7 +83,7 @@ def _state(paths: RunPaths, verdict: Verdict | None, milestones: list[Milestone]
     if verdict is not None:
         return RunState.JUDGED
     try:
-        alive = _plain(paths.lock) and is_alive(paths)
+        alive = is_plain(paths.lock) and is_alive(paths)
     except StoreError:
         alive = False
     if alive:
@@ -176,7 +178,7 @@ def _traffic(stats: Mapping[str, object]) -> tuple[int | None, float | None]:
     operations = sum(_number(count) for each in by_f for count in each.values())
     succeeded = sum(_number(each.get("ok")) for each in by_f)
     phases = _mapping(stats.get("phases_s"))
-    loaded_s = sum(_number(phases.get(name)) for name in ("warmup", "main"))
+    loaded_s = sum(_number(phases.get(name)) for name in _WITH_CLIENTS)
     return int(operations), succeeded / loaded_s if loaded_s else None
 
 
@@ -189,7 +191,7 @@ def _number(value: object) -> float:
 
 
 def _plan(paths: RunPaths, troubles: list[str]) -> Plan | None:
-    if not _plain(paths.plan):
+    if not is_plain(paths.plan):
         return None
     try:
         return plan_from(load_plan(paths.plan))
@@ -199,7 +201,7 @@ def _plan(paths: RunPaths, troubles: list[str]) -> Plan | None:
 
 
 def _verdict(paths: RunPaths, troubles: list[str]) -> Verdict | None:
-    if not _plain(paths.verdict):
+    if not is_plain(paths.verdict):
         return None
     try:
         return read_verdict(paths.verdict)
@@ -212,7 +214,7 @@ def _verdict(paths: RunPaths, troubles: list[str]) -> Verdict | None:
 
 
 def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
-    if not _plain(paths.night):
+    if not is_plain(paths.night):
         return None
     try:
         return read_night(paths.night)
@@ -236,8 +238,8 @@ def _started(paths: RunPaths) -> str:
     return changed.strftime("%Y%m%dT%H%M%SZ")
 
 
-def _plain(path: Path) -> bool:
-    """Tell whether a file is one, and of a size that it may have."""
+def is_plain(path: Path) -> bool:
+    """Tell whether a file is one, neither link nor pipe, and of a size that it may have."""
     try:
         found = path.lstat()
     except OSError:

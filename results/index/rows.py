@@ -46,7 +46,8 @@ class RunRow:
         started: `20261122T010000Z`.
         duration_s: From the start to the last milestone; None: not known.
         operations: How many ended; None: not known.
-        throughput: Operations that succeeded, a second of the main phase; None: not known.
+        throughput: Operations that succeeded, a second of the time in which clients were at work;
+            None: not known.
         recover_s: From the end of the main phase until all faults were healed and every partition
             had a full ISR again; None: that was not reached.
         suite, night, entry, why, repeats: As in `night.json`; empty: no suite played it.

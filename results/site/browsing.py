@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
@@ -13,13 +14,14 @@ from results.record.verdict import Verdict
 from results.site.comparing import anomaly_pairs, figure_pairs, latency_pairs, plan_differences
 from results.site.forms import filled, page_from, query_from
 from results.site.matrix import workload_of
-from results.site.pages import page
+from results.site.pages import moment_of, page
 from results.site.shelf import Shelf
 from results.verdict_json import read_verdict
 
 browsing = Blueprint("browsing", __name__)
 _NEWEST_RUNS, _NEWEST_NIGHTS, _CARDS, _OCCURRENCES, _OFFERED = 12, 8, 12, 200, 12
 _ALL = 100_000
+_ONE_NIGHT = timedelta(hours=20)
 _GRAVITY = {"safety": 0, "liveness": 1, "unknown": 2, "harness": 3}
 """By class, the gravest failure first."""
 
@@ -53,9 +55,7 @@ def front() -> Response:
     """What is new tonight; then nights, failures, and runs."""
     index = shelf().index()
     nights = index.nights()
-    newest = nights[0] if nights else None
-    # Several suites may have run in the newest night.
-    tonight = [each for each in nights if newest and each.night == newest.night]
+    tonight = _last_night(nights)
     new, known = night_cards(index, tonight)
     old = {card.seen.key for card in (*new, *known)}
     others = [each for each in index.signatures() if each.key not in old][:_CARDS]
@@ -77,9 +77,27 @@ def front() -> Response:
     )
 
 
+def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
+    """Return the newest night of each suite that played in the last one, the newest first."""
+    newest: dict[str, NightRow] = {}
+    for each in nights:
+        newest.setdefault(each.suite, each)
+    first = next(iter(newest.values()), None)
+    return [each for each in newest.values() if first and _together(first.night, each.night)]
+
+
+def _together(one: str, other: str) -> bool:
+    """Tell whether two nights, by their ids, belong to the same night of people."""
+    moments = [moment_of(each) for each in (one, other)]
+    if moments[0] is None or moments[1] is None:
+        return one == other
+    return abs(moments[0] - moments[1]) < _ONE_NIGHT
+
+
 def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], list[Card]]:
     """Return the failures of some nights: those that are new, and those seen before."""
     new, known = list[Card](), list[Card]()
+    all_new = {key for night in nights for key in night.new}
     for night in nights:
         rows = index.runs(RunQuery(suite=night.suite, night=night.night, limit=_ALL))
         for key in night.signatures:
@@ -87,7 +105,10 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
             ours = [row for row in rows if row.signature == key]
             if seen is not None and ours:
                 card = _card(seen, ours, among=rows)
-                (new if key in night.new else known).append(card)
+                if key in night.new:
+                    new.append(card)
+                elif key not in all_new:  # New in another suite of this night.
+                    known.append(card)
     for cards in (new, known):
         cards.sort(key=lambda card: (_GRAVITY.get(card.row.verdict_class, 9), -card.rate.times))
     return new, known

@@ -27,12 +27,12 @@ PAGE_POLICY = (
     " img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 STORED_POLICY = (
-    "sandbox allow-popups allow-downloads; default-src 'none'; style-src 'unsafe-inline';"
+    "sandbox allow-downloads; default-src 'none'; style-src 'unsafe-inline';"
     " img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Of files of a run: an origin of its own, and no script at all."""
 SCRIPTED_POLICY = (
-    "sandbox allow-popups allow-downloads allow-scripts; default-src 'none';"
+    "sandbox allow-downloads allow-scripts; default-src 'none';"
     " style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"

@@ -47,22 +47,24 @@ def run_url(row: RunRow | str, endpoint: str = "runs.run") -> str:
     return url_for(endpoint, name=name, folder=folder)
 
 
+def moment_of(stamp: str) -> datetime | None:
+    """Return the moment that `20261122T010000Z` names; None of anything else."""
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
 def when(stamp: str) -> str:
     """Return `22 Nov 2026, 01:00` of `20261122T010000Z`; anything else as it is."""
-    try:
-        moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return stamp
-    return f"{moment.day} {moment:%b %Y, %H:%M}"
+    moment = moment_of(stamp)
+    return f"{moment.day} {moment:%b %Y, %H:%M}" if moment else stamp
 
 
 def day(stamp: str) -> str:
     """Return `22 Nov` of `20261122T010000Z`; anything else as it is."""
-    try:
-        moment = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return stamp
-    return f"{moment.day} {moment:%b}"
+    moment = moment_of(stamp)
+    return f"{moment.day} {moment:%b}" if moment else stamp
 
 
 def lasting(seconds: float | None) -> str:

@@ -8,12 +8,14 @@ from werkzeug.exceptions import NotFound
 from results.atomic import StoreError
 from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
+from results.index.reading import is_plain
 from results.page.headline import counting, headline, ranked_anomalies
 from results.page.naming import said, with_names
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.site.browsing import shelf
 from results.site.pages import page
+from results.site.stored import has_bundle
 from results.site.watching import sight_of
 from results.verdict_json import read_verdict
 
@@ -49,13 +51,13 @@ def live(name: str, folder: str) -> Response:
     """A run under way; of one that is over, how far it came."""
     row = shelf().row(name, folder)
     alive = row.state == "running"
-    sight = sight_of(shelf().paths(row), alive=alive)
+    sight = sight_of(shelf().paths(row), shelf().tallies, alive=alive)
     part = request.args.get("part") == "1"
     return page("sight.html" if part else "live.html", row=row, sight=sight, alive=alive)
 
 
 def _verdict(paths: RunPaths) -> Verdict | None:
-    if paths.verdict.is_symlink():
+    if not is_plain(paths.verdict):
         return None
     with suppress(StoreError, RecursionError):
         return read_verdict(paths.verdict)
@@ -68,7 +70,7 @@ def _worded(row: RunRow) -> object:
 
 def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:
     """Return how large a run's bundle would be, unpacked; None if there is none to be had."""
-    if row.state != "judged":
+    if not has_bundle(row, paths):
         return None
     with suppress(StoreError, OSError):
         return contents_of(paths, with_nodes=False).size_bytes

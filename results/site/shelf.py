@@ -8,6 +8,7 @@ from werkzeug.exceptions import NotFound
 from results.index import Index, RunRow, open_index
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
+from results.site.tallies import Tallies
 from results.store import Store
 
 FRESH_S = 1.0
@@ -26,6 +27,7 @@ class Shelf:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.root = store.root.resolve()
+        self.tallies = Tallies()
         self._index = open_index(store)
         self._refreshing = threading.Lock()
         self._next_s = 0.0

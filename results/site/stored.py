@@ -5,6 +5,7 @@ else is for download. A bundle is packed while it is sent.
 """
 
 import os
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from werkzeug.exceptions import NotFound, ServiceUnavailable
 from results.atomic import StoreError
 from results.export.bundle import bundle_name, write_bundle
 from results.index import RunRow
-from results.index.reading import stamp_of
+from results.index.reading import is_plain, stamp_of
 from results.page.inert import inert
 from results.record.paths import RunPaths
 from results.site.browsing import shelf
@@ -52,9 +53,10 @@ def file(name: str, folder: str, relative: str) -> Response:
     try:
         path = shelf().file(row, relative)
     except NotFound:
-        if relative not in _MAKERS or shelf().paths(row).root.joinpath(relative).is_symlink():
+        paths = shelf().paths(row)
+        if relative not in _MAKERS or _leads_out(paths.root):
             raise
-        return _made(row, shelf().paths(row), relative)
+        return _made(row, paths, relative)
     try:
         response = send_file(path, mimetype=_type(path), as_attachment=_type(path) == _BINARY,
                              max_age=0, etag=True)  # fmt: skip
@@ -76,11 +78,16 @@ def bundle(name: str, folder: str) -> Response:
     """All that is needed to judge a run elsewhere, packed while it is sent."""
     row = shelf().row(name, folder)
     paths = shelf().paths(row)
-    if row.state != "judged":
-        raise NotFound("A run that was not judged has no bundle: `logquake check` it first.")
+    if not has_bundle(row, paths):
+        raise NotFound("A run whose tables were not made has no bundle: `logquake check` it first.")
     response = Response(_packed(paths), mimetype="application/gzip", direct_passthrough=True)
     response.headers.set("Content-Disposition", "attachment", filename=bundle_name(paths))
     return _confined(response)
+
+
+def has_bundle(row: RunRow, paths: RunPaths) -> bool:
+    """Tell whether a run can be packed: it was judged, and its tables are there."""
+    return row.state == "judged" and is_plain(paths.record / "ingest.json")
 
 
 _BINARY = "application/octet-stream"
@@ -113,6 +120,18 @@ def _timeline(paths: RunPaths) -> str:
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
 """Pages that are made if they are not there. Their libraries take seconds to load, and most stores
 have all pages of reports."""
+
+
+def _leads_out(root: Path) -> bool:
+    """Tell whether a run has links or pipes; who makes a page of it would follow them."""
+    for folder, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            mode = Path(folder, name).lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                return True
+    return False
+
+
 _made_pages: OrderedDict[str, str] = OrderedDict()
 _making = threading.Lock()
 

@@ -1,19 +1,19 @@
 """A run under way, from the streams that it writes: phase, operations, faults in force."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from results.atomic import StoreError
 from results.environment import read_environment
+from results.index.reading import is_plain
 from results.record.clock import NS_PER_S, RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.stream import read_stream
+from results.site.tallies import Tallies
 
 PHASES = {
     "started": "starting the cluster",
@@ -74,12 +74,19 @@ class Fault:
     state: str
 
 
-def sight_of(paths: RunPaths, *, alive: bool) -> Sight:
-    """Look at a run."""
-    reached = load_milestones(paths.milestones)
+def sight_of(paths: RunPaths, tallies: Tallies, *, alive: bool) -> Sight:
+    """Look at a run.
+
+    Args:
+        paths: The run.
+        tallies: Who remembers what was counted at the last look.
+        alive: Whether it is under way.
+    """
+    reached = load_milestones(paths.milestones) if is_plain(paths.milestones) else []
     last = reached[-1].name if reached else ""
     faults = _faults(paths.live)
-    begun, ended = _count(paths.live, "op_invocations"), _outcomes(paths.live)
+    begun = tallies.rows(paths.live, "op_invocations")
+    ended = tallies.words(paths.live, "op_completions", column="outcome")
     seconds = {each.name: each.at_ns / NS_PER_S for each in reached}
     failed = next(
         (each.detail.get("sentence", "") for each in reached if each.name == "failed"), ""
@@ -103,6 +110,8 @@ def _rank(outcome: tuple[str, int]) -> tuple[int, str]:
 
 
 def _elapsed_s(paths: RunPaths) -> float | None:
+    if not is_plain(paths.environment):
+        return None
     try:
         start_ns = read_environment(paths.environment).get("clock_start_ns")
     except StoreError:
@@ -115,27 +124,11 @@ def _elapsed_s(paths: RunPaths) -> float | None:
 
 def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
     for path in sorted(live.glob(f"{table}.*.arrows")):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink():  # A stream may be of any size.
             try:
                 yield from read_stream(path)
             except (OSError, pa.ArrowException, ValueError):
                 continue  # It is written at this moment, or not what it should be.
-
-
-def _count(live: Path, table: str) -> int:
-    return sum(batch.num_rows for batch in _batches(live, table))
-
-
-def _outcomes(live: Path) -> Counter[str]:
-    outcomes: Counter[str] = Counter()
-    for batch in _batches(live, "op_completions"):
-        if "outcome" not in batch.schema.names:
-            continue
-        counted = pc.value_counts(batch["outcome"])
-        values, counts = counted.field("values"), counted.field("counts")
-        for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):
-            outcomes[str(value)] += count or 0
-    return outcomes
 
 
 def _faults(live: Path) -> list[Fault]:
