@@ -1,0 +1,82 @@
+"""What a machine and a cluster can do, as small protocols.
+
+Abilities that not every host has (`CanPartition`) are protocols of their own: a nemesis asks for
+them with `isinstance`, and a host need not lie.
+
+One module a theme: `machines`, `links` between them, `brokers`; `errors` for what fails. Others
+import from here.
+"""
+
+from cluster.protocol.brokers import (
+    CanFindCoordinators,
+    CanKill,
+    CanMakeTopics,
+    CanMoveLeaders,
+    CanPause,
+    CanTellBack,
+    CanTellTime,
+    Cluster,
+    ClusterView,
+    CoordinatorKind,
+    HasControllers,
+    PartitionState,
+)
+from cluster.protocol.errors import (
+    ClusterError,
+    UserError,
+)
+from cluster.protocol.links import (
+    CLIENTS,
+    CanPartition,
+    CanShape,
+    Link,
+    Measured,
+    Quality,
+)
+from cluster.protocol.machines import (
+    Ability,
+    CanAudit,
+    CanLimitDisk,
+    CanShiftClock,
+    Command,
+    Disk,
+    HasFiles,
+    HasSoftware,
+    Hosts,
+    ProcessId,
+    TellsRoom,
+)
+
+__all__ = [
+    "CLIENTS",
+    "Ability",
+    "CanAudit",
+    "CanFindCoordinators",
+    "CanKill",
+    "CanLimitDisk",
+    "CanMakeTopics",
+    "CanMoveLeaders",
+    "CanPartition",
+    "CanPause",
+    "CanShape",
+    "CanShiftClock",
+    "CanTellBack",
+    "CanTellTime",
+    "Cluster",
+    "ClusterError",
+    "ClusterView",
+    "Command",
+    "CoordinatorKind",
+    "Disk",
+    "HasControllers",
+    "HasFiles",
+    "HasSoftware",
+    "Hosts",
+    "Link",
+    "Measured",
+    "PartitionState",
+    "ProcessId",
+    "Quality",
+    "TellsRoom",
+    "UserError",
+]

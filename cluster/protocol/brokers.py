@@ -1,0 +1,157 @@
+"""What a cluster of brokers tells of itself, and what can be done to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from cluster.protocol.machines import ProcessId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition, as the cluster's own metadata tell it now."""
+
+    topic: str
+    partition: int
+    leader: str | None
+    """A node's name; None: no leader."""
+    leader_epoch: int
+    replicas: tuple[str, ...]
+    isr: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What the cluster says of itself now; pure data, for targets by role and for waits.
+
+    Attributes:
+        asked: The node that answered.
+        registered: Nodes that are registered and not fenced, as that node believes.
+        controller: The node that leads the controllers' quorum, None if there is none known.
+        controller_epoch: In which it leads; -1: unknown.
+        partitions: By (topic, partition).
+    """
+
+    asked: str
+    registered: frozenset[str]
+    controller: str | None
+    partitions: Mapping[tuple[str, int], PartitionState]
+    controller_epoch: int = -1
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """Brokers on hosts. Node names are the hosts'."""
+
+    nodes: Sequence[str]
+
+    def start(self) -> None:
+        """Start all nodes; return when each is registered and answers."""
+
+    def start_node(self, node: str) -> ProcessId:
+        """Start one node's broker; return as soon as the process runs."""
+
+    def stop_node(self, node: str, timeout_s: float) -> bool:
+        """SIGTERM; SIGKILL after the limit. Return whether it ended by itself."""
+
+    def process(self, node: str) -> ProcessId | None:
+        """Return the broker process that was started last on a node, None before the first."""
+
+    def view(self) -> ClusterView | None:
+        """Ask the nodes, and believe the one nearest to the truth; None if nobody answers."""
+
+    def bootstrap(self) -> str:
+        """Return `host:port,...` for clients."""
+
+
+@runtime_checkable
+class HasControllers(Protocol):
+    """Clusters whose metadata are kept by machines beside their nodes."""
+
+    controllers: Sequence[str]
+    """They are started, hit and asked for like nodes; none if the nodes keep the metadata."""
+
+
+class CoordinatorKind(StrEnum):
+    """What a coordinator coordinates."""
+
+    GROUP = "group"
+    TRANSACTION = "transaction"
+
+
+@runtime_checkable
+class CanFindCoordinators(Protocol):
+    """Clusters in which one node coordinates a consumer group, or a transactional id."""
+
+    def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
+        """Return who coordinates a group or a transactional id now; None if nobody is known."""
+
+
+@runtime_checkable
+class CanMoveLeaders(Protocol):
+    """Clusters that take orders on who leads a partition; what is refused is a `ClusterError`."""
+
+    def elect_preferred(self, place: tuple[str, int]) -> None:
+        """Have the first replica of a partition's assignment elected."""
+
+    def elect_unclean(self, place: tuple[str, int]) -> None:
+        """Have any replica that lives elected, if no member of the ISR does."""
+
+    def reassign(self, place: tuple[str, int], replicas: Sequence[str]) -> None:
+        """Give a partition other replicas, or another order of them."""
+
+
+@runtime_checkable
+class CanMakeTopics(Protocol):
+    """Clusters in which topics can be made and deleted; what is refused is a `ClusterError`."""
+
+    def create_topic(
+        self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
+    ) -> object:
+        """Create a topic with its replicas where they are wanted, and wait for them."""
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; those that there are not are deleted already."""
+
+    def topics_of(self, node: str) -> frozenset[str] | None:
+        """Return the topics that one node believes there are; None if it does not answer."""
+
+
+@runtime_checkable
+class CanTellTime(Protocol):
+    """Clusters whose brokers can be made to say what time they take it to be."""
+
+    def clock_error_s(self, node: str) -> float:
+        """Return by how much a broker's clock, by its own word, is ahead of ours.
+
+        Raises:
+            ClusterError: It does not say.
+        """
+
+
+@runtime_checkable
+class CanTellBack(Protocol):
+    """Clusters that know a registration since a node's last start from one before it."""
+
+    def is_back(self, node: str) -> bool:
+        """Tell whether a node is registered anew since its start, and serves."""
+
+
+@runtime_checkable
+class CanKill(Protocol):
+    """Clusters whose broker processes can be killed without warning."""
+
+    def kill_node(self, node: str) -> None:
+        """SIGKILL the node's broker."""
+
+
+@runtime_checkable
+class CanPause(Protocol):
+    """Clusters whose broker processes can be stopped and continued."""
+
+    def pause_node(self, node: str) -> None:
+        """SIGSTOP the node's broker."""
+
+    def resume_node(self, node: str) -> None:
+        """SIGCONT the node's broker. Idempotent."""

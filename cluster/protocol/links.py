@@ -1,0 +1,90 @@
+"""The links between machines: cut, made bad, measured."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+Link = tuple[str, str]
+"""A directed pair of nodes: what the first sends to the second."""
+
+
+CLIENTS = "clients"
+"""In a link: the machine of the harness and of all clients."""
+
+
+@runtime_checkable
+class CanPartition(Protocol):
+    """Hosts whose network can be cut, link by link and direction by direction."""
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Drop what travels over the links, at the receiver. Cuts of several ids add up."""
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how many packets each link of a cut has dropped so far (nft counters)."""
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
+        """Send a datagram of our own over each directed link; tell for each if it arrived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """What a link does to packets. All faults of 0: nothing.
+
+    Attributes:
+        delay_ms, jitter_ms: Each packet is late by `delay_ms`, give or take up to `jitter_ms`.
+        loss, duplicate, reorder: Shares of packets, 0 to 1, that are lost, sent twice, held back
+            until a later one has passed.
+        rate_kbit: At most so many kilobits a second; 0: no limit.
+        seed: Of the draws.
+    """
+
+    delay_ms: float = 0
+    jitter_ms: float = 0
+    loss: float = 0
+    duplicate: float = 0
+    reorder: float = 0
+    rate_kbit: float = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What became of a series of numbered datagrams of our own over one directed link and back.
+
+    Attributes:
+        sent: How many were sent.
+        arrived: How many different ones arrived at the receiver.
+        copies: How many arrived once more.
+        overtaken: How many arrived behind one that was sent later.
+        round_trip_ms: Of each that came back, in order of sending.
+        lasted_s: From the first arrival to the last, by the receiver's clock.
+    """
+
+    sent: int
+    arrived: int
+    copies: int
+    overtaken: int
+    round_trip_ms: tuple[float, ...]
+    lasted_s: float
+
+
+@runtime_checkable
+class CanShape(Protocol):
+    """Hosts whose links can be made bad, link by link and direction by direction."""
+
+    def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
+        """Make links bad for what the first node sends to the second.
+
+        Raises `ClusterError` if another shape has one of the links: two do not add up.
+        """
+
+    def unshape(self, shape_id: str) -> frozenset[str]:
+        """Undo one shape, and no other; return the nodes where it had ended before. Idempotent."""
+
+    def measure(
+        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+    ) -> Mapping[Link, Measured]:
+        """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""

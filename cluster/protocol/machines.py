@@ -1,0 +1,179 @@
+"""What machines can do: start and signal processes, hold files, and what not every kind can."""
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessId:
+    """A process that cannot be mistaken for a later one with the same number.
+
+    Attributes:
+        pid: Its number on its machine; it leads a process group of its own.
+        start_ticks: When it began: field 22 of `/proc/PID/stat`, or without `/proc` microseconds.
+        machine: The node whose numbers these are; empty: those of the controlling machine.
+    """
+
+    pid: int
+    start_ticks: int
+    machine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a node shall run."""
+
+    argv: Sequence[str]
+    log: Path
+    """Standard output and error are appended here."""
+    cwd: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the harness's own environment."""
+
+
+@runtime_checkable
+class Hosts(Protocol):
+    """The machines of one run, by node name (`n1`, `n2`, ...)."""
+
+    kind: str
+
+    def up(self) -> None:
+        """Make the machines. Raises `UserError` if this machine cannot."""
+
+    def address(self, node: str) -> str:
+        """Return the address under which the other nodes and the clients reach a node."""
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a process on a node; it dies with the hosts, and with the harness."""
+
+    def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Send a signal to the group that a process leads; False if it has ended already."""
+
+    def state_of(self, process: ProcessId) -> str | None:
+        """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
+
+    def disk(self, node: str) -> "Disk":
+        """Return the files of a node's folder (`RunPaths.node`), wherever they are."""
+
+    def down(self) -> None:
+        """End every process and remove everything that `up` made. Idempotent."""
+
+
+class Disk(Protocol):
+    """The files of one node's folder. Paths are relative to it; what fails raises `OSError`."""
+
+    def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
+        """Return the files, no folders, whose path matches (as `Path.glob`), in order."""
+
+    def size(self, path: PurePosixPath | str) -> int:
+        """Return the size of a file in bytes."""
+
+    def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
+        """Return bytes of a file, from an offset on; -1: to its end."""
+
+    def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
+        """Write bytes into a file that may exist; what lies around them stays."""
+
+    def truncate(self, path: PurePosixPath | str, size: int) -> None:
+        """Cut a file to its first bytes."""
+
+    def remove(self, path: PurePosixPath | str) -> None:
+        """Remove a file, or a folder with all that is in it. Idempotent."""
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """Hosts whose nodes keep their files elsewhere: on other machines, on disks of their own.
+
+    A path of a `Command` that lies in the node's folder or among the software is the local one;
+    `spawn` turns it into the machine's own.
+    """
+
+    def provide(self, node: str, software: Sequence[Path]) -> None:
+        """Bring the node's folder, as it was prepared here, and files of software to a machine."""
+
+    def fetch(self, node: str) -> None:
+        """Bring the node's folder back here, as far as the machine answers. Idempotent."""
+
+
+@runtime_checkable
+class HasSoftware(HasFiles, Protocol):
+    """Hosts that do not share this machine's Java either."""
+
+    def java(self, node: str) -> Path:
+        """Return the program `java` of a machine; raises `UserError` if it has none."""
+
+
+class Ability(StrEnum):
+    """What some hosts can do and others cannot; faults that need it are offered there only."""
+
+    CUT = "cut"
+    """Drop what travels over a link (`CanPartition`)."""
+    CUT_CLIENTS = "cut-clients"
+    """Drop what travels between `CLIENTS` and a node."""
+    SHAPE = "shape"
+    """Delay, lose, double and reorder what travels over a link (`CanShape`)."""
+    DISK = "disk"
+    """Fill the disk of a node, and make it read-only (`CanLimitDisk`)."""
+    CLOCK = "clock"
+    """Have a broker see another time (`CanShiftClock`)."""
+
+
+@runtime_checkable
+class CanAudit(Protocol):
+    """Hosts that can say what of a run is on them, or was changed by it."""
+
+    def traces(self) -> Mapping[str, str]:
+        """Return what is there now, by what it is: `{"n1: nft table logquake": "2 chains"}`.
+
+        Asked before `up` and after `down`: a difference means that something was left behind.
+        """
+
+
+@runtime_checkable
+class TellsRoom(Protocol):
+    """Hosts whose nodes write to disks that are not this machine's."""
+
+    def room(self) -> Mapping[str, int]:
+        """Return how many bytes are left for each node, as far as is known; without waiting."""
+
+
+@runtime_checkable
+class CanLimitDisk(Protocol):
+    """Hosts whose nodes keep their data on a file system of their own, of limited size."""
+
+    def fill_disk(self, node: str) -> int:
+        """Take all the room that is left on a node's disk; return how many bytes that were."""
+
+    def empty_disk(self, node: str) -> None:
+        """Give the room back. Idempotent."""
+
+    def lock_disk(self, node: str) -> None:
+        """Make a node's disk read-only; nobody may have a file of it open for writing."""
+
+    def unlock_disk(self, node: str) -> None:
+        """Make it writable again. Idempotent."""
+
+    def try_disk(self, node: str) -> str:
+        """Write a page to a node's disk; return the name of the error, `ENOSPC`; empty: none."""
+
+
+@runtime_checkable
+class CanShiftClock(Protocol):
+    """Hosts whose brokers may see another wall-clock time than the machine."""
+
+    def clock_environment(self, node: str) -> Mapping[str, str]:
+        """Return what a broker must be started with so that its clock can be shifted later."""
+
+    def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
+        """Have a node's broker see the time shifted, and pass at another rate from now on."""
+
+    def reset_clock(self, node: str) -> None:
+        """Have it see the true time again. Idempotent."""
+
+    def clock_offset_s(self, node: str) -> float:
+        """Return by how much what a broker would see now differs from the true time."""
