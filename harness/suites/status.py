@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -22,6 +23,7 @@ from results.record.terms import Validity
 
 STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow"}
 RECENT = 8
+_BAR: Any = {"width": 60, "complete_style": "cyan", "finished_style": "cyan"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ class Status:
 
     def _bar(self) -> RenderableType:
         over = self.state.having(Phase.JUDGED, Phase.UNPLAYED, Phase.LEFT_OUT)
-        return ProgressBar(total=max(1, len(self.state.items)), completed=len(over), width=60)
+        return ProgressBar(total=max(1, len(self.state.items)), completed=len(over), **_BAR)
 
     def _under_way(self, items: Sequence[Item]) -> Table:
         table = _table("entry", "run", "how far", "seconds")
@@ -167,8 +169,12 @@ def _verdict_table(items: Sequence[Item]) -> Table:
         why = (item.judged.reason if item.judged else item.sentence) or ""
         shown = "" if outcome == Validity.VALID else why
         style = STYLES.get(outcome, "")
-        table.add_row(Text(outcome, style=style), *_cells(item.entry, item.run_id, shown))
+        table.add_row(Text(outcome, style=style), *_cells(_called(item), item.run_id, shown))
     return table
+
+
+def _called(item: Item) -> str:
+    return f"{item.entry} ({item.planned.why.value})" if item.repeated else item.entry
 
 
 def _cells(*cells: str) -> list[Text]:
