@@ -191,13 +191,17 @@ def _place(broken: Iterable[AnomalySummary]) -> str:
     return QUORUM if _METADATA in topics else CLUSTER
 
 
-def _reasons(verdict: Verdict) -> tuple[str, ...]:
-    """Return the kind of what weighs most of all that keeps a run from a verdict.
+def heaviest_reason(verdict: Verdict) -> str:
+    """Return the sentence that weighs most of all that keep a run from a verdict; or nothing.
 
     A run that failed lacks much besides, and how much is luck.
     """
-    ranked = sorted(verdict.unknown_because, key=_weight)
-    return (_reason_kind(ranked[0]),) if ranked else ("no reason given",)
+    return min(verdict.unknown_because, key=_weight, default="")
+
+
+def _reasons(verdict: Verdict) -> tuple[str, ...]:
+    """Return the kind of what keeps a run from a verdict."""
+    return (_reason_kind(heaviest_reason(verdict)),)
 
 
 def _weight(sentence: str) -> int:
@@ -207,11 +211,14 @@ def _weight(sentence: str) -> int:
 
 
 def _reason_kind(sentence: str) -> str:
-    head, colon, rest = sentence.partition(": ")
+    head, *rest = sentence.split(": ")
     # What failed is told behind the colon; of other sentences the head tells the kind.
-    told = f"{head}: {rest}" if colon and head.endswith("failed") else head
+    told = ": ".join([head, *rest[:2]]) if head.endswith("failed") else head
     clause = re.split(r'[;("\n]|, so that', told, maxsplit=1)[0]
-    return inert(_CHANCE.sub("…", clause).strip(" ,:"))[:_REASON_CHARACTERS] or "no reason given"
+    kind = inert(_CHANCE.sub("…", clause).strip(" ,:"))
+    if len(kind) > _REASON_CHARACTERS:
+        kind = kind[:_REASON_CHARACTERS].rpartition(" ")[0] or kind[:_REASON_CHARACTERS]
+    return kind or "no reason given"
 
 
 def _terms(plan: Plan) -> tuple[str, ...]:

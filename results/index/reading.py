@@ -16,7 +16,7 @@ from pathlib import Path
 from results.atomic import StoreError
 from results.index.rows import RunRow, RunState
 from results.nights import read_night
-from results.page.headline import counting, headline, ranked_anomalies
+from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.inert import inert
 from results.page.naming import said
 from results.record.clock import NS_PER_S
@@ -24,8 +24,9 @@ from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.terms import Validity
 from results.record.verdict import Verdict
-from results.signature import class_of, signature_of
+from results.signature import class_of, heaviest_reason, signature_of
 from results.store import is_alive
 from results.verdict_json import read_verdict
 
@@ -150,7 +151,7 @@ def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
         "verdict_class": class_of(verdict),
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
-        "witness": said(head.witness.sentence)[:_MAX_WITNESS] if head.witness else "",
+        "witness": _witness(verdict, head)[:_MAX_WITNESS],
         "anomalies": tuple(
             (inert(name), counting(each)) for name, each in ranked_anomalies(verdict)
         ),
@@ -160,6 +161,13 @@ def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
         "operations": operations,
         "throughput": throughput,
     }
+
+
+def _witness(verdict: Verdict, head: Headline) -> str:
+    """Return what shows the verdict best; where it is unknown, why."""
+    if verdict.valid is Validity.UNKNOWN:
+        return said(heaviest_reason(verdict) or "no reason was given")
+    return said(head.witness.sentence) if head.witness else ""
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:

@@ -38,7 +38,7 @@ class RunRow:
         verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
         judge: Who judged.
         sentence: The verdict in a sentence.
-        witness: What shows it best, in a sentence; cut after 600 characters.
+        witness: What shows it best, in a sentence, or why it is unknown; cut after 600 characters.
         anomalies: (name, how many are not allowed), those that weigh most first.
         faults: (kind, how many were confirmed).
         signature: The key of the failure; empty where there is none.

@@ -59,17 +59,16 @@ def front() -> Response:
     new, known = night_cards(index, tonight)
     old = {card.seen.key for card in (*new, *known)}
     others = [each for each in index.signatures() if each.key not in old][:_CARDS]
+    elsewhere = [
+        _card(seen, rows) for seen in others if (rows := index.runs(RunQuery(signature=seen.key)))
+    ]
     return page(
         "front.html",
         store=shelf().store.root,
         tonight=tonight,
         new=new,
         known=known,
-        others=[
-            _card(seen, rows)
-            for seen in others
-            if (rows := index.runs(RunQuery(signature=seen.key)))
-        ],
+        others=sorted(elsewhere, key=_gravity),
         nights=nights[:_NEWEST_NIGHTS],
         running=index.runs(RunQuery(state="running", limit=_NEWEST_RUNS)),
         runs=index.runs(RunQuery(limit=_NEWEST_RUNS)),
@@ -110,8 +109,12 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
                 elif key not in all_new:  # New in another suite of this night.
                     known.append(card)
     for cards in (new, known):
-        cards.sort(key=lambda card: (_GRAVITY.get(card.row.verdict_class, 9), -card.rate.times))
+        cards.sort(key=lambda card: (_gravity(card), -card.rate.times))
     return new, known
+
+
+def _gravity(card: Card) -> int:
+    return _GRAVITY.get(card.row.verdict_class, len(_GRAVITY))
 
 
 def _card(seen: Seen, rows: Sequence[RunRow], *, among: Sequence[RunRow] | None = None) -> Card:

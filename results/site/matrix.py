@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from results.index import Rate, RunRow
+from results.record.plan import NEMESIS_KINDS
 
 LETTERS = {"invalid": "I", "unknown": "U", "valid": "V", "unjudged": "-"}
 """Worst first: how a cell is lettered, for those who do not see its colour."""
@@ -92,7 +93,8 @@ def faults_of(row: RunRow) -> str:
     """Return the faults that were asked for, in words."""
     if row.scenario:
         return "as the story goes"
-    return row.nemesis.replace("+", ", ") or "none"
+    asked = row.nemesis.split("+")
+    return "all kinds" if set(asked) >= set(NEMESIS_KINDS) else ", ".join(asked) or "none"
 
 
 def _column(row: RunRow, *, several_hosts: bool) -> str:

@@ -159,8 +159,8 @@ def test_keys_are_the_same_on_every_machine_and_in_every_release() -> None:
 
 def test_both_losses_of_the_samples_are_told_apart() -> None:
     keys = set()
-    for name, terms in (("loss-acks-1", {"acks": "1"}),
-                        ("loss-unclean", {"broker": {"unclean.leader.election.enable": "true"}})):  # fmt: skip
+    unclean = {"unclean.leader.election.enable": "true"}
+    for name, terms in (("loss-acks-1", {"acks": "1"}), ("loss-unclean", {"broker": unclean})):
         stored = read_verdict(find_sample(name) / "verdict.json")
         assert stored is not None
         keys.add(signed(stored, plan_from({**terms, "faults": []})).key)

@@ -48,6 +48,8 @@ def planted_store(store: Path) -> None:
     paths = RunPaths(store / LATE_RUN)
     late = {"slow-election": anomaly(1, of=AnomalyClass.LIVENESS, sentence=LEADERLESS)}
     fill_run(paths, verdict=judgement(paths, late), statistics=True, topic="log-0")
+    whole = paths.plan.read_text(encoding="utf-8")
+    paths.plan.write_text(whole.replace('"auto"', '"namespace"'), encoding="utf-8")
     write_night(paths.night, night_of(NIGHTS[-1], "late"))
     plant(
         store, "20261101T020000Z", plan={"name": "live"}, judged=False,
