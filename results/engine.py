@@ -8,7 +8,7 @@ from markupsafe import Markup
 from results.page.headline import as_sentence
 from results.page.inert import inert, shortened
 from results.page.naming import said
-from results.record.clock import NS_PER_S
+from results.page.witness import seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_LISTED = 24
@@ -55,7 +55,7 @@ def _listed(value: object, key: str) -> str:
 
 
 def _seconds(time_ns: object) -> str:
-    return f"{time_ns / NS_PER_S:.3f} s" if isinstance(time_ns, int) else "?"
+    return seconds(time_ns) if isinstance(time_ns, int) else "?"
 
 
 def size_words(size_bytes: int) -> str:
