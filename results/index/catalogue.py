@@ -52,6 +52,11 @@ class Index:
         with self._lock:
             self._connection.close()
 
+    def __del__(self) -> None:
+        """Close the file of an index that nobody closed, as a server's."""
+        with contextlib.suppress(AttributeError, sqlite3.Error):
+            self._connection.close()
+
     def __enter__(self) -> "Index":
         """Return the index."""
         return self
