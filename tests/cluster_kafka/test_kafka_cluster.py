@@ -64,6 +64,7 @@ def cluster(root: Path) -> Iterator[KafkaCluster]:
         cluster.start()
         yield cluster
     finally:
+        cluster.close()
         hosts.down()
 
 
