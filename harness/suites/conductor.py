@@ -117,11 +117,9 @@ class Conductor:
             self.write(*owed(self.state, self.suite.repeat))
             while self._step():
                 pass
-            if not self._finish.is_set():
-                self.write(
-                    *(LeftOut(item=each.number) for each in self.state.having(Phase.WAITING))
-                )
-                self.write(Ended())
+            left = self.state.having(Phase.WAITING)
+            if not (left and self._finish.is_set()):
+                self.write(*(LeftOut(item=each.number) for each in left), Ended())
         finally:
             self._judge.close()
 
