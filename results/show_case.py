@@ -22,8 +22,9 @@ def print_breach(found: Investigation, console: Console) -> None:
     if found.kind[0]:
         say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
     if found.breach is not None:
+        promise = f"{found.breach.how}: {found.breach.promise}" if found.breach.promise else ""
         where = f" At {found.breach.where}." if found.breach.where else ""
-        say(console, f"{found.breach.promise}{where}".strip(), style="bold")
+        say(console, f"{promise}{where}".strip(), style="bold")
 
 
 def print_story_of_witness(found: Investigation, console: Console, *, scripted: bool) -> None:

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from results.page.headline import as_sentence, counting, ranked_anomalies
+from results.page.headline import as_sentence, counting, decides, ranked_anomalies
 from results.page.inert import inert
+from results.page.reasons import heaviest_reason
 from results.page.words import words_of
 from results.record.plan import NEMESIS_KINDS, Plan
 from results.record.terms import AnomalyClass, Validity
@@ -60,13 +61,6 @@ _SYMPTOMS = {
     "nonmonotonic-send": frozenset({"int-nonmonotonic-send"}),
 }  # fmt: skip
 """What else is seen, or not, where a promise was broken; as the contract's table excuses it."""
-
-_REASONS = (
-    "malformed-history", "the checker of", "the run failed", "the run ended",
-    "host-not-restored", "final-read-incomplete", "fault-without-effect", "not-enough-traffic",
-    "not every", "not everything",
-)  # fmt: skip
-"""How sentences of `unknown_because` begin, the heaviest first; others weigh less."""
 
 _CHANCE = re.compile(r"\S*\d\S*")
 """A word with a digit in it: a number, a node, a partition, an id, a time, a path."""
@@ -162,11 +156,13 @@ def _found(verdict: Verdict) -> list[AnomalySummary]:
 
 def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
     """Return the anomalies that decide a verdict, without the symptoms of others of them."""
-    decisive = {
+    judged = {
         name: each
         for name, each in ranked_anomalies(verdict)
         if each.anomaly_class is not AnomalyClass.HARNESS and counting(each) and each.trusted
     }
+    # Of very many of one name, those that decide may be among the ones that are not described.
+    decisive = {name: each for name, each in judged.items() if decides(each)} or judged
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }
@@ -191,23 +187,9 @@ def _place(broken: Iterable[AnomalySummary]) -> str:
     return QUORUM if _METADATA in topics else CLUSTER
 
 
-def heaviest_reason(verdict: Verdict) -> str:
-    """Return the sentence that weighs most of all that keep a run from a verdict; or nothing.
-
-    A run that failed lacks much besides, and how much is luck.
-    """
-    return min(verdict.unknown_because, key=_weight, default="")
-
-
 def _reasons(verdict: Verdict) -> tuple[str, ...]:
     """Return the kind of what keeps a run from a verdict."""
     return (_reason_kind(heaviest_reason(verdict)),)
-
-
-def _weight(sentence: str) -> int:
-    """Return where a reason stands in `_REASONS`, the heaviest first."""
-    fitting = (place for place, start in enumerate(_REASONS) if sentence.startswith(start))
-    return next(fitting, len(_REASONS))
 
 
 def _reason_kind(sentence: str) -> str:

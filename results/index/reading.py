@@ -19,6 +19,7 @@ from results.nights import read_night
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.inert import inert
 from results.page.naming import said
+from results.page.reasons import heaviest_reason
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night
@@ -26,7 +27,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
-from results.signature import class_of, heaviest_reason, signature_of
+from results.signature import class_of, signature_of
 from results.store import is_alive
 from results.verdict_json import read_verdict
 

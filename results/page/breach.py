@@ -28,10 +28,12 @@ class Breach:
     """What was broken.
 
     Attributes:
+        how: `Broken`; of a verdict that is not invalid, `Not kept`, or `Perhaps not kept`.
         promise: The guarantee, as a sentence; empty where none is known.
         where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
     """
 
+    how: str
     promise: str
     where: str
 
@@ -52,7 +54,9 @@ def breach_of(head: Headline) -> Breach | None:
     if witness.offset >= 0:
         ids.append(f"offset {witness.offset}")
     ids += _ids(witness.evidence)
-    return Breach(promise=promise_of(head.anomaly), where=", ".join(ids))
+    doubtful = "Not kept" if witness.trusted else "Perhaps not kept"
+    how = "Broken" if head.tone == "invalid" else doubtful
+    return Breach(how=how, promise=promise_of(head.anomaly), where=", ".join(ids))
 
 
 def _ids(evidence: Evidence) -> list[str]:

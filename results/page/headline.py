@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from results.page.reasons import heaviest_reason
 from results.page.words import FIRST, words_of
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Validity
@@ -65,14 +66,15 @@ def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
 def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
     """Return the anomalies in the order in which a reader should see them.
 
-    What counts against the system comes before what is allowed; then as in `words.FIRST`.
+    What decides the verdict comes before what cannot be trusted, that before what is allowed; then
+    as in `words.FIRST`.
     """
 
-    def rank(name: str) -> tuple[bool, bool, int, str]:
+    def rank(name: str) -> tuple[bool, bool, bool, int, str]:
         summary = verdict.anomalies[name]
         harness = summary.anomaly_class is AnomalyClass.HARNESS
         order = FIRST.index(name) if name in FIRST else len(FIRST)
-        return counting(summary) == 0, harness, order, name
+        return harness or not decides(summary), counting(summary) == 0, harness, order, name
 
     names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
     return [(name, verdict.anomalies[name]) for name in names]
@@ -81,6 +83,15 @@ def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
 def counting(summary: AnomalySummary) -> int:
     """Return how many of an anomaly are not allowed."""
     return summary.count - summary.allowed
+
+
+def decides(summary: AnomalySummary) -> bool:
+    """Tell whether some of an anomaly is known to be neither allowed nor without trust."""
+    if not (counting(summary) and summary.trusted):
+        return False
+    # Examples that decide are stored before others.
+    shown = any(not each.allowed and each.trusted for each in summary.examples)
+    return shown or summary.trusted > summary.allowed
 
 
 def broker_name(broker: object) -> str:
@@ -98,12 +109,13 @@ def _valid(verdict: Verdict) -> Headline:
 
 
 def _unknown(verdict: Verdict) -> Headline:
-    why = verdict.unknown_because[0] if verdict.unknown_because else "not enough was checked"
-    sentence = f"Unknown: {why.rstrip('.')}."
+    why = heaviest_reason(verdict)
+    sentence = f"Unknown: {(why or 'not enough was checked').rstrip('.')}."
+    more = tuple(each for each in verdict.unknown_because if each != why)
     found = decisive(verdict)
     if found is None:
-        return Headline(tone="unknown", sentence=sentence, more=verdict.unknown_because[1:])
-    return _with_witness("unknown", sentence, *found, more=verdict.unknown_because[1:])
+        return Headline(tone="unknown", sentence=sentence, more=more)
+    return _with_witness("unknown", sentence, *found, more=more)
 
 
 def _invalid(verdict: Verdict) -> Headline:
@@ -113,12 +125,16 @@ def _invalid(verdict: Verdict) -> Headline:
     name, summary = found
     sentence = f"Invalid: {words_of(name).counted(counting(summary) or summary.count)}."
     others = [
-        words_of(other).counted(counting(each))
+        words_of(other).counted(counting(each)) + _doubt(each)
         for other, each in sorted(verdict.anomalies.items())
         if other != name and counting(each)
     ]
     more = (f"Besides: {'; '.join(others)}.",) if others else ()
     return _with_witness("invalid", sentence, name, summary, more=more)
+
+
+def _doubt(summary: AnomalySummary) -> str:
+    return "" if summary.trusted else " (not to be trusted)"
 
 
 def _with_witness(

@@ -1,0 +1,63 @@
+"""The first sentence tells what decides, not what comes first by name or by luck."""
+
+import dataclasses
+
+from results.page.headline import headline, ranked_anomalies
+from results.record.terms import AnomalyClass, Validity
+from results.record.verdict import AnomalySummary, Example, Verdict
+
+
+def summary(
+    *, of: AnomalyClass = AnomalyClass.SAFETY, allowed: int = 0, trusted: int = 2, count: int = 2
+) -> AnomalySummary:
+    shown = Example(
+        sentence="told", evidence={}, topic="log-0", topic_id="", partition=0, offset=3,
+        allowed=allowed == count, trusted=trusted == count, why="",
+    )  # fmt: skip
+    return AnomalySummary(
+        anomaly_class=of, count=count, allowed=allowed, trusted=trusted, examples=(shown,)
+    )
+
+
+def verdict(valid: Validity, *because: str, **anomalies: AnomalySummary) -> Verdict:
+    named = {name.replace("_", "-"): each for name, each in anomalies.items()}
+    return Verdict(
+        run_id="log/20261122T010000Z-1", valid=valid, judge="contract", engine="local",
+        anomalies=named, unknown_because=because,
+    )  # fmt: skip
+
+
+def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
+    given = verdict(
+        Validity.INVALID,
+        lost_write=summary(trusted=0),
+        unavailable=summary(of=AnomalyClass.LIVENESS),
+        not_enough_traffic=summary(of=AnomalyClass.HARNESS),
+        duplicate=summary(allowed=2),
+    )
+    assert headline(given).anomaly == "unavailable"
+    assert headline(given).sentence.startswith("Invalid: 2 times a partition took nothing")
+    assert "2 acknowledged writes were lost (not to be trusted)" in headline(given).more[0]
+    assert [name for name, _ in ranked_anomalies(given)] == [
+        "unavailable", "lost-write", "not-enough-traffic", "duplicate",
+    ]  # fmt: skip
+
+
+def test_an_example_decides_where_the_counts_do_not_tell() -> None:
+    # One of two is allowed, one is trusted: by the counts they may be the same one.
+    mixed = summary(allowed=1, trusted=1)
+    light = dataclasses.replace(mixed.examples[0], allowed=True, trusted=True)
+    given = verdict(
+        Validity.INVALID,
+        lost_write=dataclasses.replace(mixed, examples=(light,)),
+        phantom=dataclasses.replace(mixed, examples=(dataclasses.replace(light, allowed=False),)),
+    )
+    assert headline(given).anomaly == "phantom"
+
+
+def test_an_unknown_run_is_headed_by_the_cause_and_not_by_what_follows_from_it() -> None:
+    cause = "the run failed: no broker answered within 30 s"
+    given = verdict(Validity.UNKNOWN, "there was nothing to check for G1a", cause, "x is cut")
+    assert headline(given).sentence == f"Unknown: {cause}."
+    assert headline(given).more == ("there was nothing to check for G1a", "x is cut")
+    assert headline(verdict(Validity.UNKNOWN)).sentence == "Unknown: not enough was checked."
