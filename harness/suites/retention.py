@@ -9,6 +9,7 @@ from harness.suites.causes import causes_of
 from harness.suites.nights import nights_of
 from harness.suites.suite import Keep, Suite
 from results.atomic import StoreError
+from results.export.contents import MANIFEST
 from results.nights import read_night
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
@@ -73,7 +74,10 @@ def spared_runs(store: Path, suite: str) -> set[str]:
 
 
 def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
-    """Drop old runs of a suite; return their ids. Runs that no suite played are never touched.
+    """Drop old runs of a suite; return their ids.
+
+    Never touched: runs that are in no journal of the suite here, and runs that lie in the store by
+    a link only.
 
     Raises:
         StoreError: The store cannot be read.
@@ -81,15 +85,32 @@ def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
     if suite.keep.days is None and suite.keep.gib is None:
         return []
     spared = spared_runs(store, suite.name)
-    runs = [_stored(paths) for paths in Store(store).runs() if _droppable(paths, suite.name)]
+    known = _known_runs(store, suite.name)
+    runs = [
+        _stored(paths)
+        for paths in Store(store).runs()
+        if paths.run_id in known and _lies_in(store, paths) and _droppable(paths, suite.name)
+    ]
     gone = to_drop(runs, suite.keep, spared=spared, now_s=now_s)
     for run_id in gone:
         shutil.rmtree(store / run_id, ignore_errors=True)
     return [run_id for run_id in gone if not (store / run_id).exists()]
 
 
+def _known_runs(store: Path, suite: str) -> set[str]:
+    items = [item for each in nights_of(store, suite) for item in each.state().items.values()]
+    return {run_id for item in items for run_id in (item.run_id, *item.cut_short)}
+
+
+def _lies_in(store: Path, paths: RunPaths) -> bool:
+    """Tell whether a run's own folder is the store's: a link would name it, or another's, twice."""
+    return paths.root.resolve() == store.resolve() / paths.run_id
+
+
 def _droppable(paths: RunPaths, suite: str) -> bool:
-    """Tell whether a run is the suite's, dead, and has no cluster that was kept."""
+    """Tell whether a run is the suite's, played here, dead, and has no cluster that was kept."""
+    if (paths.root / MANIFEST).exists():
+        return False  # Somebody took it in from a bundle, to look at it.
     try:
         night = read_night(paths.night)
     except StoreError:

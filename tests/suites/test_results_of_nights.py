@@ -32,6 +32,7 @@ from harness.suites.suite import Keep, Suite
 from harness.suites.summary import beyond_main, summary_markdown
 from harness.suites.webhook import VARIABLE, post
 from results.atomic import StoreError
+from results.export.contents import MANIFEST
 from results.nights import write_night
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
@@ -334,6 +335,27 @@ def test_the_first_and_last_run_of_a_signature_stay(tmp_path: Path) -> None:
     assert len(gone) == 7
     assert retire(tmp_path, suite, now_s=1e9) == []
     assert spared_runs(tmp_path, "made") == stayed
+
+
+def test_retention_drops_nothing_outside_the_store_and_nothing_that_the_night_did_not_play(
+    tmp_path: Path,
+) -> None:
+    store, other = tmp_path / "store", tmp_path / "other"
+    stored_night(store, MONDAY, [failed("b"), Run(entry="a"), Run(entry="c")])
+    stored_night(store, TUESDAY, [Run(entry="a")])
+    for item in (1, 2, 3):
+        make_run(store, run_of(MONDAY, item), "made", at=1.0)
+    imported = RunPaths(store / run_of(MONDAY, 3))
+    (imported.root / MANIFEST).write_text("{}", encoding="utf-8")
+    make_run(store, f"log/{MONDAY}-66", "made", at=1.0)
+    make_run(other, f"log/{MONDAY}-2", "made", at=1.0)
+    (store / "alias").symlink_to("log")
+    (store / "backup").symlink_to(other / "log")
+    (store / "log" / f"{TUESDAY}-1").symlink_to(other / "log" / f"{MONDAY}-2")
+    assert retire(store, Suite(name="made", keep=Keep(days=1)), now_s=1e9) == [run_of(MONDAY, 2)]
+    stayed = {f"{MONDAY}-1", f"{MONDAY}-3", f"{MONDAY}-66", f"{TUESDAY}-1"}
+    assert {path.name for path in (store / "log").iterdir()} == stayed
+    assert RunPaths(other / "log" / f"{MONDAY}-2").night.exists()
 
 
 def test_results_are_written_beside_the_journal(tmp_path: Path) -> None:
