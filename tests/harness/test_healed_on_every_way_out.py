@@ -116,7 +116,6 @@ def test_a_main_phase_that_ends_by_an_error_is_healed_and_tells_so(
 def test_a_bug_in_one_heal_keeps_no_other_fault_in_force(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.healing.EARLY_LIMIT_S", 1.5)
     world.cluster.refusals["resume n1"] = ZeroDivisionError("no such thing")
     with pytest.raises(RuntimeError, match="over"):
         _end_the_main_phase_by(RuntimeError("over"), world, monkeypatch, "pause", "isolate")
