@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, select, texts
-from checkers.facts import FINAL, DiskLoss
+from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, Excuse
 from checkers.told_isrs import isr_returns, told_isrs
@@ -198,15 +198,23 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         and 0 <= known_ns <= loss.until_ns
         and loss.end_after <= offset
     ]
-    replicas = set(group.logs.get(FINAL, {}))
-    if not took or len(replicas) < group.facts.plan.replication:
+    if not took:
         return ()
+    replicas = _replicas(group)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
     if excuses := _hit_together(group, sure, offset, replicas):
         return excuses
     if _hit_together(group, took, offset, replicas):
         return (Excuse.UNCONFIRMED.value,)
     return (Excuse.LAST_COPIES.value,) if _hit_the_isr(group, took, offset) else ()
+
+
+def _replicas(group: Group) -> Collection[str]:
+    """Return whose replicas they are, by the nodes' files; without those, all who may have one."""
+    replicas = set(group.logs.get(FINAL) or group.logs.get(CRASH, {}))
+    if len(replicas) >= group.facts.plan.replication:
+        return replicas
+    return {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)}
 
 
 def _hit_together(

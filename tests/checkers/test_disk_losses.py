@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from checkers import duplicate, inconsistent_offsets, lost_write, poll_order
+from checkers import (
+    duplicate,
+    high_watermark_regression,
+    inconsistent_offsets,
+    lost_write,
+    poll_order,
+)
 from checkers.contract import allowed, doubts
 from checkers.disk_losses import all_lost, disk_losses
 from checkers.facts import DiskLoss, RunFacts
@@ -35,6 +41,7 @@ from tests.checkers.hand import (
 )  # fmt: skip
 
 D = pack_value(1, 4)
+ONE = {"replication": 1, "min_insync": 1}
 
 
 def cut(
@@ -86,6 +93,33 @@ def test_a_loss_is_not_excused_if_a_replica_should_have_kept_it() -> None:
     assert lost(cut("n1", "n2", until=S // 2)) == ()  # It was acknowledged after that.
     assert lost(cut("n1", "n2", partition=1)) == ()
     assert lost(cut("n1"), nodes=("n1",)) == ()  # Nothing is known of the other replica.
+
+
+def test_where_no_files_tell_who_has_a_replica_every_broker_may_have_one() -> None:
+    """The harness died, and a broker's files with it: the run is unknown, and no broker's fault."""
+    assert lost(cut("n1", "n2"), nodes=("n1",)) == ("power-loss",)
+
+    def went_back(*cuts: DiskLoss, **rows: list[Row]) -> tuple[str, ...]:
+        told = [
+            {**leads(1, epoch, at=at * S), "high_watermark": mark, "asked_ns": at * S}
+            for at, epoch, mark in ((1, 0, 1), (20, 1, 0))
+        ]
+        on = group(about(*cuts), leadership=told, **rows)
+        (anomaly,) = found(high_watermark_regression.CHECKER, on).anomalies
+        return anomaly.excuses
+
+    for states in (
+        [],
+        [state("n1", 0)],
+        [{**state(node, 0), "snapshot": "crash"} for node in ("n1", "n2")],
+    ):
+        assert went_back(cut("n1", "n2"), replica_states=states) == ("power-loss",)
+        assert went_back(cut("n1"), replica_states=states) == ()
+    one = [{**state("n1", 0), "snapshot": "crash"}]
+    alone = facts(plan={**ONE, "nodes": 2}, disk_losses=(cut("n1"),))
+    on = group(alone, sends=[ack(A, 0)], polls=[read(B, 0)], replica_states=one)
+    (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
+    assert anomaly.excuses == ("power-loss",)
 
 
 def test_what_takes_the_place_of_a_lost_record_is_excused_as_the_loss_is() -> None:
