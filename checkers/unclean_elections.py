@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, present, select
-from checkers.facts import UncleanOrder
+from checkers.facts import FINAL, UncleanOrder
 from checkers.group import Group
 from results.record.terms import Mode
 
@@ -32,7 +33,7 @@ class Unclean:
 
     Attributes:
         epoch: The leader epoch that it began.
-        last: The last epoch that it may have begun: the same, or any (ZooKeeper names none).
+        last: The last epoch that it may have begun: the same, or any (only that log names it).
         start: From which offset on its leader may have lacked records.
         until_ns: What was sent later went to it, or to those after it.
     """
@@ -83,24 +84,25 @@ class UncleanElections:
 def unclean_elections(group: Group) -> UncleanElections:
     """Return the unclean elections of a partition that its plan, or its faults, allow.
 
-    The metadata log has each of them. ZooKeeper keeps no log of elections: there it is enough that
-    they are allowed, unless the leader epoch is still 0, its first: then nobody was elected since
-    the beginning.
+    The metadata log has each of them. ZooKeeper keeps no log of elections, and of a run that died
+    nobody may have collected that of the controllers: there it is enough that they are allowed,
+    unless the leader epoch is still 0, its first: then nobody was elected since the beginning.
     """
     return group.view(_worked_out)
 
 
 def _worked_out(group: Group) -> UncleanElections:
-    zookeeper = group.facts.plan.mode is Mode.ZOOKEEPER
-    return UncleanElections(
-        found=tuple(_of_zookeeper(group) if zookeeper else _of_metadata_log(group))
-    )
+    rows, facts = group.table("leadership"), group.facts
+    log = select(rows, equal(rows, "source", "metadata-log"))
+    uncollected = facts.snapshot != FINAL and not log.num_rows
+    if facts.plan.mode is Mode.ZOOKEEPER or uncollected:
+        return UncleanElections(found=tuple(_without_log(group)))
+    return UncleanElections(found=tuple(_of_metadata_log(group, log)))
 
 
-def _of_metadata_log(group: Group) -> Iterator[Unclean]:
-    rows = group.table("leadership")
-    told = equal(rows, "unclean", True) & equal(rows, "source", "metadata-log")  # noqa: FBT003 - a value
-    for epoch in sorted(set(ints(select(rows, told), "leader_epoch").tolist())):
+def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
+    told = select(log, equal(log, "unclean", True))  # noqa: FBT003 - a value
+    for epoch in sorted(set(ints(told, "leader_epoch").tolist())):
         if group.facts.plan.unclean_elections:
             yield Unclean(epoch=epoch, last=epoch, start=0, until_ns=_NEVER)
             continue
@@ -109,7 +111,7 @@ def _of_metadata_log(group: Group) -> Iterator[Unclean]:
                 yield _ordered(group, order, epoch, epoch)
 
 
-def _of_zookeeper(group: Group) -> Iterator[Unclean]:
+def _without_log(group: Group) -> Iterator[Unclean]:
     rows = group.table("leadership")
     epochs = ints(select(rows, equal(rows, "source", "zookeeper")), "leader_epoch")
     if len(epochs) and not (epochs > 0).any():

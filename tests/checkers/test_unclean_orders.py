@@ -257,6 +257,28 @@ def test_a_high_watermark_may_go_back_over_the_election_and_not_within_an_epoch(
     assert told((1, 0, 5), (2, 1, 2)) == ()
 
 
+def test_of_a_run_that_died_before_any_file_was_collected_no_log_of_elections_tells() -> None:
+    marks = {1: 5, 2: 2}
+    rows = [
+        {**leads(epoch, epoch, at=at * S), "high_watermark": mark, "asked_ns": at * S - 1}
+        for at, (epoch, mark) in enumerate(marks.items(), start=3)
+    ]
+
+    def told(about: RunFacts, *more: Row) -> bool:
+        on = group(about, leadership=[*rows, *more])
+        (anomaly,) = found(high_watermark_regression.CHECKER, on).anomalies
+        return KIND in anomaly.excuses
+
+    died = facts(plan=TWO, unclean_orders=(ORDER,), milestones=())
+    assert told(died)
+    assert told(replace(ALLOWED, milestones=()))
+    assert not told(facts(plan=TWO, milestones=()))
+    assert not told(replace(died, unclean_orders=(replace(ORDER, after_epoch=2, epoch=3),)))
+    # Where it is there, it tells of all of them.
+    assert not told(died, elected(2, 2, 9))
+    assert not told(ORDERED)
+
+
 def test_other_checks_look_at_the_offset_too() -> None:
     """The same anomaly at offset 1, which the election cannot have touched, and at offset 2."""
     for offset, excused in ((1, False), (2, True)):
