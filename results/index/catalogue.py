@@ -24,6 +24,8 @@ from results.store import Store
 
 FILE_NAME = ".index.sqlite"
 _BATCH = 100
+_COUNTS = "state = 'judged' AND (verdict != 'unknown' OR signature = ?)"
+"""Runs of the N of k of N: one that came to no verdict says nothing about another one's failure."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
 
 __all__ = ["Index", "open_index"]
@@ -151,10 +153,13 @@ class Index:
 
     def came_back(self, run_id: str) -> Rate:
         """Return how often a failed run came back with the same signature when it was repeated."""
+        failed = self.run(run_id)
+        if failed is None or not failed.signature:
+            return Rate(times=0, of=0)
+        key = failed.signature
         rows = self._asked(
-            "SELECT sum(signature = (SELECT signature FROM runs WHERE run_id = ?)), count(*)"
-            " FROM runs WHERE repeats = ? AND state = 'judged'",
-            (run_id, run_id),
+            f"SELECT sum(signature = ?), count(*) FROM runs WHERE repeats = ? AND {_COUNTS}",  # noqa: S608 - our own words
+            (key, run_id, key),
         )
         return Rate(times=int(rows[0][0] or 0), of=int(rows[0][1]))
 
@@ -173,9 +178,8 @@ class Index:
         for each in settings:
             (newest,) = self.runs(RunQuery(signature=key, setting=each["setting"], limit=1))
             counts = self._asked(
-                "SELECT sum(signature = ?), count(*) FROM runs WHERE setting = ?"
-                " AND state = 'judged'",
-                (key, each["setting"]),
+                f"SELECT sum(signature = ?), count(*) FROM runs WHERE setting = ? AND {_COUNTS}",  # noqa: S608 - our own words
+                (key, each["setting"], key),
             )
             rates.append((newest, Rate(times=int(counts[0][0]), of=int(counts[0][1]))))
         return tuple(rates)
@@ -221,11 +225,11 @@ class Index:
         return {each[0]: each[1] for each in rows}
 
     def _comparable(self, key: str) -> int:
-        """Return how many judged runs have a setting in which a signature was seen."""
+        """Return how many runs that count have a setting in which a signature was seen."""
         rows = self._asked(
-            "SELECT count(*) FROM runs WHERE state = 'judged' AND (signature = ? OR setting != ''"
+            f"SELECT count(*) FROM runs WHERE {_COUNTS} AND (signature = ? OR setting != ''"  # noqa: S608 - our own words
             " AND setting IN (SELECT setting FROM runs WHERE signature = ?))",
-            (key, key),
+            (key, key, key),
         )
         return int(rows[0][0])
 

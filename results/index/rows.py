@@ -136,7 +136,8 @@ class Seen:
         first, last: The earliest and the latest run that had it.
         first_night, last_night: Ids of nights; empty if none of them was a night's.
         times: How many runs had it.
-        of: How many judged runs of the same settings there are, these among them.
+        of: How many runs of the same settings there are, these among them; those that came to no
+            verdict are left out, unless they have this signature.
     """
 
     key: str

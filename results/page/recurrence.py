@@ -23,7 +23,8 @@ MAX_UNREAD = 100
 """So many runs are read for one page; more are left to `logquake reindex`."""
 
 _UNKNOWN = (
-    "Whether it was seen before is not known: its store has no index (`logquake reindex` makes it)."
+    "Whether it was seen before is not known: its store has no index of all runs"
+    " (`logquake reindex` makes it)."
 )
 
 
@@ -38,6 +39,7 @@ class Recurrence:
         same_seed, any_seed: How often runs of the same settings had it, this one among them.
         night: Which night this run was played for, None if no suite played it.
         known: Whether the store was asked at all.
+        run_id: Of this run.
     """
 
     signature: Signature | None
@@ -47,11 +49,12 @@ class Recurrence:
     any_seed: Rate | None = None
     night: Night | None = None
     known: bool = False
+    run_id: str = ""
 
     @property
     def before(self) -> bool:
-        """Whether another run had it, too."""
-        return self.seen is not None and self.seen.times > 1
+        """Whether an earlier run had it, too."""
+        return self.seen is not None and self.seen.first.run_id != self.run_id
 
     def sightings(self) -> list[str]:
         """Return whether and where it was seen before, in sentences; none if nothing failed."""
@@ -59,9 +62,9 @@ class Recurrence:
             return []
         if not self.known or self.seen is None:
             return [_UNKNOWN]
-        if not self.before:
-            return ["It was not seen in any other run of this store."]
         seen = self.seen
+        if seen.times == 1 and not self.before:
+            return ["It was not seen in any other run of this store when this was written."]
         first, last = _run(seen.first), _run(seen.last)
         told = [f"It was seen in {seen.times} runs: first in {first}, last in {last}."]
         if seen.first_night:
@@ -108,8 +111,9 @@ def _asked(store: Store, paths: RunPaths, signature: Signature, night: Night | N
     if runs > MAX_UNREAD and not (store.root / INDEX_FILE).exists():
         return Recurrence(signature=signature, night=night)
     with open_index(store) as index:
-        if runs - index.count() <= MAX_UNREAD:
-            index.refresh()
+        if runs - index.count() > MAX_UNREAD:
+            return Recurrence(signature=signature, night=night)
+        index.refresh()
         mine = index.run(paths.run_id)
         setting = mine.setting if mine else ""
         seed = mine.seed if mine else None
@@ -121,17 +125,22 @@ def _asked(store: Store, paths: RunPaths, signature: Signature, night: Night | N
             any_seed=_rate(index, signature, setting, None),
             night=night,
             known=True,
+            run_id=paths.run_id,
         )
 
 
 def _rate(index: Index, signature: Signature, setting: str, seed: int | None) -> Rate | None:
     if not setting:
         return None
-    times = index.count(RunQuery(setting=setting, seed=seed, signature=signature.key))
-    of = sum(
-        index.count(RunQuery(setting=setting, seed=seed, verdict=each.value)) for each in Validity
-    )
-    return Rate(times=times, of=of)
+
+    def count(verdict: str, key: str = "") -> int:
+        asked = RunQuery(setting=setting, seed=seed, verdict=verdict, signature=key)
+        return index.count(asked)
+
+    # A run that came to no verdict says nothing about another one's failure.
+    others = count(Validity.UNKNOWN.value, signature.key)
+    of = count(Validity.VALID.value) + count(Validity.INVALID.value) + others
+    return Rate(times=count("", signature.key), of=of)
 
 
 def _night(paths: RunPaths) -> Night | None:

@@ -122,9 +122,9 @@ def _card(seen: Seen, rows: Sequence[RunRow], *, among: Sequence[RunRow] | None 
     settings = {row.setting for row in rows if row.setting}
     rate = seen.rate
     if among is not None:
-        comparable = [row for row in among if row.verdict
-                      and (row.setting in settings or row.signature == seen.key)]  # fmt: skip
-        rate = Rate(times=len(rows), of=len(comparable))
+        told = [row for row in among if row.verdict in {"valid", "invalid"}
+                and row.setting in settings and row.signature != seen.key]  # fmt: skip
+        rate = Rate(times=len(rows), of=len(rows) + len(told))
     return Card(
         seen=seen,
         row=(planned or list(rows))[0],

@@ -211,6 +211,21 @@ def test_a_flaky_failure_has_a_rate_with_its_interval(store: Store) -> None:
     assert (others.times, others.of) == (0, 0)
 
 
+def test_a_run_without_a_verdict_counts_for_no_other_failure(store: Store) -> None:
+    first = plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()})
+    quiet = ["the run failed: no broker answered"]
+    again = {"plan": {"seed": 8}, "night": night_of(NIGHTS[2], "log", repeats=first.run_id)}
+    plant(store.root, "20261122T020000Z", because=quiet, **again)  # type: ignore[arg-type]  # by name
+    plant(store.root, "20261122T030000Z", **again)  # type: ignore[arg-type]  # by name
+    with opened(store) as index:
+        quiet_one, lost = index.signatures()
+        ((_, by_setting),) = index.rates(lost.key)
+        back = index.came_back(first.run_id)
+    assert (lost.times, lost.of) == (by_setting.times, by_setting.of) == (1, 2)
+    assert (back.times, back.of) == (0, 1)
+    assert (quiet_one.times, quiet_one.of) == (1, 3)
+
+
 def test_what_leads_out_of_the_store_is_not_read(store: Store, tmp_path: Path) -> None:
     outside = plant(tmp_path / "elsewhere", "20261122T010000Z")
     (store.root / "log").mkdir(parents=True)

@@ -42,7 +42,9 @@ def asked(paths: RunPaths) -> Recurrence:
 def test_a_first_failure_was_never_seen(tmp_path: Path) -> None:
     store = a_store(tmp_path)
     found = asked(a_run(store, "20261121T104500Z-7"))
-    assert found.sightings() == ["It was not seen in any other run of this store."]
+    assert found.sightings() == [
+        "It was not seen in any other run of this store when this was written."
+    ]
     assert found.rates() == []
     assert not found.before
 
@@ -72,6 +74,21 @@ def test_nights_first_and_last_are_told_and_how_often_it_came_back(tmp_path: Pat
     page = render_report(runs[0])
     assert "last night: 20261123T010000Z" in page
     assert "nightly, entry e" in page
+
+
+def test_the_first_of_several_was_not_seen_before(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    first, later = (a_run(store, f"2026112{day}T010000Z-7") for day in (1, 2))
+    assert [asked(each).before for each in (first, later)] == [False, True]
+
+
+def test_an_index_that_lacks_most_runs_is_not_believed(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    paths = a_run(store, "20261121T104500Z-7")
+    assert asked(paths).known
+    for number in range(150):
+        (store / "log" / f"20261120T104500Z-{number}").mkdir()
+    assert "no index of all runs" in asked(paths).sightings()[0]
 
 
 def test_a_large_store_without_an_index_is_not_read(tmp_path: Path) -> None:
