@@ -1,6 +1,7 @@
 """The files of a run, as links of its page."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def file_links(paths: RunPaths, base: Path) -> list[FileLink]:
             path = Path(folder) / name
             if name in _UNLISTED or name.startswith(".") or path == paths.report:
                 continue
-            links.append(_link(path, path.relative_to(paths.root), inside=inside))
+            with suppress(OSError):  # A run under way removes files.
+                links.append(_link(path, path.relative_to(paths.root), inside=inside))
             if len(links) >= MAX_FILES:
                 return links
     return links

@@ -9,6 +9,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +127,10 @@ def _leads_out(root: Path) -> bool:
     """Tell whether a run has links or pipes; who makes a page of it would follow them."""
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
-            mode = Path(folder, name).lstat().st_mode
+            try:
+                mode = Path(folder, name).lstat().st_mode
+            except OSError:
+                continue  # A run under way removes files.
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 return True
     return False
@@ -161,8 +165,12 @@ def _files(root: Path) -> Iterator[Listed]:
             path = Path(folder) / name
             relative = path.relative_to(root).as_posix()
             # A name that is no UTF-8 cannot be asked for; a link may lead anywhere.
-            if not name.startswith(".") and inert(relative) == relative and not path.is_symlink():
-                yield Listed(name=relative, size_bytes=path.lstat().st_size)
+            if name.startswith(".") or inert(relative) != relative:
+                continue
+            with suppress(OSError):  # A run under way removes files.
+                found = path.lstat()
+                if not stat.S_ISLNK(found.st_mode):
+                    yield Listed(name=relative, size_bytes=found.st_size)
 
 
 def _packed(paths: RunPaths) -> Iterator[bytes]:

@@ -3,8 +3,10 @@
 A run of hours writes millions of operations; who watches it asks each second.
 """
 
+import os
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -60,15 +62,12 @@ class Tallies:
             ]
 
     def _stream(self, path: Path, column: str) -> _Stream:
-        inode = path.stat().st_ino
-        known = self._streams.get((str(path), column))
-        if known is None or known.inode != inode:
-            known = self._streams[str(path), column] = _Stream(inode)
-        try:
-            with path.open("rb") as file:
-                _go_on(file, known, column)
-        except OSError:
-            pass  # It was removed this moment.
+        known = self._streams.setdefault((str(path), column), _Stream(inode=0))
+        with suppress(OSError), path.open("rb") as file:  # It may be removed this moment.
+            inode = os.fstat(file.fileno()).st_ino
+            if known.inode != inode:
+                known = self._streams[str(path), column] = _Stream(inode)
+            _go_on(file, known, column)
         return known
 
 

@@ -297,6 +297,21 @@ def test_a_reader_who_leaves_in_the_middle_of_a_bundle_leaves_no_thread(tmp_path
             assert not thread.is_alive()
 
 
+def test_files_that_vanish_while_they_are_listed_are_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = planted_sample(tmp_path, "valid", "20261122T010000Z")
+    real = os.walk
+
+    def late(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for folder, folders, names in real(root):
+            yield folder, folders, [*names, "gone.tmp"]
+
+    monkeypatch.setattr(os, "walk", late)
+    assert "gone.tmp" not in text_of(site(tmp_path), f"/files/{paths.run_id}")
+    assert "gone.tmp" not in text_of(site(tmp_path), f"/run/{paths.run_id}/report.html")
+
+
 def live_run(store: Path) -> RunPaths:
     paths = plant(store, "20261122T010000Z", judged=False, milestones=("started", "ready"))
     for number, name in enumerate(("warmup", "main"), 3):
