@@ -8,8 +8,11 @@ from pathlib import Path
 from harness.suites.journal import load_journal
 from harness.suites.night import NightState, folded
 from results.atomic import StoreError, store_error
+from results.record.clock import WaitTimeoutError, wait_until
 
 HIDDEN = ".suites"
+LOCK_WAIT_S = 1.0
+"""Somebody who only asks whether a suite is led (`is_led`) holds its lock for microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +93,8 @@ class SuiteLock:
         except OSError as refused:
             raise store_error(path, refused) from refused
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as held:
+            wait_until(self._is_mine, timeout_s=LOCK_WAIT_S, what="the suite's lock")
+        except WaitTimeoutError as held:
             pid = path.read_text(encoding="ascii").strip() or "another process"
             os.close(self._handle)
             raise StoreError(
@@ -100,6 +103,13 @@ class SuiteLock:
             ) from held
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
+
+    def _is_mine(self) -> bool:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def release(self) -> None:
         """Give it back."""
