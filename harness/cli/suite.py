@@ -114,6 +114,8 @@ def _night(found: Suite, store: Path, night: str | None) -> NightFolder:
 
 def _announce(lead: Lead, console: Console) -> None:
     conductor, state = lead.conductor, lead.conductor.state
+    if lead.wound_up:
+        console.print(lead.wound_up, markup=False, soft_wrap=True)
     begins = "goes on with" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"

@@ -145,7 +145,8 @@ class Conductor:
         taken = {self._places[number] for number in self._plays if self._places[number]}
         for item in self.state.having(Phase.WAITING):
             if item.number not in self._places:
-                self._places[item.number] = place_of(self.entries[item.entry].plan(0))
+                entry = self.entries.get(item.entry)
+                self._places[item.number] = place_of(entry.plan(0)) if entry else ""
         turn = next_item(
             _without(self.state, self._plays),
             share=self.suite.repeat.share,
@@ -159,6 +160,10 @@ class Conductor:
 
     def _start(self, item: Item) -> None:
         planned = item.planned
+        if item.entry not in self.entries:  # Another Logquake than the one that began the night.
+            sentence = "the suite of this night has no such entry for this version of Logquake"
+            self.write(Unplayed(item=item.number, sentence=sentence))
+            return
         night = Night(
             suite=self.suite.name,
             night=self.folder.night,
@@ -174,8 +179,8 @@ class Conductor:
         )
         events: queue.SimpleQueue[PlayEvent] = self._events  # type: ignore[assignment]  # It puts some of ours.
         play = Play(order, self.store, self.folder.log, events)
+        play.start()  # Before anybody can interrupt it: what it tells is taken by this thread.
         self._plays[item.number] = play
-        play.start()
 
     def _take(self, event: Event) -> None:
         match event:

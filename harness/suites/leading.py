@@ -7,28 +7,27 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from harness.stage import note
 from harness.suites.conductor import Conductor, planned_lines
 from harness.suites.expansion import Entry, entries_of
 from harness.suites.journal import Begun, CutShort, Dropped, Line, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
 from harness.suites.ordering import ordered, waited_nights
-from harness.suites.playing import heal
-from harness.suites.reports import write_results
+from harness.suites.playing import heal, note_cut_short
+from harness.suites.reports import causes_until, write_results
 from harness.suites.retention import retire
 from harness.suites.slots import slots
-from harness.suites.suite import Suite, SuiteError, load_suite, parse_suite
+from harness.suites.suite import Suite, SuiteError, load_suite
+from harness.suites.webhook import post
 from results.atomic import StoreError, write_atomically
 from results.nights import read_night
 from results.record.clock import unix_s, utc_now_text, wait_until
-from results.record.milestones import Milestone, load_milestones
+from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
 
 DEAD_TIMEOUT_S = 60.0
 """So long may the processes of a run outlive the leader of their night."""
-CUT_SHORT = "cut-short"
 
 Change = Callable[[NightState, Line], None]
 
@@ -50,12 +49,14 @@ class Lead:
         conductor: Leads it.
         store: The folder of runs.
         resumed: Whether it had begun before.
+        wound_up: What the webhook was told of the night before, if that one was wound up.
     """
 
     suite: Suite
     conductor: Conductor
     store: Path
     resumed: bool
+    wound_up: str = ""
     listeners: list[Change] = field(default_factory=list)
 
     def play(self) -> NightState:
@@ -82,7 +83,7 @@ def opened(
     """Open a night of a suite: the last one, if it was killed and its budget lasts, or a new one.
 
     A night that was killed and does not go on is wound up first: what it left is healed, what it
-    played is judged.
+    played is judged, and the webhook is told of it.
 
     Args:
         path: `SUITE.toml`.
@@ -106,11 +107,11 @@ def opened(
         if last is not None and _goes_on(last.state(), mode):
             yield _resumed(last, store, mode)
             return
-        if last is not None:
-            wound_up = _resumed(last, store, mode, wind_up=True)
-            wound_up.play()
+        said = _wind_up(last, store, suite) if last is not None else ""
         wanted = [each for each in entries if only is None or only(each)]
-        yield _new(suite, wanted, path.read_text(encoding="utf-8"), store)
+        lead = _new(suite, wanted, path.read_text(encoding="utf-8"), store)
+        lead.wound_up = said
+        yield lead
     finally:
         lock.release()
 
@@ -146,17 +147,42 @@ def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
     return lead
 
 
-def _resumed(folder: NightFolder, store: Path, mode: Mode, *, wind_up: bool = False) -> Lead:
+def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
+    """Judge what a night played that does not go on; return what the webhook was told, if any.
+
+    Args:
+        folder: The night's.
+        store: The folder of runs.
+        suite: As it is now: takes the place of one that cannot be read any more, since nothing is
+            played.
+    """
+    try:
+        begun = load_suite(folder.suite)
+        entries = list(entries_of(begun))
+    except SuiteError:
+        begun, entries = suite, list(entries_of(suite))
+    lead = _lead(begun, entries, store, folder, deadline=0, resumed=True)
+    _go_on(lead)
+    state = lead.play()
+    said = post(state, causes_until(store, begun.name, folder)) if state.ended else ""
+    return said and f"the night {folder.night}, which was not finished: {said}"
+
+
+def _resumed(folder: NightFolder, store: Path, mode: Mode) -> Lead:
     """Open a night that was left unfinished."""
-    suite = parse_suite(folder.suite.read_text(encoding="utf-8"), folder.suite)
-    entries = list(entries_of(suite))
+    suite = load_suite(folder.suite)
     state = folder.state()
     left_s = suite.budget - state.active_s
     deadline = unix_s() + left_s if mode is Mode.RESUME else state.deadline
-    lead = _lead(suite, entries, store, folder, deadline=0 if wind_up else deadline, resumed=True)
+    lead = _lead(suite, list(entries_of(suite)), store, folder, deadline=deadline, resumed=True)
+    _go_on(lead)
+    return lead
+
+
+def _go_on(lead: Lead) -> None:
+    store = lead.store
     lead.conductor.write(Resumed())
     lead.conductor.write(*_cut_short(lead.conductor.state, store))
-    return lead
 
 
 def _lead(
@@ -200,8 +226,7 @@ def _healed(store: Path, run_id: str) -> tuple[str, ...]:
     wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what=f"the end of {run_id}")
     said = heal(store, run_id)
     at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
-    detail = {"kind": CUT_SHORT, "sentence": "it died with its night, and was played anew"}
-    note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))
+    note_cut_short(paths, at_ns=at_ns)
     return said
 
 

@@ -19,6 +19,7 @@ from harness.interrupt import die_with_parent
 from harness.stage import Ending, StageResult
 from harness.staging import Staging
 from harness.suites.lines import GO
+from harness.suites.playing import note_cut_short
 from results.atomic import StoreError
 from results.nights import write_night
 from results.record.milestones import load_milestones
@@ -48,8 +49,14 @@ def main() -> None:
 
 def _begin(paths: RunPaths, night: Night) -> None:
     write_night(paths.night, night)
-    _tell(run_id=paths.run_id)
-    if sys.stdin.readline().strip() != GO:
+    try:
+        _tell(run_id=paths.run_id)
+        answer = sys.stdin.readline().strip()
+    except BrokenPipeError:
+        answer = ""
+    if answer != GO:
+        # The next leader may have looked for the runs of its night before this one was there.
+        note_cut_short(paths, at_ns=0)
         sys.exit("nobody leads the night any more")
     die_with_parent()
 

@@ -6,14 +6,17 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.stage import note
 from harness.suites.lines import GO, Child, Words
 from nemesis.ledger import heal_dead_run
 from results.record.clock import stopwatch_s
+from results.record.milestones import Milestone
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 
 MODULE = "harness.suites.player"
+CUT_SHORT = "cut-short"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,3 +156,9 @@ def heal(store: Path, run_id: str) -> tuple[str, ...]:
         return ()
     healed = heal_dead_run(paths)
     return (*healed.done, *healed.failed)
+
+
+def note_cut_short(paths: RunPaths, *, at_ns: int) -> None:
+    """Note in a run's milestones that it died with its night, and never gets a verdict."""
+    detail = {"kind": CUT_SHORT, "sentence": "it died with its night, and was played anew"}
+    note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))

@@ -73,10 +73,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Wait for the repeats; after a Ctrl-C, or with `-x`, end what is under way."""
+    """Wait for the repeats; after a Ctrl-C, or with `-x`, end what is under way.
+
+    A night that is not valid fails the session even if no item did: the budget may have left out
+    all of them.
+    """
     hurry = bool(session.shouldstop or session.shouldfail)
     for night in session.config.stash.get(NIGHTS, {}).values():
         night.close(hurry=hurry or session.exitstatus == pytest.ExitCode.INTERRUPTED)
+        if session.exitstatus == pytest.ExitCode.OK and not night.valid:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(

@@ -5,11 +5,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.exit_codes import VALID
 from harness.suites.journal import Line
 from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.plugin import NIGHTS, EntryItem
-from harness.suites.reports import causes_until
+from harness.suites.reports import causes_until, exit_code
 from harness.suites.webhook import post
 from results.page.inert import inert
 from results.record.terms import Validity
@@ -97,13 +98,24 @@ class PytestNight:
             self._thread.join()
         self._open.close()
 
+    @property
+    def valid(self) -> bool:
+        """Whether the night came to its end, and all that counts in it is valid."""
+        if self._lead is None or self._failed is not None:
+            return False
+        return exit_code(self._lead.conductor.state) == VALID
+
     def told(self) -> list[str]:
         """Return lines for the end of the session: what is new, where the results are."""
         if self._lead is None:
             return []
         folder = self._lead.conductor.folder
         causes = causes_until(self.store, self._lead.suite.name, folder)
-        lines = [f"results: {folder.summary} and {folder.junit}"]
+        lines = [self._lead.wound_up] if self._lead.wound_up else []
+        lines += [f"the night ended: {inert(self._failed)}"] if self._failed else []
+        if not self.valid:
+            lines.append(f"the night as a whole is {self._lead.conductor.state.worst.value}")
+        lines.append(f"results: {folder.summary} and {folder.junit}")
         for cause in causes:
             if cause.tonight and cause.valid == Validity.INVALID:
                 when = "new tonight" if cause.new else f"seen since {cause.nights[0]}"

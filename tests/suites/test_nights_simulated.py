@@ -1,11 +1,13 @@
 """Nights whose runs are stored ones: judged, filed and measured by the real judge."""
 
+import http.server
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -17,8 +19,11 @@ from harness.suites.journal import Begun, Journal, Line, Planned, Played, Starte
 from harness.suites.leading import Mode, opened
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
+from harness.suites.suite import SuiteError
+from harness.suites.webhook import VARIABLE
 from results.nights import write_night
 from results.record.clock import unix_s, wait_until
+from results.record.milestones import load_milestones
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.samples import find_sample
@@ -145,7 +150,8 @@ def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: P
         first.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
-    resume(suite, store)
+    if not folder.state().ended:  # A busy machine may let it come to its end before it is killed.
+        resume(suite, store)
     lines = [json.loads(line) for line in folder.journal.read_text().splitlines()]
     verdicts = [line["run_id"] for line in lines if line["event"] == "judged"]
     assert sorted(verdicts) == [f"log/{NIGHTS[0]}-{number}" for number in (1, 2)]
@@ -163,6 +169,96 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     assert state.ended
     assert state.items[9].phase is Phase.LEFT_OUT
     assert len(state.having(Phase.JUDGED)) == 2
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted."""
+
+    said: list[bytes]
+
+    def do_POST(self) -> None:
+        self.said.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its signature
+        """Say nothing."""
+
+
+def test_the_webhook_is_told_of_a_night_that_is_wound_up(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it found would be known already to the next night, so that nobody was ever told."""
+    store = tmp_path / "store"
+    played_night(store, NIGHTS[0], "loss-acks-1")
+    Hook.said = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{server.server_port}/")
+        with opened(suite, store, mode=Mode.NEW) as lead:
+            assert lead.wound_up.endswith(
+                f"{NIGHTS[0]}, which was not finished: the webhook was told"
+            )
+        server.shutdown()
+    (text,) = Hook.said
+    words = json.loads(text)
+    assert (words["night"], words["worst"], len(words["new"])) == (NIGHTS[0], "invalid", 1)
+
+
+@pytest.mark.parametrize("text", [SUITE, 'name = "made"\nno_such_key = 1\n', None])
+def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
+    tmp_path: Path, suite: Path, text: str | None
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0])
+    Journal(folder.journal).write(Planned(item=9, entry="gone#1", seed=9))
+    if text is None:
+        folder.suite.unlink()
+    else:
+        folder.suite.write_text(text, encoding="utf-8")
+    if text != SUITE:
+        with (
+            pytest.raises(SuiteError, match=r"suite\.toml"),
+            opened(suite, store, mode=Mode.RESUME),
+        ):
+            pass
+    with opened(suite, store, mode=Mode.NEW) as lead:
+        assert lead.conductor.folder.night > NIGHTS[0]
+    state = folder.state()
+    assert state.items[9].phase is Phase.LEFT_OUT
+    assert len(state.having(Phase.JUDGED)) == 2
+
+
+def test_an_entry_that_is_no_more_is_unknown(tmp_path: Path, suite: Path) -> None:
+    """The night goes on with another version of Logquake, which names its scenarios otherwise."""
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0])
+    Journal(folder.journal).write(Planned(item=9, entry="gone#1", seed=9))
+    resume(suite, store)
+    state = folder.state()
+    assert state.ended
+    assert (state.items[9].phase, state.items[9].outcome) == (Phase.UNPLAYED, "unknown")
+
+
+def test_a_player_whose_night_died_notes_that_its_run_was_cut_short(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "log" / f"{NIGHTS[0]}-1")
+    paths.root.mkdir(parents=True)
+    night = Night(suite="made", night=NIGHTS[0], entry="calm#1")
+    code = (
+        "import sys; from pathlib import Path; from harness.suites import player;"
+        " from results.record.night import Night; from results.record.paths import RunPaths;"
+        " player._begin(RunPaths(Path(sys.argv[1])), Night.model_validate_json(sys.argv[2]))"
+    )
+    argv = [sys.executable, "-c", code, str(paths.root), night.model_dump_json()]
+    reader, writer = os.pipe()
+    os.close(reader)  # Whoever led the night is dead, and so is its end of the pipe.
+    with os.fdopen(writer, "wb") as gone:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=120,
+            check=False,
+        )  # fmt: skip
+    assert b"nobody leads the night any more" in done.stderr, done.stderr
+    assert [each.detail["kind"] for each in load_milestones(paths.milestones)] == ["cut-short"]
 
 
 def test_a_night_whose_plan_was_cut_was_never_begun(tmp_path: Path, suite: Path) -> None:
@@ -268,6 +364,15 @@ def test_pytest_plays_a_suite_and_unknown_is_never_passed(elsewhere: Path) -> No
     assert "the file of hosts /nowhere/hosts.toml cannot be read" in done.stdout
     assert "Traceback" not in done.stdout
     assert "results: runs/.suites/nowhere/" in done.stdout
+
+
+def test_a_night_in_which_nothing_was_played_does_not_pass(elsewhere: Path) -> None:
+    suite = elsewhere / "nightly.toml"
+    suite.write_text(f'budget = "1s"\n{NOWHERE}', encoding="utf-8")
+    done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
+    assert "3 skipped in" in done.stdout, done.stdout
+    assert "the night as a whole is unknown" in done.stdout
+    assert done.returncode == 1
 
 
 def test_pytest_plays_the_entries_that_were_selected(elsewhere: Path) -> None:
