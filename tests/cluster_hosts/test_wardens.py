@@ -1,5 +1,6 @@
 """A warden without ssh: what it does with what it hears, and that it undoes all in the end."""
 
+import errno
 import json
 import os
 import shutil
@@ -113,6 +114,25 @@ def test_runs_that_come_and_go_together_make_and_remove_the_folder_of_runs(tmp_p
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(come_and_go, range(4)))
+    assert not base.exists()
+
+
+def test_a_run_that_came_and_went_while_another_ended_leaves_no_folder_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It saw no mark, for that was away for a moment, and so did not remove the folder."""
+    base, rmdir = tmp_path / "runs", Path.rmdir
+    make_folder(base / "1")
+    refusals = [OSError(errno.ENOTEMPTY, "there is another run")]
+
+    def refused_at_first(path: Path) -> None:
+        if refusals:
+            raise refusals.pop()
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", refused_at_first)
+    _remove_folder({"folder": str(base / "1")})
+    assert not refusals
     assert not base.exists()
 
 

@@ -5,6 +5,7 @@ Standard library only: the harness sends this text to the host's Python (see
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -172,13 +173,15 @@ def _remove_folder(order: Order) -> "list[str]":
 def _remove_base(base: Path) -> None:
     """Remove the folder of runs' folders if a run made it, and no other run is there."""
     with contextlib.suppress(OSError):
-        if os.listdir(base) != [OURS]:  # noqa: PTH208 - names only
-            return
-        (base / OURS).unlink()
-        try:
-            base.rmdir()
-        except OSError:  # A run has come meanwhile: the last one shall know that it is ours.
-            (base / OURS).touch()
+        while os.listdir(base) == [OURS]:  # noqa: PTH208 - names only
+            (base / OURS).unlink()
+            try:
+                base.rmdir()
+            except OSError as refused:
+                (base / OURS).touch()  # The last one shall know that it is ours.
+                if refused.errno != errno.ENOTEMPTY:
+                    return
+                # A run has come meanwhile; it may have gone, and not have seen whose it is.
 
 
 def traces(order: Order) -> Order:
