@@ -17,7 +17,7 @@ from harness.exit_codes import VALID
 from harness.suites.choosing import OVERHEAD_S
 from harness.suites.conductor import Change, lasts_s
 from harness.suites.expansion import entries_of
-from harness.suites.journal import Judged, LeftOut, Line, Unplayed
+from harness.suites.journal import CutShort, Judged, LeftOut, Line, Unplayed
 from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
@@ -28,6 +28,7 @@ from harness.suites.status import minutes, status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.atomic import StoreError
+from results.page.inert import inert
 from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
@@ -128,12 +129,17 @@ def _announce(lead: Lead, console: Console) -> None:
             console.print(
                 f"  cut short, healed, played anew: {item.entry} ({run_id})", markup=False
             )
+        for sentence in item.left:
+            _tell_left(sentence, console)
 
 
 def _teller(console: Console) -> Change:
     def tell(state: NightState, line: Line) -> None:
         if isinstance(line, Judged | Unplayed):
             console.print(verdict_line(state.items[line.item]), soft_wrap=True)
+        elif isinstance(line, CutShort):
+            for sentence in line.left:
+                _tell_left(f"{line.run_id}: {sentence}", console)
         elif isinstance(line, LeftOut) and state.items[line.item].planned.repeats == "":
             console.print(
                 f"left out {state.items[line.item].entry}",
@@ -143,6 +149,13 @@ def _teller(console: Console) -> Change:
             )
 
     return tell
+
+
+def _tell_left(sentence: str, console: Console) -> None:
+    console.print(
+        f"  left behind by {inert(sentence)}; see: logquake heal", style="yellow", markup=False,
+        soft_wrap=True,
+    )  # fmt: skip
 
 
 def _writer(lead: Lead) -> Change:

@@ -216,7 +216,9 @@ class Conductor:
         self._plays.pop(event.item)
         self._deaths[event.item] = self._deaths.get(event.item, 0) + 1
         if event.run_id:
-            self.write(CutShort(item=event.item, run_id=event.run_id, healed=event.healed))
+            self.write(
+                CutShort(item=event.item, run_id=event.run_id, healed=event.healed, left=event.left)
+            )
         if self._deaths[event.item] >= MAX_DEATHS:
             why = event.healed[0] if event.healed else "its process ended"
             sentence = f"it could not be played: {why}; see {self.folder.log}"

@@ -77,6 +77,9 @@ class CutShort(_Line):
     item: int
     run_id: str
     healed: tuple[str, ...] = ()
+    """What was done, in sentences."""
+    left: tuple[str, ...] = ()
+    """What it left behind that could not be undone: `logquake heal` is for that."""
 
 
 class Judged(_Line):

@@ -98,6 +98,7 @@ def _told(case: ET.Element, tag: str, item: Item, cause: Cause | None) -> None:
 def _lines(item: Item) -> list[str]:
     lines = [f"run {item.run_id}", f"seed {item.planned.seed}"]
     lines += [f"{each} was cut short, and played anew" for each in item.cut_short]
+    lines += [f"left behind by {each}; see: logquake heal" for each in item.left]
     lines += [f"not played to its end: {item.sentence}"] if item.sentence else []
     return lines
 

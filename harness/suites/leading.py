@@ -213,21 +213,18 @@ def _cut_short(state: NightState, store: Path) -> list[CutShort]:
     """Heal the runs that died with their night; they are played anew."""
     started = {item.run_id: item.number for item in state.having(Phase.UNDER_WAY)}
     lost = {**started, **_unknown_to(state, store)}
-    return [
-        CutShort(item=number, run_id=run_id, healed=_healed(store, run_id))
-        for run_id, number in lost.items()
-    ]
+    return [_cut(store, run_id, item=number) for run_id, number in lost.items()]
 
 
-def _healed(store: Path, run_id: str) -> tuple[str, ...]:
+def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
     paths = RunPaths(store / run_id)
     if not paths.root.is_dir():
-        return ("its folder is gone",)
+        return CutShort(item=item, run_id=run_id, healed=("its folder is gone",))
     wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what=f"the end of {run_id}")
-    said = heal(store, run_id)
+    healed = heal(store, run_id)
     at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
     note_cut_short(paths, at_ns=at_ns)
-    return said
+    return CutShort(item=item, run_id=run_id, healed=healed.done, left=healed.failed)
 
 
 def _unknown_to(state: NightState, store: Path) -> dict[str, int]:

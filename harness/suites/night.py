@@ -45,6 +45,7 @@ class Item:
         phase: How far it is.
         run_id: Of the run that counts; empty: there is none yet.
         cut_short: Runs of it that died with the night.
+        left: What these left behind that could not be undone, in sentences.
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
         main_s: How long its main phase was.
         judged: Its verdict.
@@ -55,6 +56,7 @@ class Item:
     phase: Phase = Phase.WAITING
     run_id: str = ""
     cut_short: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     started_at: float = 0
     played_at: float = 0
     judged_at: float = 0
@@ -190,8 +192,14 @@ def _moved(item: Item, line: Started | Played | CutShort | Judged | Unplayed | L
         case Started():
             return replace(item, phase=Phase.UNDER_WAY, run_id=line.run_id, started_at=line.at)
         case CutShort():
-            cut = (*item.cut_short, line.run_id)
-            return replace(item, phase=Phase.WAITING, run_id="", cut_short=cut, started_at=0)
+            return replace(
+                item,
+                phase=Phase.WAITING,
+                run_id="",
+                cut_short=(*item.cut_short, line.run_id),
+                left=(*item.left, *(f"{line.run_id}: {each}" for each in line.left)),
+                started_at=0,
+            )
         case Played():
             return replace(
                 item,

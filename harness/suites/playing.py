@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cluster.hosts.heal import Healed
 from harness.stage import note
 from harness.suites.lines import GO, Child, Words
 from nemesis.ledger import heal_dead_run
@@ -47,11 +48,12 @@ class WasRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """The process of a run died; what it left behind was undone."""
+    """The process of a run died; what it left behind was undone, but for what is in `left`."""
 
     item: int
     run_id: str
     healed: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 PlayEvent = HasFolder | WasPlayed | WasRefused | Died
@@ -144,18 +146,15 @@ class Play:
             )
         if "refused" in last:
             return WasRefused(item=item, sentence=str(last["refused"]))
-        healed = heal(self.store, self._run_id) if self._run_id else ()
+        healed = heal(self.store, self._run_id) if self._run_id else Healed()
         how = f"its process ended with status {status}"
-        return Died(item=item, run_id=self._run_id, healed=(how, *healed))
+        return Died(item=item, run_id=self._run_id, healed=(how, *healed.done), left=healed.failed)
 
 
-def heal(store: Path, run_id: str) -> tuple[str, ...]:
+def heal(store: Path, run_id: str) -> Healed:
     """Undo what a dead run left behind; return what was done, and what could not be."""
     paths = RunPaths(store / run_id)
-    if not paths.root.is_dir():
-        return ()
-    healed = heal_dead_run(paths)
-    return (*healed.done, *healed.failed)
+    return heal_dead_run(paths) if paths.root.is_dir() else Healed()
 
 
 def note_cut_short(paths: RunPaths, *, at_ns: int) -> None:

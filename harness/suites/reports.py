@@ -1,5 +1,6 @@
 """What a night leaves for others: `junit.xml` and `summary.md`, written anew after each verdict."""
 
+from functools import cache
 from pathlib import Path
 
 from harness.exit_codes import BY_VALIDITY
@@ -26,7 +27,22 @@ def write_results(store: Path, suite: str, folder: NightFolder) -> None:
 
 def states_until(store: Path, suite: str, folder: NightFolder) -> list[NightState]:
     """Return a suite's nights up to one, the oldest first."""
-    return [each.state() for each in nights_of(store, suite) if each.night <= folder.night]
+    return [
+        each.state() if each.night == folder.night else _past(each)
+        for each in nights_of(store, suite)
+        if each.night <= folder.night
+    ]
+
+
+def _past(folder: NightFolder) -> NightState:
+    """Return an earlier night: a year of them is not read anew with each verdict."""
+    file = folder.journal.stat()
+    return _read_once(folder, file.st_size, file.st_mtime_ns)
+
+
+@cache
+def _read_once(folder: NightFolder, _size: int, _changed_ns: int) -> NightState:
+    return folder.state()
 
 
 def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:

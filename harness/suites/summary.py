@@ -138,6 +138,8 @@ def _figures(state: NightState) -> list[str]:
         lines += [f"- main phases: {main_s:.0f} s; time beyond them: {share:.0%} of the night"]
     if len(state.spans) > 1:
         lines += [f"- resumed {len(state.spans) - 1} times; {cut} runs were cut short by that"]
+    for item in state.items.values():
+        lines += [f"- left behind by {_text(each)}; see: logquake heal" for each in item.left]
     if state.dropped:
         lines += [f"- {len(state.dropped)} old runs were dropped"]
     return lines

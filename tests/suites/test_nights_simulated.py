@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.hosts.heal import Healed
 from harness.exit_codes import BAD_ARGUMENTS, UNKNOWN
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
@@ -227,6 +228,32 @@ def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
     state = folder.state()
     assert state.items[9].phase is Phase.LEFT_OUT
     assert len(state.having(Phase.JUDGED)) == 2
+
+
+def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_told(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0])
+    told = Night(suite="made", night=NIGHTS[0], entry="calm#1")
+    started, unknown = (add_run(store, "valid", told, number) for number in (7, 8))
+    Journal(folder.journal).write(
+        Planned(item=7, entry="calm#1", seed=7),
+        Started(item=7, run_id=started),
+        # Killed between its folder and its line in the journal.
+        Planned(item=8, entry="calm#1", seed=8),
+    )
+    healed = Healed(done=("killed java",), failed=("docker does not answer",))
+    monkeypatch.setattr("harness.suites.playing.heal_dead_run", lambda _paths: healed)
+    with opened(suite, store, mode=Mode.NEW):
+        pass
+    items = folder.state().items
+    for number, run_id in ((7, started), (8, unknown)):
+        assert (items[number].cut_short, items[number].phase) == ((run_id,), Phase.LEFT_OUT)
+        assert items[number].left == (f"{run_id}: docker does not answer",)
+        last = load_milestones(RunPaths(store / run_id).milestones)[-1]
+        assert last.detail["kind"] == "cut-short"
+        assert not RunPaths(store / run_id).verdict.exists()
 
 
 def test_an_entry_that_is_no_more_is_unknown(tmp_path: Path, suite: Path) -> None:

@@ -19,11 +19,20 @@ from rich.console import Console
 
 from harness.exit_codes import BY_VALIDITY, INVALID, UNKNOWN, VALID
 from harness.suites.causes import causes_of
-from harness.suites.journal import LeftOut, Line, Planned, Unplayed
+from harness.suites.journal import (
+    CutShort,
+    Dropped,
+    Journal,
+    LeftOut,
+    Line,
+    Planned,
+    Unplayed,
+    load_journal,
+)
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, folded
 from harness.suites.nights import SuiteLock, is_led, nights_of
-from harness.suites.reports import exit_code, write_results
+from harness.suites.reports import exit_code, states_until, write_results
 from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_drop
 from harness.suites.slots import GIB as GIB_OF_MEMORY
 from harness.suites.slots import auto_slots, place_of
@@ -360,6 +369,36 @@ def test_retention_drops_nothing_outside_the_store_and_nothing_that_the_night_di
     stayed = {f"{MONDAY}-1", f"{MONDAY}-3", f"{MONDAY}-66", f"{TUESDAY}-1"}
     assert {path.name for path in (store / "log").iterdir()} == stayed
     assert RunPaths(other / "log" / f"{MONDAY}-2").night.exists()
+
+
+def test_earlier_nights_are_read_once_unless_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (MONDAY, TUESDAY):
+        stored_night(tmp_path, name, [failed("b")])
+    read: list[str] = []
+
+    def load(path: Path) -> list[Line]:
+        read.append(path.parent.name)
+        return load_journal(path)
+
+    monkeypatch.setattr("harness.suites.nights.load_journal", load)
+    tuesday = nights_of(tmp_path, "made")[-1]
+    first, again = (states_until(tmp_path, "made", tuesday) for _ in range(2))
+    assert first == again
+    assert read == [MONDAY, TUESDAY, TUESDAY]
+    Journal(nights_of(tmp_path, "made")[0].journal).write(Dropped(run_ids=("log/x",)))
+    assert states_until(tmp_path, "made", tuesday)[0].dropped == ("log/x",)
+
+
+def test_what_a_dead_run_left_behind_is_told_everywhere() -> None:
+    cut = CutShort(item=1, run_id="log/dead", left=("docker does not answer <b>",), at=1_001)
+    begun, planned, *rest = lines(MONDAY, [Run(entry="a")])
+    state = folded([begun, planned, cut, *rest])
+    assert state.items[1].left == ("log/dead: docker does not answer <b>",)
+    told = "left behind by log/dead: docker does not answer &lt;b&gt;; see: logquake heal"
+    assert told in summary_markdown(state, [])
+    assert told.encode() in junit_xml(state, [])
 
 
 def test_results_are_written_beside_the_journal(tmp_path: Path) -> None:
