@@ -241,9 +241,8 @@ def _led_by_who_was_behind(_: Seen, looks: Sequence[Seen]) -> bool:
 
 def _followed(before: Seen, looks: Sequence[Seen]) -> bool:
     now = looks[-1]
-    return (
-        now["leader"] != before["leader"] and now["epoch"] > before["epoch"] and not now["brokers"]
-    )
+    another = 0 < now["leader"] != before["leader"]
+    return another and now["epoch"] > before["epoch"] and not now["brokers"]
 
 
 _FILES = "files"

@@ -101,7 +101,7 @@ class Rooms:
     def close(self) -> None:
         """End whatever still runs, and remove all."""
         self._over.set()
-        for process in self._running:
+        for process in tuple(self._running):  # Whoever waits for one takes it off.
             process.kill()
         self._undo.close()
 

@@ -21,11 +21,8 @@ heard: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
 """Numbers of datagrams, by sender and series."""
 
 
-def echo(port: int) -> None:
+def echo(own: socket.socket) -> None:
     """Send every datagram back, and note that it came."""
-    own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-    own.bind(("", port))
     while True:
         data, sender = own.recvfrom(4096)
         series, number = map(int, data[:16].split())
@@ -33,11 +30,20 @@ def echo(port: int) -> None:
         own.sendto(data, sender)
 
 
-def accept(port: int) -> None:
+def accept(own: socket.socket) -> None:
     """Take connections, and end them."""
-    with socket.create_server(("", port), backlog=64) as own:
-        while True:
-            own.accept()[0].close()
+    while True:
+        own.accept()[0].close()
+
+
+def serve(port: int) -> None:
+    """Listen from now on."""
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+    datagrams.bind(("", port))
+    connections = socket.create_server(("", port), backlog=64)
+    for deed, own in ((echo, datagrams), (accept, connections)):
+        threading.Thread(target=deed, args=(own,), daemon=True).start()
 
 
 class Series:
@@ -87,7 +93,8 @@ class Series:
         answers = self.seen[address]
         first = dict(reversed(answers))
         order = list(dict.fromkeys(number for number, _ in answers))
-        lasted_s = answers[-1][1] - answers[0][1] if answers else 0
+        # Since the first question: who gets no processor for a while hears many answers at once.
+        lasted_s = answers[-1][1] - self.sent[address, 0] if answers else 0
         return {
             "count": self.order["count"],
             "answered": len(order),
@@ -108,8 +115,7 @@ def is_open(call: socket.socket) -> bool:
 def main(port: int, asked_port: int) -> None:
     """Listen, and do as told until nobody tells anything any more."""
     if port:
-        for serve in (echo, accept):
-            threading.Thread(target=serve, args=(port,), daemon=True).start()
+        serve(port)
     for line in sys.stdin:
         order = json.loads(line)
         if order["do"] == "ask":
