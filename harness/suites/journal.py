@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from results.atomic import store_error
+from results.page.inert import inert
 from results.record.clock import unix_s
 from results.record.night import Why
 from results.record.terms import Validity
@@ -138,6 +140,8 @@ Line = (
     Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Resumed | Dropped
     | Ended
 )  # fmt: skip
+_WORDS = ("sentence", "reason", "healed", "left")
+"""Of lines: what others may have said."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
 
 
@@ -167,7 +171,7 @@ class Journal:
         Raises:
             StoreError: The disk refuses.
         """
-        text = b"".join(_LINE.dump_json(line) + b"\n" for line in lines)
+        text = b"".join(_dumped(line) + b"\n" for line in lines)
         try:
             self._append(text)
         except OSError as refused:
@@ -178,6 +182,19 @@ class Journal:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _dumped(line: Line) -> bytes:
+    try:
+        return _LINE.dump_json(line)
+    except PydanticSerializationError:
+        # Half of a surrogate pair, of a path that is no UTF-8: no reason to end a night.
+        told = {name: _told(getattr(line, name)) for name in _WORDS if hasattr(line, name)}
+        return _LINE.dump_json(line.model_copy(update=told))
+
+
+def _told(words: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return inert(words) if isinstance(words, str) else tuple(map(inert, words))
 
 
 def _last_byte(path: Path) -> bytes:

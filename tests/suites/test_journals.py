@@ -50,6 +50,17 @@ def test_a_journal_that_is_cut_anywhere_loses_its_last_line_at_most(tmp_path: Pa
         assert isinstance(load_journal(path)[-1], Resumed)
 
 
+def test_a_journal_takes_any_text(tmp_path: Path) -> None:
+    torn = "no such folder: /runs/\udcff \ud83d"
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write(Unplayed(item=1, sentence=torn), CutShort(item=2, run_id="log/x", left=(torn,)))
+    first, second = load_journal(tmp_path / "journal.jsonl")
+    assert isinstance(first, Unplayed)
+    assert first.sentence == r"no such folder: /runs/\xff \ud83d"
+    assert isinstance(second, CutShort)
+    assert second.left == (first.sentence,)
+
+
 def test_a_night_adds_up() -> None:
     state = folded(lines(NIGHT, RUNS))
     assert [each.outcome for each in state.items.values()] == ["valid", "invalid", "unknown"]
