@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, 
 
 WIDE, NARROW = 1200, 400
 """Widths to look at: a desk, and a telephone."""
+PATIENCE_MS = 120_000
+"""For any one wait: a busy machine draws a page in tens of seconds."""
 _HEIGHT = 900
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
@@ -77,6 +79,7 @@ class Reader:
             color_scheme="dark" if dark else "light",
             bypass_csp=True,
         )
+        context.set_default_timeout(PATIENCE_MS)
         try:
             sight = _watched(context)
             sight.page.goto(where.absolute().as_uri() if isinstance(where, Path) else where)

@@ -73,6 +73,7 @@ def test_marks_on_the_axis_lead_to_the_lines(make_run: MakeRun, browser: Reader)
         mark = sight.page.locator("#axis svg a").first
         mark.focus()
         sight.page.keyboard.press("Enter")
+        sight.page.wait_for_function("location.hash !== ''")
         anchor = sight.page.evaluate("decodeURIComponent(location.hash)").removeprefix("#")
         assert anchor.startswith("line-n1-")
         assert sight.page.locator(f"li[id='{anchor}']").is_visible()
