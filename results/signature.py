@@ -22,6 +22,8 @@ from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
 
 KEY_DIGITS = 12
+OTHERWISE = "otherwise"
+"""What is filed of a story in which every promise was kept, and that did not end as it is told."""
 CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
 """Places: of the whole run, of some partition, of the controllers' log. A scripted run's place is
 its story."""
@@ -102,26 +104,37 @@ class Signature:
 
 
 _PLACES = {TOPICS: "", QUORUM: "in the quorum's log", CLUSTER: ""}
-_LATENESS = {
+_UNCOUNTED = {
     "unavailable": "a partition took nothing for too long",
     "slow-election": "a partition had no leader for too long",
     "isr-not-restored": "a partition's replicas were not in sync again in time",
+    OTHERWISE: "another end than the one that is told",
 }
-"""What is not counted, but lasts."""
+"""What is there or not, however often."""
 
 
-def signature_of(verdict: Verdict, plan: Plan | None, faults: Iterable[str]) -> Signature | None:
-    """Return what a run's failure is filed under; None if it is valid.
+def signature_of(
+    verdict: Verdict, plan: Plan | None, faults: Iterable[str], *, as_told: bool | None = None
+) -> Signature | None:
+    """Return what a run's failure is filed under; None if it did not fail.
+
+    What a story sets out to show is no failure; that it does not show it is one.
 
     Args:
         verdict: Of the run.
         plan: Of the run; None if it cannot be read.
         faults: The kinds of faults that took effect, by the record: these are the signature's in a
             scripted run, and where there is no plan.
+        as_told: Whether a story ended as it is told; None: there is none, or nobody compared.
     """
+    if as_told:
+        return None
+    anomalies: tuple[str, ...]
     match verdict.valid:
-        case Validity.VALID:
+        case Validity.VALID if as_told is None:
             return None
+        case Validity.VALID:
+            anomalies, place = (OTHERWISE,), CLUSTER
         case Validity.UNKNOWN:
             anomalies, place = _reasons(verdict), CLUSTER
         case Validity.INVALID:
@@ -136,11 +149,14 @@ def signature_of(verdict: Verdict, plan: Plan | None, faults: Iterable[str]) -> 
     )
 
 
-def class_of(verdict: Verdict) -> str:
-    """Return the verdict's class: safety, liveness, harness, unknown; empty if it is valid."""
+def class_of(verdict: Verdict, *, as_told: bool | None = None) -> str:
+    """Return the verdict's class: safety, liveness, harness, unknown; empty if it is valid.
+
+    A story that did not end as it is told is unknown at best.
+    """
     match verdict.valid:
         case Validity.VALID:
-            return ""
+            return "" if as_told is not False else Validity.UNKNOWN.value
         case Validity.UNKNOWN:
             harness = any(each.anomaly_class is AnomalyClass.HARNESS for each in _found(verdict))
             return AnomalyClass.HARNESS.value if harness else Validity.UNKNOWN.value
@@ -222,7 +238,7 @@ def _faults(plan: Plan | None, seen: Iterable[str]) -> tuple[str, ...]:
 
 def _told(name: str) -> str:
     words = words_of(name)
-    return _LATENESS.get(name) or (words.many if words.means else name)
+    return _UNCOUNTED.get(name) or (words.many if words.means else name)
 
 
 def _enumerated(names: tuple[str, ...]) -> str:

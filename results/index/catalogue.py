@@ -17,7 +17,16 @@ from results.index.database import (
 )
 from results.index.query import RunQuery, condition
 from results.index.reading import read_run, stamp_of, state_of
-from results.index.rows import Facets, NightRow, Occurrence, Rate, RunRow, RunState, Seen
+from results.index.rows import (
+    Facets,
+    NightRow,
+    Occurrence,
+    Rate,
+    RunRow,
+    RunState,
+    Seen,
+    tone_of,
+)
 from results.page.inert import inert
 from results.record.paths import RunPaths
 from results.store import Store
@@ -187,7 +196,7 @@ class Index:
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
         """Return the nights, of one suite or of all, newest first."""
         rows = self._asked(
-            "SELECT suite, night, verdict, state, signature FROM runs WHERE night != ''"
+            "SELECT suite, night, verdict, ending, state, signature FROM runs WHERE night != ''"
             " AND (? = '' OR suite = ?) ORDER BY night DESC, suite",
             (suite, suite),
         )
@@ -302,7 +311,7 @@ def _night(suite: str, night: str, first: dict[str, str], rows: Sequence[sqlite3
         night=night,
         runs=len(rows),
         running=sum(each["state"] == RunState.RUNNING for each in rows),
-        verdicts=dict(Counter(each["verdict"] or "unjudged" for each in rows)),
+        verdicts=dict(Counter(tone_of(each["verdict"], each["ending"]) for each in rows)),
         new=tuple(key for key in signatures if first[key] == night),
         signatures=tuple(signatures),
     )

@@ -10,7 +10,7 @@ class RunQuery:
     """Runs to find; an empty field asks for nothing.
 
     Attributes:
-        system, version, workload, hosts, scenario, nemesis, suite, night, entry, signature,
+        system, version, workload, hosts, scenario, ending, nemesis, suite, night, entry, signature,
             setting: As in `RunRow`.
         verdict: valid, unknown, invalid, or unjudged.
         state: As in `RunState`.
@@ -27,6 +27,7 @@ class RunQuery:
     workload: str = ""
     hosts: str = ""
     scenario: str = ""
+    ending: str = ""
     nemesis: str = ""
     suite: str = ""
     night: str = ""
@@ -45,8 +46,8 @@ class RunQuery:
 
 
 _EQUAL = (
-    "system", "version", "workload", "hosts", "scenario", "nemesis", "suite", "night", "entry",
-    "signature", "setting", "repeats", "state",
+    "system", "version", "workload", "hosts", "scenario", "ending", "nemesis", "suite", "night",
+    "entry", "signature", "setting", "repeats", "state",
 )  # fmt: skip
 _SEARCHED = "run_id || ' ' || sentence || ' ' || entry || ' ' || system || ' ' || nemesis"
 MAX_WORDS = 12

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from results.atomic import StoreError
-from results.index.rows import RunRow, RunState
+from results.index.rows import Ending, RunRow, RunState
 from results.nights import read_night
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.inert import inert
@@ -25,6 +25,7 @@ from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.story import Story, load_story
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.signature import class_of, signature_of
@@ -38,6 +39,7 @@ _WITH_CLIENTS = ("warmup", "main", "main-ended", "healed", "recovered", "final-r
 """Phases, by the milestones that begin them, in which clients are at work."""
 _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
+    "scenario.json",
 )  # fmt: skip
 """Files of a run by whose times one sees that it went on."""
 
@@ -68,7 +70,7 @@ def read_run(paths: RunPaths) -> RunRow:
         "state": _state(paths, verdict, milestones),
     }
     if verdict is not None:
-        parts |= _of_verdict(verdict, plan)
+        parts |= _of_verdict(verdict, plan, _story(paths, troubles))
     parts["trouble"] = "; ".join(troubles)[:_MAX_SENTENCE]
     return dataclasses.replace(row, **_printable(parts))  # type: ignore[arg-type]  # by field name
 
@@ -142,17 +144,19 @@ def _of_night(night: Night | None) -> dict[str, object]:
     }
 
 
-def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
+def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dict[str, object]:
     faults = _confirmed(verdict.stats)
-    signature = signature_of(verdict, plan, faults)
+    as_told = story.as_expected if story else None
+    signature = signature_of(verdict, plan, faults, as_told=as_told)
     operations, throughput = _traffic(verdict.stats)
     head = headline(verdict)
     return {
         "verdict": verdict.valid.value,
-        "verdict_class": class_of(verdict),
+        "verdict_class": class_of(verdict, as_told=as_told),
+        "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
-        "witness": _witness(verdict, head)[:_MAX_WITNESS],
+        "witness": _witness(verdict, head, story)[:_MAX_WITNESS],
         "anomalies": tuple(
             (inert(name), counting(each)) for name, each in ranked_anomalies(verdict)
         ),
@@ -164,8 +168,10 @@ def _of_verdict(verdict: Verdict, plan: Plan | None) -> dict[str, object]:
     }
 
 
-def _witness(verdict: Verdict, head: Headline) -> str:
+def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
     """Return what shows the verdict best; where it is unknown, why."""
+    if verdict.valid is Validity.VALID and story and story.as_expected is False:
+        return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
         return said(heaviest_reason(verdict) or "no reason was given")
     return said(head.witness.sentence) if head.witness else ""
@@ -219,6 +225,16 @@ def _verdict(paths: RunPaths, troubles: list[str]) -> Verdict | None:
         return None
     except RecursionError:
         troubles.append(f"the verdict {paths.verdict} cannot be read: it is nested too deep")
+        return None
+
+
+def _story(paths: RunPaths, troubles: list[str]) -> Story | None:
+    if not is_plain(paths.story):
+        return None
+    try:
+        return load_story(paths.story)
+    except (OSError, ValueError, RecursionError) as trouble:
+        troubles.append(f"{paths.story} cannot be read: {trouble}")
         return None
 
 

@@ -6,6 +6,24 @@ from enum import StrEnum
 from results.wilson import wilson_interval
 
 
+class Ending(StrEnum):
+    """How a story ended, where that was compared."""
+
+    AS_TOLD = "as-told"
+    OTHERWISE = "otherwise"
+
+
+def tone_of(verdict: str, ending: str) -> str:
+    """Return how a run is coloured: its verdict, `told`, or `unjudged`.
+
+    What a story set out to show is no failure; and one that ended otherwise is never as good as
+    valid.
+    """
+    if ending == Ending.AS_TOLD and verdict:
+        return "told"
+    return "unknown" if ending == Ending.OTHERWISE and verdict == "valid" else verdict or "unjudged"
+
+
 class RunState(StrEnum):
     """How far a run is."""
 
@@ -29,6 +47,7 @@ class RunRow:
         workload: log, txn, groups, script.
         hosts: The kind: namespace, docker, ssh, process.
         scenario: The name of the story; empty: an ordinary run.
+        ending: As in `Ending`; empty: no story, or nobody compared.
         nemesis: What the plan asked for: families, or kinds written by hand, joined with `+`.
         setting: Twelve hex digits of the plan without its name and seed: runs that may be compared
             with each other; empty where the plan cannot be read.
@@ -62,6 +81,7 @@ class RunRow:
     workload: str = ""
     hosts: str = ""
     scenario: str = ""
+    ending: str = ""
     nemesis: str = ""
     setting: str = ""
     seed: int | None = None
@@ -90,8 +110,8 @@ class RunRow:
 
     @property
     def tone(self) -> str:
-        """How it is coloured: its verdict, or unjudged."""
-        return self.verdict or "unjudged"
+        """How it is coloured."""
+        return tone_of(self.verdict, self.ending)
 
     @property
     def parent(self) -> str:
@@ -163,7 +183,8 @@ class NightRow:
         suite, night: Which.
         runs: How many there are.
         running: How many of them are under way.
-        verdicts: How many by verdict; `unjudged` counts what has none.
+        verdicts: How many by verdict; `unjudged` counts what has none, `told` stories that ended
+            as they are told.
         new: Keys of signatures that no earlier night of the store had.
         signatures: Keys of all signatures, those of most runs first.
     """
@@ -175,6 +196,17 @@ class NightRow:
     verdicts: dict[str, int]
     new: tuple[str, ...]
     signatures: tuple[str, ...]
+
+    @property
+    def tone(self) -> str:
+        """How it is coloured: by the worst that came of it; what has no verdict is not valid."""
+        worst = ("invalid", "unknown", "unjudged")
+        return next((each for each in worst if self.verdicts.get(each)), "valid")
+
+    @property
+    def left_open(self) -> int:
+        """How many ended without a verdict: they died, or nobody judged them."""
+        return self.verdicts.get("unjudged", 0) - self.running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from results.page.faults import FaultLine
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.story import load_story
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.samples import is_sample
@@ -95,7 +96,9 @@ def recurrence(
 ) -> Recurrence:
     """Ask the store how often this run's failure came."""
     confirmed = sorted({each.kind for each in faults if each.confirmed_s is not None})
-    signature = signature_of(verdict, plan, confirmed) if verdict else None
+    signature = None
+    if verdict is not None:
+        signature = signature_of(verdict, plan, confirmed, as_told=_as_told(paths))
     night = _night(paths)
     store = Store(paths.root.parent.parent)
     if signature is None or is_sample(paths) or not _is_store(store):
@@ -141,6 +144,14 @@ def _rate(index: Index, signature: Signature, setting: str, seed: int | None) ->
     others = count(Validity.UNKNOWN.value, signature.key)
     of = count(Validity.VALID.value) + count(Validity.INVALID.value) + others
     return Rate(times=count("", signature.key), of=of)
+
+
+def _as_told(paths: RunPaths) -> bool | None:
+    try:
+        story = load_story(paths.story)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return story.as_expected if story else None
 
 
 def _night(paths: RunPaths) -> Night | None:

@@ -9,11 +9,11 @@ from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
 
 from results.atomic import StoreError
-from results.index import Index, NightRow, Rate, RunQuery, RunRow, Seen
+from results.index import Ending, Index, NightRow, Rate, RunQuery, RunRow, Seen
 from results.record.verdict import Verdict
 from results.site.comparing import anomaly_pairs, figure_pairs, latency_pairs, plan_differences
 from results.site.forms import filled, page_from, query_from
-from results.site.matrix import workload_of
+from results.site.matrix import LETTERS, workload_of
 from results.site.pages import moment_of, page
 from results.site.shelf import Shelf
 from results.verdict_json import read_verdict
@@ -66,14 +66,24 @@ def front() -> Response:
         "front.html",
         store=shelf().store.root,
         tonight=tonight,
+        tone=min((each.tone for each in tonight), key=[*LETTERS].index, default=""),
         new=new,
         known=known,
+        told=_as_told(index, tonight),
         others=sorted(elsewhere, key=_gravity),
         nights=nights[:_NEWEST_NIGHTS],
         running=index.runs(RunQuery(state="running", limit=_NEWEST_RUNS)),
         runs=index.runs(RunQuery(limit=_NEWEST_RUNS)),
         total=index.count(),
     )
+
+
+def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
+    """Return the stories that ended as they are told: in some nights, or else the newest."""
+    if not nights:
+        return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
+    asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
+    return [row for each in asked for row in index.runs(each)]
 
 
 def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from results.index import Rate, RunRow
 from results.record.plan import NEMESIS_KINDS
 
-LETTERS = {"invalid": "I", "unknown": "U", "valid": "V", "unjudged": "-"}
+LETTERS = {"invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "valid": "V"}
 """Worst first: how a cell is lettered, for those who do not see its colour."""
+TONE_WORDS = {"unjudged": "not judged", "told": "as told"}
+"""How tones are called that are not called as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,9 +18,9 @@ class Cell:
     """The runs of one workload under the same faults on one version.
 
     Attributes:
-        tone: The worst verdict among them; empty: there was no such run.
+        tone: The worst that came of them; that one died is worse than that another is valid.
         letter: Of the tone.
-        rate: How many of the runs had it.
+        rate: How many of the runs that are over had it.
         running: How many are under way.
         runs: All of them, newest first.
     """
@@ -73,12 +75,12 @@ def matrix_of(rows: Iterable[RunRow]) -> Matrix:
 def cell_of(rows: Iterable[RunRow]) -> Cell:
     """Return the cell of some runs, at least one."""
     told = tuple(rows)
-    tone = next(each for each in LETTERS if any(row.tone == each for row in told))
-    judged = [row for row in told if row.verdict] or told
+    over = [row for row in told if row.state != "running"] or told
+    tone = next(each for each in LETTERS if any(row.tone == each for row in over))
     return Cell(
         tone=tone,
         letter=LETTERS[tone],
-        rate=Rate(times=sum(row.tone == tone for row in told), of=len(judged)),
+        rate=Rate(times=sum(row.tone == tone for row in over), of=len(over)),
         running=sum(row.state == "running" for row in told),
         runs=told,
     )

@@ -9,14 +9,13 @@ from results.index import RunQuery
 from results.site.browsing import night_cards, shelf
 from results.site.charts import Chart, Key, bars, line
 from results.site.forms import filled
-from results.site.matrix import matrix_of
+from results.site.matrix import TONE_WORDS, matrix_of
 from results.site.pages import day, page
 from results.site.series import VERDICTS, NightFigures, figures_of, most_frequent
 
 nightly = Blueprint("nightly", __name__)
 _ALL = 100_000
 _NIGHTS, _KINDS = 60, 5
-VERDICT_WORDS = {"unjudged": "not judged"}
 
 
 @nightly.get("/nights")
@@ -56,7 +55,14 @@ def trends() -> Response:
     asked = filled(request.args).get("suite", "")
     suite = asked if asked in suites else (suites[0] if suites else "")
     told = figures_of(index.runs(RunQuery(suite=suite, limit=_ALL)))[-_NIGHTS:] if suite else []
-    return page("trends.html", suites=suites, suite=suite, figures=told, charts=_charts(told))
+    return page(
+        "trends.html",
+        suites=suites,
+        suite=suite,
+        figures=told,
+        charts=_charts(told),
+        tones=VERDICTS,
+    )
 
 
 def _charts(told: Sequence[NightFigures]) -> list[Chart]:
@@ -67,7 +73,7 @@ def _charts(told: Sequence[NightFigures]) -> list[Chart]:
             "Runs a night, by verdict",
             names,
             [each.verdicts for each in told],
-            keys=[Key(tone=tone, word=VERDICT_WORDS.get(tone, tone)) for tone in VERDICTS],
+            keys=[Key(tone=tone, word=TONE_WORDS.get(tone, tone)) for tone in VERDICTS],
         ),
         bars(
             "Runs a night with an anomaly, by the one that weighs most",

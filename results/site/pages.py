@@ -9,7 +9,7 @@ from flask import Response, url_for
 from results.engine import size_words, template_engine
 from results.index import RunRow
 from results.page.words import words_of
-from results.site.matrix import LETTERS, faults_of, workload_of
+from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
 from results.wilson import wilson_interval
 
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -36,7 +36,7 @@ def _engine() -> jinja2.Environment:
         "faults": faults_of,
     }
     engine.globals |= {"url_for": url_for, "run_url": run_url, "letters": LETTERS,
-                       "words_of": words_of}  # fmt: skip
+                       "tone_words": TONE_WORDS, "words_of": words_of}  # fmt: skip
     return engine
 
 

@@ -258,6 +258,8 @@ def test_samples_are_rows_like_all_others(store: Store) -> None:
     planted_sample(store.root, "leader-epoch-1-high-watermark", "20261122T020000Z")
     with opened(store) as index:
         story, loss = index.runs()
+        assert ids(index, ending="as-told") == [story.run_id]
+    assert (story.verdict, story.tone, story.signature) == ("invalid", "told", "")
     assert (story.scenario, story.workload, story.nemesis) == ("leader-epoch-1", "script", "")
     assert dict(story.faults) == {"cut": 1, "kill": 2}
     assert (loss.nemesis, dict(loss.faults)) == ("isolate", {"isolate": 2})
