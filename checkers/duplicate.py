@@ -31,7 +31,7 @@ from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_value_at, unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -102,9 +102,7 @@ def _acknowledged(group: Group, value: int) -> set[int]:
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
     """Tell whether an unclean leader may have lacked every copy that is not in the final log."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
-    return bool(unclean_elections(group).took(np.array(gone, dtype=np.int64)).all()) and (
-        unclean_elections(group).seen
-    )
+    return unclean_elections(group).seen and all(took_value_at(group, at, [value]) for at in gone)
 
 
 def _lost_copies(group: Group, value: int, offsets: list[int]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_value_at
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -53,7 +53,7 @@ def _check(group: Group) -> Findings:
         len(offsets),
         items,
         lambda item: _describe(group, item[0], item[1]),
-        lambda item: _labels(group, item[0], by_acks=item[2]),
+        lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
     )
 
 
@@ -85,9 +85,9 @@ def _weak(group: Group, values: Ints) -> Mask:
     return np.asarray(weak, dtype=np.bool_)
 
 
-def _labels(group: Group, offset: int, *, by_acks: bool) -> Labels:
+def _labels(group: Group, offset: int, values: list[int], *, by_acks: bool) -> Labels:
     excuses = [Excuse.ACKS.value] if by_acks else []
-    if unclean_elections(group).took_one(offset):
+    if took_value_at(group, offset, values):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, offset, _first_known_ns(group, offset))

@@ -11,13 +11,13 @@ nobody knows when one comes, and a leader of before may live on, cut off, and ta
 while: there one that was seen may have cost the partition any record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
 from checkers.facts import FINAL, UncleanOrder
 from checkers.group import Group
 from results.record.terms import Mode
@@ -79,6 +79,23 @@ class UncleanElections:
     def between(self, epoch: int, later: int) -> bool:
         """Tell whether one came after a leader epoch, and with a later one at the latest."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
+
+
+def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
+    """Tell whether an unclean leader may have lacked one of some values that stood at an offset.
+
+    Args:
+        group: The partition.
+        offset: Where; -1 if unknown.
+        values: Which; when each was sent, the record tells, or nobody.
+    """
+    elections = unclean_elections(group)
+    if not elections.seen:
+        return False
+    sends, wanted = group.table("sends"), np.array(values, dtype=np.int64)
+    begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # -1 is the last.
+    rows = np.where(wanted >= 0, first_match(wanted, ints(sends, "value")), NONE)
+    return bool(elections.took(np.full(len(wanted), offset), begun_ns[rows]).any())
 
 
 def unclean_elections(group: Group) -> UncleanElections:

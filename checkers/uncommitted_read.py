@@ -35,7 +35,7 @@ from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -132,7 +132,7 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, read: Uncommitted) -> Labels:
-    unclean = unclean_elections(group).took_one(read.offset)
+    unclean = took_value_at(group, read.offset, [read.value])
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     if group.facts.disk_losses:
         excuses += lost_on_disks(group, read.offset, _known_ns(group, read))

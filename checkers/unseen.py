@@ -26,7 +26,7 @@ from checkers.group import Group
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_value_at
 from checkers.witnesses import leader_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -89,8 +89,8 @@ def _check_unseen(group: Group) -> Findings:
 
 
 def _labels(group: Group, send: _Send) -> Labels:
-    offset, *_, is_weak = send
-    excuses = [Excuse.UNCLEAN.value] if unclean_elections(group).took_one(offset) else []
+    offset, value, *_, is_weak = send
+    excuses = [Excuse.UNCLEAN.value] if took_value_at(group, offset, [value]) else []
     if is_weak:
         excuses.append(Excuse.ACKS.value)
     broken = []

@@ -13,11 +13,13 @@ from checkers import (
     inconsistent_offsets,
     lost_write,
     poll_order,
+    uncommitted_read,
     unseen,
 )
 from checkers.facts import DiskLoss, RunFacts, UncleanOrder
 from checkers.group import Group
 from checkers.guarantees import guarantees
+from checkers.protocol import Checker
 from checkers.unclean_orders import unclean_orders
 from results.record.plan import Plan, PlannedFault
 from results.record.tables import TABLES
@@ -296,6 +298,30 @@ def test_other_checks_look_at_the_offset_too() -> None:
                        polls=[read(A, 0)], final_reads=[final_read(1)])  # fmt: skip
         (anomaly,) = found(unseen.UNSEEN_CHECKER, skipped).anomalies
         assert (KIND in anomaly.excuses) is excused
+
+
+def test_what_was_sent_to_the_new_leader_no_check_excuses_by_its_election() -> None:
+    def excuses(checker: Checker, **rows: list[Row]) -> bool:
+        (anomaly,) = found(checker, _hit(ORDERED, **rows)).anomalies
+        return KIND in anomaly.excuses
+
+    for sent, excused in ((20 * S, True), (20 * S + 1, False)):
+        times = {"invoke_ns": sent, "complete_ns": sent + S}
+        mine = {**ack(C, 2), **times}
+        seen = {**read(C, 2), **times}
+        told = {**leads(2, 2, at=40 * S), "high_watermark": 2, "asked_ns": 39 * S}
+        assert excuses(unseen.UNSEEN_CHECKER, sends=[mine], polls=[read(A, 0)],
+                       final_reads=[final_read(1)]) is excused  # fmt: skip
+        assert excuses(uncommitted_read.CHECKER, sends=[mine], polls=[seen],
+                       leadership=[told, ELECTION]) is excused  # fmt: skip
+        assert excuses(inconsistent_offsets.CHECKER, sends=[mine, {**ack(D, 2), **times}]) is (
+            excused
+        )
+        assert excuses(duplicate.CHECKER, sends=[mine], polls=[read(C, 7)]) is excused
+    # One of the two may have been there before the election.
+    sends = [ack(D, 2), {**ack(C, 2), "invoke_ns": 30 * S, "complete_ns": 31 * S}]
+    assert excuses(inconsistent_offsets.CHECKER, sends=sends)
+    assert excuses(inconsistent_offsets.CHECKER, sends=sends[1:], polls=[read(E, 2)])
 
 
 def test_a_reader_that_goes_back_below_where_the_leader_began_is_not_excused() -> None:
