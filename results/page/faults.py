@@ -7,6 +7,8 @@ from results.record.clock import NS_PER_S
 from results.tables import RunTables
 
 _LED_NAMED = 3
+_TAKERS = {"power-loss", "wipe", "bit-flip"}
+"""Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +60,18 @@ def _line(row: Json) -> FaultLine:
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
         healed_s=_seconds(row["healed_ns"]),
-        effect=effect_sentence(row["effect"], confirmed=row["confirmed_ns"] is not None),
+        effect=_effect(row, spec),
         heal_effect=heal_sentence(row["heal_effect"]),
         heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
     )
+
+
+def _effect(row: Json, spec: Json) -> str:
+    confirmed = row["confirmed_ns"] is not None
+    told = effect_sentence(row["effect"], confirmed=confirmed)
+    if confirmed or spec.get("begun") is not True or row["kind"] not in _TAKERS:
+        return told
+    return f"{told}; it was begun, and may have taken records all the same"
 
 
 def _seconds(time_ns: int | None) -> float | None:

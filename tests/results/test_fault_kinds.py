@@ -109,3 +109,20 @@ def test_rows_that_cannot_be_are_shown_and_told_as_text(make_run: MakeRun) -> No
     assert not [tag for tag in ("<script>[", "<b>one", "<u>", "<s>", "<em>") if tag in page]
     assert "&lt;script&gt;[/red]" in page
     show_run(run, Console(width=80, file=io.StringIO()))
+
+
+def test_a_fault_that_was_begun_and_not_confirmed_may_have_taken_records(
+    make_run: MakeRun,
+) -> None:
+    unseen = {"confirmed_ns": None, "effect": json.dumps({"without_effect": "timed out"})}
+    rows = [
+        _fault(1, "wipe", "wipe", spec={"begun": True}, **unseen),
+        _fault(2, "wipe", "wipe", spec={"begun": False}, **unseen),
+        _fault(3, "kill", "kill", spec={"begun": True}, **unseen),
+        _fault(4, "power-loss", "power-loss", spec={"begun": True}),
+    ]
+    begun, *others = fault_lines(RunTables(_run(make_run, rows)))
+    assert begun.effect == (
+        "not confirmed: timed out; it was begun, and may have taken records all the same"
+    )
+    assert not [each for each in others if "taken" in each.effect]
