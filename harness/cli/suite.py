@@ -1,6 +1,9 @@
 """`logquake suite`: many runs in a night, within a budget."""
 
+import contextlib
+import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -33,6 +36,7 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
 LOG_COLUMNS = 160
+FINISHING = b"no more runs are started; those under way come to their end\n"
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
 
@@ -61,9 +65,10 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
         _print_entries(load_suite(suite_file), console)
         return VALID
     with opened(suite_file, store, mode=Mode(mode or Mode.AUTO)) as lead:
-        _announce(lead, console)
+        with _terminal_may_be_gone():
+            _announce(lead, console)
         lead.listeners += [_teller(console), _writer(lead)]
-        before = _on_interrupt(lead, console)
+        before = _on_interrupt(lead)
         try:
             state = lead.play()
         finally:
@@ -133,8 +138,17 @@ def _announce(lead: Lead, console: Console) -> None:
             _tell_left(sentence, console)
 
 
+def _terminal_may_be_gone() -> contextlib.suppress:
+    """Go on if nothing can be printed: after a SIGHUP the night comes to its end all the same."""
+    return contextlib.suppress(OSError)
+
+
 def _teller(console: Console) -> Change:
     def tell(state: NightState, line: Line) -> None:
+        with _terminal_may_be_gone():
+            told(state, line)
+
+    def told(state: NightState, line: Line) -> None:
         if isinstance(line, Judged | Unplayed):
             console.print(verdict_line(state.items[line.item]), soft_wrap=True)
         elif isinstance(line, CutShort):
@@ -166,10 +180,12 @@ def _writer(lead: Lead) -> Change:
     return write
 
 
-def _on_interrupt(lead: Lead, console: Console) -> dict[signal.Signals, Handler]:
+def _on_interrupt(lead: Lead) -> dict[signal.Signals, Handler]:
     def finish(_number: int, _frame: FrameType | None) -> None:
-        console.print("no more runs are started; those under way come to their end", style="yellow")
         lead.conductor.finish()
+        # Not by the console: what is interrupted may be in the middle of a print of its own.
+        with _terminal_may_be_gone():
+            os.write(sys.stderr.fileno(), FINISHING)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return {number: signal.signal(number, finish) for number in numbers}
@@ -178,11 +194,13 @@ def _on_interrupt(lead: Lead, console: Console) -> dict[signal.Signals, Handler]
 def _conclude(lead: Lead, state: NightState, console: Console) -> int:
     folder = lead.conductor.folder
     causes = causes_until(lead.store, lead.suite.name, folder)
-    console.print()
-    console.print(status_of(lead.store, folder, now_s=unix_s()))
-    if state.ended and (said := post(state, causes)):
-        console.print(said, markup=False, soft_wrap=True)
-    console.print(f"results: {folder.summary} and {folder.junit}", markup=False, soft_wrap=True)
+    said = post(state, causes) if state.ended else ""
+    with _terminal_may_be_gone():
+        console.print()
+        console.print(status_of(lead.store, folder, now_s=unix_s()))
+        if said:
+            console.print(said, markup=False, soft_wrap=True)
+        console.print(f"results: {folder.summary} and {folder.junit}", markup=False, soft_wrap=True)
     return exit_code(state)
 
 

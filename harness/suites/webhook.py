@@ -56,12 +56,17 @@ def post(state: NightState, causes: Sequence[Cause]) -> str:
         return ""
     try:
         # A redirect would take the message to where nobody asked for it.
-        answer = requests.post(
-            address, json=message(state, causes), timeout=TIMEOUT_S, allow_redirects=False
-        )
+        with requests.post(
+            address,
+            json=message(state, causes),
+            timeout=TIMEOUT_S,
+            allow_redirects=False,
+            stream=True,  # What it says beside its status is not read: that might never end.
+        ) as answer:
+            status = answer.status_code
     except (requests.RequestException, ValueError) as failed:
         # Its text would name the address.
         return f"the webhook could not be told: {type(failed).__name__}"
-    if answer.status_code >= _REFUSED_FROM:
-        return f"the webhook refused the message: status {answer.status_code}"
+    if status >= _REFUSED_FROM:
+        return f"the webhook refused the message: status {status}"
     return "the webhook was told"

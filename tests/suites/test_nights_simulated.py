@@ -341,6 +341,17 @@ def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     assert '<error message="' in folder.junit.read_text(encoding="utf-8")
 
 
+def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere: Path) -> None:
+    """`/dev/full` refuses what is written, as a terminal does that was hung up."""
+    argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]
+    with Path("/dev/full").open("wb") as gone:
+        subprocess.run(
+            argv, stdout=gone, stderr=subprocess.DEVNULL, timeout=120, check=False, cwd=tmp_path
+        )
+    (folder,) = nights_of(tmp_path / "store", "nowhere")
+    assert folder.state().ended
+
+
 def test_a_dry_run_starts_nothing(tmp_path: Path, nowhere: Path) -> None:
     done = logquake("run", str(nowhere), "--dry-run", folder=tmp_path)
     assert done.returncode == 0

@@ -230,6 +230,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
     """Keeps what is posted; answers as its path says."""
 
     said: list[bytes]
+    told = threading.Event()
 
     def do_POST(self) -> None:
         self.said.append(self.rfile.read(int(self.headers["Content-Length"])))
@@ -237,6 +238,8 @@ class Hook(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/away"):
             self.send_header("Location", "/secret/200")
         self.end_headers()
+        while self.path.startswith("/endless") and not self.told.wait(0.05):
+            self.wfile.write(b" ")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its signature
         """Say nothing."""
@@ -245,6 +248,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(name="hook")
 def serving() -> Iterator[tuple[str, list[bytes]]]:
     Hook.said = []
+    Hook.told.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -287,6 +291,16 @@ def test_a_webhook_that_cannot_be_reached_keeps_its_secret(
     said = post(night(Run(entry="a")), [])
     assert said.startswith("the webhook could not be told: ")
     assert "secret" not in said
+
+
+def test_a_webhook_whose_answer_never_ends_is_left(
+    hook: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"{hook[0]}/endless/200")
+    try:
+        assert post(night(Run(entry="a")), []) == "the webhook was told"
+    finally:
+        Hook.told.set()
 
 
 def test_without_an_address_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
