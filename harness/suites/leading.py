@@ -20,6 +20,7 @@ from harness.suites.slots import slots
 from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.webhook import post
 from results.atomic import StoreError, write_atomically
+from results.export.contents import MANIFEST
 from results.nights import read_night
 from results.record.clock import unix_s, utc_now_text, wait_until
 from results.record.milestones import load_milestones
@@ -232,9 +233,12 @@ def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
     known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
     found: dict[str, int] = {}
     for paths in Store(store).runs():
-        if paths.run_id in known or not paths.night.exists():
+        if paths.run_id in known or (paths.root / MANIFEST).exists():
             continue
-        night = read_night(paths.night)
+        try:
+            night = read_night(paths.night)
+        except StoreError:
+            continue  # Nobody knows whose it is, and this night goes on all the same.
         if night is None or (night.suite, night.night) != (state.suite, state.night):
             continue
         waiting = [

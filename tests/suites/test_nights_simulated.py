@@ -243,6 +243,9 @@ def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_
         # Killed between its folder and its line in the journal.
         Planned(item=8, entry="calm#1", seed=8),
     )
+    imported, damaged = (add_run(store, "valid", told, number) for number in (5, 6))
+    (store / imported / "bundle.json").write_text("{}", encoding="utf-8")
+    (store / damaged / "night.json").write_text("{", encoding="utf-8")
     healed = Healed(done=("killed java",), failed=("docker does not answer",))
     monkeypatch.setattr("harness.suites.playing.heal_dead_run", lambda _paths: healed)
     with opened(suite, store, mode=Mode.NEW):
@@ -254,6 +257,8 @@ def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_
         last = load_milestones(RunPaths(store / run_id).milestones)[-1]
         assert last.detail["kind"] == "cut-short"
         assert not RunPaths(store / run_id).verdict.exists()
+    told_of = {run_id for item in items.values() for run_id in (item.run_id, *item.cut_short)}
+    assert not told_of & {imported, damaged}
 
 
 def test_an_entry_that_is_no_more_is_unknown(tmp_path: Path, suite: Path) -> None:
