@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
+from checkers.disk_losses import lost_on_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
@@ -89,10 +90,12 @@ def _check_unseen(group: Group) -> Findings:
 
 
 def _labels(group: Group, send: _Send) -> Labels:
-    offset, value, *_, is_weak = send
+    offset, value, _, acked_ns, is_weak = send
     excuses = [Excuse.UNCLEAN.value] if took_value_at(group, offset, [value]) else []
     if is_weak:
         excuses.append(Excuse.ACKS.value)
+    if group.final_log is None:  # Otherwise it stands there, and what was lost is a lost-write.
+        excuses += lost_on_disks(group, offset, acked_ns)
     broken = []
     if group.facts.cut_streams:
         broken.append(Premise.WHOLE_RECORD.value)

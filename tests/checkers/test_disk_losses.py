@@ -11,6 +11,7 @@ from checkers import (
     inconsistent_offsets,
     lost_write,
     poll_order,
+    unseen,
 )
 from checkers.contract import allowed, doubts
 from checkers.disk_losses import all_lost, disk_losses
@@ -30,6 +31,7 @@ from tests.checkers.hand import (
     S,
     ack,
     facts,
+    final_read,
     found,
     group,
     isr,
@@ -120,6 +122,22 @@ def test_where_no_files_tell_who_has_a_replica_every_broker_may_have_one() -> No
     on = group(alone, sends=[ack(A, 0)], polls=[read(B, 0)], replica_states=one)
     (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
     assert anomaly.excuses == ("power-loss",)
+
+
+def test_the_end_of_a_log_that_nobody_has_is_unseen_and_excused_as_a_loss_is() -> None:
+    """Reads that are complete do not tell of what stood behind their end; only a log would."""
+
+    def excuses(*cuts: DiskLoss, **rows: list[Row]) -> tuple[str, ...]:
+        on = group(about(*cuts), sends=[ack(A, 0)], final_reads=[final_read(0)], **rows)
+        (anomaly,) = found(unseen.UNSEEN_CHECKER, on).anomalies
+        return anomaly.excuses
+
+    assert excuses(cut("n1", "n2")) == ("power-loss",)
+    assert excuses(cut("n1")) == ()
+    there = [row for node in ("n1", "n2") for row in log(node, (0, A))]
+    states = [state("n1", 1), state("n2", 1)]
+    kept = {"replica_records": there, "replica_states": states, "leadership": [leads(1, 0)]}
+    assert excuses(cut("n1", "n2"), **kept) == ()
 
 
 def test_what_takes_the_place_of_a_lost_record_is_excused_as_the_loss_is() -> None:
