@@ -629,6 +629,18 @@ def test_a_story_that_ended_otherwise_is_a_failure_though_every_promise_was_kept
     assert "U 1 of 1" in words_of(text_of(site(tmp_path), NIGHT))
 
 
+def test_a_failure_that_somebody_saw_before_any_night_is_as_old_as_that(tmp_path: Path) -> None:
+    lost = {"lost-write": anomaly()}
+    by_hand = plant(tmp_path, "20261119T120000Z", anomalies=lost)
+    last = night_run(tmp_path, 1, anomalies=lost)
+    client = site(tmp_path)
+    assert "first seen 19 Nov 2026, 12:00" in words_of(text_of(client, "/"))
+    page = words_of(text_of(client, f"/run/{last.run_id}/"))
+    assert "Yes, since 19 Nov 2026, 12:00." in page
+    assert "first 19 Nov 2026, 12:00 last 22 Nov 2026, 01:00: this run" in page
+    assert by_hand.run_id in text_of(client, f"/run/{last.run_id}/")
+
+
 def test_suites_of_one_night_stand_together_and_a_failure_is_told_once(tmp_path: Path) -> None:
     lost = {"lost-write": anomaly()}
     for suite, night in (("weekly", "20261121T230000Z"), ("nightly", "20261122T010000Z"),
