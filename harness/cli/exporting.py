@@ -122,9 +122,9 @@ def import_(*, bundle: Path, store: Path) -> int:
     help="Another file than timeline.html in the run's folder.",
 )  # fmt: skip
 def timeline(*, name: str, store: Path, output: Path | None) -> int:
-    """Write the page with every operation of a run against its faults, to zoom and to move.
+    """Write the page with every operation of a run, zoomable.
 
-    RUN is a folder, an id, latest, or sample:NAME.
+    They are drawn against the faults. RUN is a folder, an id, latest, or sample:NAME.
     """
     from results.timelines.page import write_timeline  # noqa: PLC0415 - Bokeh takes a second
 

@@ -38,7 +38,10 @@ def serve(*, port: int, host: str, store: Path) -> int:
 @click.command()
 @STORE
 def reindex(*, store: Path) -> int:
-    """Make the index of a store anew from its folders; it is only a cache of them."""
+    """Make the index of a store anew.
+
+    It is only a cache of the folders of runs.
+    """
     with open_index(Store(store)) as index:
         runs = index.rebuild()
     click.echo(f"{runs:,} {'run' if runs == 1 else 'runs'} in {store}")

@@ -27,7 +27,10 @@ def doctor(*, store: Path, hosts: str | None) -> int:
 @click.command()
 @STORE
 def heal(*, store: Path) -> int:
-    """Undo whatever dead runs left behind, here and on their hosts; exit with 1 if not all was."""
+    """Undo whatever dead runs left behind.
+
+    Here, and on the hosts that they used. It ends with 1 if not all of it could be undone.
+    """
     healed = heal_store(store)
     for sentence in healed.done or ["nothing was healed" if healed.failed else "nothing to heal"]:
         click.echo(sentence)

@@ -93,7 +93,16 @@ def test_a_process_that_ends_meanwhile_is_no_failure_for_an_ordinary_user() -> N
     """It has no memory any more: its files in /proc are root's then, until it is gone."""
     sources = Path(undoing.__file__).read_text()
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-I", "-S", "-"],
+        [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-I",
+            "-S",
+            "-",
+        ],
         input=sources + KILL_ONE_THAT_ENDS,
         capture_output=True,
         text=True,
