@@ -39,10 +39,11 @@ class Breach:
 
 
 def verdict_class(verdict: Verdict | None) -> tuple[str, str]:
-    """Return (class, what it means): safety, liveness, unknown, harness; empty if it is valid."""
-    name = class_of(verdict) if verdict else "unknown"
-    means = _CLASSES[name] if verdict else "The run was not judged."
-    return name, means
+    """Return (class, what it means): safety, liveness, unknown, harness; or none."""
+    if verdict is None:
+        return "", "The run was not judged."
+    name = class_of(verdict)
+    return name, _CLASSES[name]
 
 
 def breach_of(head: Headline) -> Breach | None:

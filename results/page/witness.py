@@ -163,6 +163,9 @@ def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
 
 
 def _teller(case: Case, row: Row) -> str:
+    """Return who told the end of a send: whoever led, or the client that heard nothing of it."""
+    if not row["acked"]:
+        return f"process {row['process']}"
     leader = case.example.evidence.get("leader_then")
     if row["value"] == case.example.evidence.get("value") and isinstance(leader, int):
         return broker_name(leader)
@@ -174,9 +177,11 @@ def _answer(row: Row, where: str) -> str:
     if row["acked"]:
         return f"acknowledged {where} at offset {row['offset']} to process {row['process']}"
     if row["outcome"] == "ok":
-        return f"took {where} (nothing was promised: acks={row['acks']})"
+        return f"was done with {where} (no answer was asked for: acks={row['acks']})"
     error = f": {row['error']}" if row["error"] else ""
-    return f"refused {where}{error}" if row["outcome"] == "fail" else f"{where}: no answer{error}"
+    if row["outcome"] == "fail":
+        return f"failed for certain to send {where}{error}"
+    return f"got no certain answer about {where}{error}"
 
 
 def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
@@ -210,26 +215,38 @@ def _cuts(case: Case) -> Iterator[Event]:
     """Say who truncated the offset: seen from outside, and as the broker's own log has it."""
     if case.offset < 0:
         return
-    reasons: dict[str, list[str]] = defaultdict(list)
+    cuts: dict[str, list[Row]] = defaultdict(list)
     for row in case.truncations:
-        why = f" ({row['reason']})" if row["reason"] else ""
-        reasons[str(row["node"])].append(f"truncated its log at offset {row['from_offset']}{why}")
+        cuts[str(row["node"])].append(row)
     later = _after_first_reign(case)
-    for node in dict.fromkeys([*case.looks, *reasons]):
-        told = reasons.get(node, [])
+    for node in dict.fromkeys([*case.looks, *cuts]):
+        told = cuts.get(node, [])
         seen = drops(case.looks.get(node, ()), case.offset)
         if len(seen) > len(told):  # It may have been cut higher up, too: these are certain.
             seen = [(one, two) for one, two in seen if two.end <= case.offset]
-        for number, (before, after) in enumerate(seen):
-            how = told[number] if number < len(told) else "lost the end of its log"
+        for before, after in seen:
+            cut = _cut_that_left(told, after.end)
+            told = [each for each in told if each is not cut]
+            how = _cut_words(cut) if cut else "lost the end of its log"
             ended = f"its log ended at {before.end} at {seconds(before.at_ns)}"
             what = f"{how}: {ended}, and at {after.end} here"
             yield Event(at_s=_s(after.at_ns), kind=Kind.CUT, who=node, what=what)
-        for what in told[len(seen) :]:
+        for each in told:
             yield Event(
                 at_s=None, kind=Kind.CUT, who=node, sort_s=later,
-                what=f"{what}, by its own log",
+                what=f"{_cut_words(each)}, by its own log",
             )  # fmt: skip
+
+
+def _cut_that_left(cuts: Sequence[Row], end: int) -> Row | None:
+    """Return the cut after which a log may have ended there, the nearest: it grows again."""
+    fitting = [each for each in cuts if each["from_offset"] <= end]
+    return max(fitting, key=lambda each: int(each["from_offset"]), default=None)
+
+
+def _cut_words(row: Row) -> str:
+    why = f" ({row['reason']})" if row["reason"] else ""
+    return f"truncated its log at offset {row['from_offset']}{why}"
 
 
 def _after_first_reign(case: Case) -> float:

@@ -79,7 +79,7 @@ def told_of(told: Told, kind: Kind) -> list[tuple[str, str, str]]:
 def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun) -> None:
     paths = make_run()
     add(paths, "replica_states", [
-        look("n1", 21.0, 120), look("n1", 22.5, 123), look("n1", 27.5, 118), look("n2", 22.4, 121),
+        look("n1", 21.0, 120), look("n1", 22.5, 123), look("n1", 27.5, 120), look("n2", 22.4, 121),
         look("n2", 24.0, 125), look("n3", 22.4, 121),
     ])  # fmt: skip
     other = LOST_VALUE + 71
@@ -98,7 +98,7 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
     ]  # fmt: skip
     what = (
         "truncated its log at offset 120 (follower of broker 2 in epoch 5): its log ended at 123"
-        " at 22.500 s, and at 118 here"
+        " at 22.500 s, and at 120 here"
     )
     assert told_of(told, Kind.CUT) == [("27.500 s", "n1", what)]
     assert told_of(told, Kind.READ) == [(
@@ -133,6 +133,21 @@ def test_a_log_that_was_filled_again_before_anybody_looked_was_cut_all_the_same(
     assert "its log ended at 160 at 22.500 s, and at 140 here" in cut[2]
 
 
+def test_a_cut_is_paired_with_the_look_that_it_explains(make_run: MakeRun) -> None:
+    paths = make_run()
+    first = {
+        "topic": TOPIC, "topic_id": TOPIC_ID, "partition": 1, "observed_ns": ns(28), "node": "n1",
+        "incarnation": 1, "from_offset": 90, "to_offset": 130, "reason": "once more",
+        "source": "server-log",
+    }  # fmt: skip
+    add(paths, "truncations", [first])
+    # It was cut at 120, and later at 90; only the second was seen from outside.
+    add(paths, "replica_states", [look("n1", 28.5, 130), look("n1", 29.0, 100)])
+    seen, unseen = sorted(told_of(story(paths), Kind.CUT), reverse=True)
+    assert seen[2].startswith("truncated its log at offset 90 (once more): its log ended at 130")
+    assert unseen[2].startswith("truncated its log at offset 120 (follower")
+
+
 def test_late_readers_do_not_stretch_the_axis(make_run: MakeRun) -> None:
     paths = make_run()
     add(paths, "polls", [poll(900.0, LOST_VALUE)])
@@ -148,7 +163,8 @@ def test_an_answer_of_a_send_is_told_as_it_was(make_run: MakeRun) -> None:
         if row["offset"] == 121:
             row |= {"acked": False, "outcome": "info", "error": "_TIMED_OUT"}
     write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
-    assert "no answer: _TIMED_OUT" in told_of(story(paths), Kind.ACKED)[0][2]
+    said = f"got no certain answer about value {LOST_VALUE}: _TIMED_OUT"
+    assert told_of(story(paths), Kind.ACKED)[0][1:] == ("process 1", said)
 
 
 def test_the_rows_of_the_axis_tell_leader_isr_and_replicas_of_each_moment(
@@ -231,7 +247,7 @@ def test_the_class_of_a_verdict_is_that_of_what_decided_it(
         run_id="log/x", valid=valid, judge="contract", engine="local", anomalies={name: changed}
     )
     assert verdict_class(verdict)[0] == expected
-    assert verdict_class(None) == ("unknown", "The run was not judged.")
+    assert verdict_class(None) == ("", "The run was not judged.")
 
 
 def test_the_broken_promise_is_told_with_its_ids(make_run: MakeRun) -> None:
