@@ -637,7 +637,7 @@ def test_a_failure_that_somebody_saw_before_any_night_is_as_old_as_that(tmp_path
     assert "first seen 19 Nov 2026, 12:00" in words_of(text_of(client, "/"))
     page = words_of(text_of(client, f"/run/{last.run_id}/"))
     assert "Yes, since 19 Nov 2026, 12:00." in page
-    assert "first 19 Nov 2026, 12:00 last 22 Nov 2026, 01:00: this run" in page
+    assert "first 19 Nov 2026, 12:00 last 22 Nov 2026, 01:00 : this run" in page
     assert by_hand.run_id in text_of(client, f"/run/{last.run_id}/")
 
 
