@@ -32,9 +32,14 @@ from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasP
 from harness.suites.repeats import owed
 from harness.suites.slots import place_of
 from harness.suites.suite import Suite
+from results.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
+from results.record.paths import RunPaths
 from results.record.plan import Plan
+from results.record.story import load_story
+from results.record.terms import Validity
+from results.verdict_json import read_verdict
 
 TICK_S = 0.5
 MAX_DEATHS = 2
@@ -206,10 +211,7 @@ class Conductor:
             case WasJudged():
                 self._judged(event)
             case NotJudged():
-                for item in self._played_as(event.run_id):
-                    self.write(
-                        Unplayed(item=item.number, sentence=event.sentence, run_id=event.run_id)
-                    )
+                self._not_judged(event)
 
     def _died(self, event: Died) -> None:
         """A run's process died, and the night lives: it is played once more, then given up."""
@@ -239,8 +241,35 @@ class Conductor:
             )
         self.write(*owed(self.state, self.suite.repeat))
 
+    def _not_judged(self, event: NotJudged) -> None:
+        """Give a run up; if it was judged, and only told of no more, what is broken stays so."""
+        known = known_verdict(RunPaths(self.store / event.run_id))
+        if known is not None and known.valid is Validity.INVALID:
+            self._judged(replace(known, reason=event.sentence))
+            return
+        for item in self._played_as(event.run_id):
+            self.write(Unplayed(item=item.number, sentence=event.sentence, run_id=event.run_id))
+
     def _played_as(self, run_id: str) -> list[Item]:
         return [each for each in self.state.having(Phase.PLAYED) if each.run_id == run_id]
+
+
+def known_verdict(paths: RunPaths) -> WasJudged | None:
+    """Return the verdict in a run's folder, without what it is filed under; None: there is none."""
+    try:
+        verdict, story = read_verdict(paths.verdict), load_story(paths.story)
+    except (StoreError, ValueError):
+        return None
+    if verdict is None:
+        return None
+    return WasJudged(
+        run_id=paths.run_id,
+        valid=verdict.valid,
+        as_expected=story.as_expected if story else None,
+        signature="",
+        sentence="",
+        reason="",
+    )
 
 
 def _without(state: NightState, plays: Mapping[int, Play]) -> NightState:

@@ -14,12 +14,13 @@ import psutil
 import pytest
 
 from cluster.hosts.heal import Healed
-from harness.exit_codes import BAD_ARGUMENTS, UNKNOWN
+from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
 from harness.suites.leading import Mode, opened
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
+from harness.suites.reports import exit_code
 from harness.suites.suite import SuiteError
 from harness.suites.webhook import VARIABLE
 from results.nights import write_night
@@ -316,6 +317,20 @@ def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     assert state.items[2].phase is Phase.UNPLAYED
     assert state.items[2].outcome == "unknown"
     assert "report.html" in state.items[2].sentence
+
+
+def test_what_is_broken_stays_so_though_its_page_cannot_be_written(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], "valid")
+    RunPaths(store / f"log/{NIGHTS[0]}-1").report.mkdir()
+    resume(suite, store)
+    state = folder.state()
+    assert [item.outcome for item in state.items.values()] == ["invalid", "valid"]
+    assert state.items[1].judged
+    assert "report.html" in state.items[1].judged.reason
+    assert exit_code(state) == INVALID
 
 
 def logquake(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
