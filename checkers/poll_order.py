@@ -39,7 +39,7 @@ from checkers.positions import (
 )
 from checkers.protocol import Checker, Excuse, Findings, Premise
 from checkers.step_findings import step_findings
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
@@ -87,7 +87,7 @@ def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
 def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
     given = ints(group.table("polls"), "offset")[steps.at]
-    unclean = unclean_elections(group).took(np.maximum(steps.after, given))
+    unclean = _over_an_unclean_election(group, name, steps)
     lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
     if name in {NONMONOTONIC, INT_NONMONOTONIC}:
         sent_back = _sent_back(group, steps)
@@ -100,6 +100,20 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
         {**lost, Excuse.REBALANCE: steps.rebalanced},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
+
+
+def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
+    """Tell which steps may lead from the log of before an unclean election to the one after it.
+
+    Who stands on what was sent to the new leader is in its log already. Readers that are sent back
+    stood on what is gone, whenever it was sent (`_sent_back`).
+    """
+    polls = group.table("polls")
+    offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
+    if name in {NONMONOTONIC, INT_NONMONOTONIC} or not unclean_elections(group).seen:
+        return unclean_elections(group).took(offsets)
+    values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1 is the last.
+    return took_values(group, offsets, values)
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:

@@ -89,13 +89,24 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
         offset: Where; -1 if unknown.
         values: Which; when each was sent, the record tells, or nobody.
     """
-    elections = unclean_elections(group)
-    if not elections.seen:
+    if not unclean_elections(group).seen:
         return False
-    sends, wanted = group.table("sends"), np.array(values, dtype=np.int64)
+    wanted = np.array(values, dtype=np.int64)
+    return bool(took_values(group, np.full(len(wanted), offset), wanted).any())
+
+
+def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
+    """Tell which values an unclean leader may have lacked, by where each stood.
+
+    Args:
+        group: The partition.
+        offsets: Where they stood; -1 if unknown.
+        values: Which, -1 if unknown; when each was sent, the record tells, or nobody.
+    """
+    sends = group.table("sends")
     begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # -1 is the last.
-    rows = np.where(wanted >= 0, first_match(wanted, ints(sends, "value")), NONE)
-    return bool(elections.took(np.full(len(wanted), offset), begun_ns[rows]).any())
+    rows = np.where(values >= 0, first_match(values, ints(sends, "value")), NONE)
+    return unclean_elections(group).took(offsets, begun_ns[rows])
 
 
 def unclean_elections(group: Group) -> UncleanElections:

@@ -324,6 +324,18 @@ def test_what_was_sent_to_the_new_leader_no_check_excuses_by_its_election() -> N
     assert excuses(inconsistent_offsets.CHECKER, sends=sends[1:], polls=[read(E, 2)])
 
 
+def test_a_reader_that_stood_on_what_the_new_leader_got_jumped_over_nothing_of_before() -> None:
+    for sent, excused in ((20 * S, True), (20 * S + 1, False)):
+        on = _hit(
+            ORDERED,
+            sends=[{**ack(A, 0), "invoke_ns": sent}, ack(B, 1, op=2), ack(C, 2, op=3)],
+            polls=[{**read(A, 0, op=8, phase="main"), "process": 8},
+                   {**read(C, 2, op=9, phase="main"), "process": 8}],
+        )  # fmt: skip
+        (anomaly,) = found(poll_order.SKIP_CHECKER, on).anomalies
+        assert (KIND in anomaly.excuses) is excused
+
+
 def test_a_reader_that_goes_back_below_where_the_leader_began_is_not_excused() -> None:
     member = {"process": 2, "kind": "subscribe", "op_id": 1, "time_ns": 0}
     back = {**read(A, 0, op=3, phase="main"), "pos": 0, "process": 2}
