@@ -30,7 +30,7 @@ PROCESS, NAMESPACE, DOCKER, SSH = "process", "namespace", "docker", "ssh"
 ORDINARY_USER = "namespace-ordinary-user"
 AT_ONCE = 3
 """Rooms that are played side by side."""
-LIMIT_S = 480.0
+LIMIT_S = 700.0
 Story = Mapping[str, Any]
 
 

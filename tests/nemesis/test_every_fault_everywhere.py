@@ -42,7 +42,7 @@ MARKS = {
 }
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="root only")
 AS_ANYBODY = {PROCESS, ORDINARY_USER}
-pytestmark = pytest.mark.timeout(1000)
+pytestmark = pytest.mark.timeout(1500)
 
 
 def played(room: str, kind: str) -> "ParameterSet":

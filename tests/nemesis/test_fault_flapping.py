@@ -100,7 +100,7 @@ def test_flapping_links_are_seen_dead_and_alive_and_are_whole_at_the_end(world: 
     assert [phase.cut for phase in effect.phases[:2]] == [True, False]
     assert all(phase.confirmed for phase in effect.phases)
     assert effect.phases[1].dropped_before > 0
-    wait_until(lambda: "fault-1" in world.network.cuts, timeout_s=10, what="another cut")
+    wait_until(lambda: "fault-1" in world.network.cuts, timeout_s=60, what="another cut")
     fault.heal()  # In the middle of a phase without links.
     assert world.network.cuts == {}
     healed = fault.confirm_healed(SOON)

@@ -81,7 +81,7 @@ def test_a_process_that_a_dead_run_left_paused_is_continued(
     ledger.write(1, [Restart(node="n1")])
     ledger.write(2, [undo, Join(cut_id="fault-2", links=(("n1", "n2"),))])
     sleeper.send_signal(19)
-    wait_until(lambda: state_of(broker) == "T", timeout_s=5, what="the process to stop")
+    wait_until(lambda: state_of(broker) == "T", timeout_s=60, what="the process to stop")
 
     ProcessLedger(paths.processes).started("java", "n2", broker)
 
@@ -103,7 +103,7 @@ def test_a_later_process_with_the_same_number_is_left_alone(
         1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks - 1)]
     )
     sleeper.send_signal(19)
-    wait_until(lambda: state_of(other) == "T", timeout_s=5, what="the process to stop")
+    wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
     assert heal_dead_run(paths) == Healed()
     assert state_of(other) == "T"
 
@@ -115,6 +115,6 @@ def test_a_paused_process_that_the_run_did_not_start_stays_paused(
     other = process_id(sleeper.pid)
     Ledger(paths.ledger).write(1, [Resume(node="n1", pid=other.pid, start_ticks=other.start_ticks)])
     sleeper.send_signal(19)
-    wait_until(lambda: state_of(other) == "T", timeout_s=5, what="the process to stop")
+    wait_until(lambda: state_of(other) == "T", timeout_s=60, what="the process to stop")
     assert heal_dead_run(paths) == Healed()
     assert state_of(other) == "T"

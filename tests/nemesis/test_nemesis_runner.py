@@ -140,7 +140,7 @@ def test_a_failed_heal_is_said_and_tried_again(world: World) -> None:
     thread.start()
     wait_until(
         lambda: [row for row in world.rows() if row["heal_effect"]],
-        timeout_s=10,
+        timeout_s=60,
         what="the failed heal",
     )
     world.stop.set()
@@ -158,7 +158,7 @@ def test_the_end_of_the_main_phase_leaves_the_rest_to_heal_all(world: World) -> 
     nemesis, thread = _in_thread(world, _fault(1, "isolate", "n3", hold_s=LONG_S))
     wait_until(
         lambda: [each for each in nemesis.in_force() if each.phase is FaultPhase.HELD],
-        timeout_s=10,
+        timeout_s=60,
         what="the fault to be in force",
     )
     (in_force,) = nemesis.in_force()
@@ -198,7 +198,7 @@ def test_faults_that_overlap_add_up(world: World) -> None:
     )
     wait_until(
         lambda: [row["confirmed_ns"] is not None for row in world.last_rows()] == [True] * 3,
-        timeout_s=10,
+        timeout_s=60,
         what="all three faults to be confirmed",
     )
     assert sorted(world.network.cuts) == ["fault-1", "fault-2"]
@@ -216,7 +216,7 @@ def test_two_faults_of_processes_on_one_node_exclude_each_other(world: World) ->
     nemesis, thread = _in_thread(world, first, second, overlapping=True)
     wait_until(
         lambda: [row for row in world.last_rows() if _spec(row)["without_effect"]],
-        timeout_s=10,
+        timeout_s=60,
         what="the second to be refused",
     )
     rows = {row["fault_id"]: row for row in world.last_rows()}
@@ -232,7 +232,7 @@ def test_dealt_faults_wait_while_a_minority_is_down(world: World) -> None:
     world.cluster.asleep.add("n1")
     nemesis, thread = _in_thread(world, _fault(1, "kill", "n1"), _fault(2, "kill", "n2"))
     wait_until(
-        lambda: "start n1" in world.cluster.calls, timeout_s=10, what="n1 to be started again"
+        lambda: "start n1" in world.cluster.calls, timeout_s=60, what="n1 to be started again"
     )
     assert "kill n2" not in world.cluster.calls
     world.cluster.asleep.clear()
@@ -251,7 +251,7 @@ def test_lanes_run_side_by_side_and_what_takes_no_node_waits_for_none(
     _, thread = _in_thread(world, held, *beside, behind)
     wait_until(
         lambda: [row["fault_id"] for row in world.last_rows() if row["healed_ns"]] == [2, 3],
-        timeout_s=10,
+        timeout_s=60,
         what="the other lane to be through",
     )
     assert "kill n3" not in world.cluster.calls
@@ -265,7 +265,7 @@ def test_a_fault_that_asks_its_target_waits_until_it_is_there(
     monkeypatch.setitem(KINDS, "isolate", replace(KINDS["isolate"], aspect=Aspect.CLOCK))
     world.cluster.pause_node("n1")
     _, thread = _in_thread(world, _fault(1, "isolate", "n1"))
-    wait_until(world.last_rows, timeout_s=10, what="the request")
+    wait_until(world.last_rows, timeout_s=60, what="the request")
     world.cluster.resume_node("n1")
     thread.join()
     assert world.last_rows()[0]["healed_ns"] is not None
@@ -293,7 +293,7 @@ def test_what_is_healed_late_is_healed_before_the_next_of_its_lane(
     nemesis, thread = _in_thread(world, late, beside)
     wait_until(
         lambda: world.last_rows() and _spec(world.last_rows()[0])["not_healed"],
-        timeout_s=10,
+        timeout_s=60,
         what="the first to be found unhealed",
     )
     world.network.deaf_to_join = False
@@ -310,7 +310,7 @@ def test_faults_that_came_too_late_are_recorded(world: World) -> None:
         _fault(2, "kill", "n2"),
         ScheduledFault(fault_id=3, at_s=LONG_S, kind="kill", target="n2", hold_s=1),
     )
-    wait_until(lambda: world.network.cuts, timeout_s=10, what="the first fault")
+    wait_until(lambda: world.network.cuts, timeout_s=60, what="the first fault")
     world.stop.set()
     thread.join()
     nemesis.heal_all()
