@@ -53,6 +53,17 @@ def test_units_of_systemd_are_well_formed() -> None:
     assert "suite run" in service["Service"]["ExecStart"]
 
 
+def test_cron_plays_the_night_without_a_file_for_the_webhook(tmp_path: Path) -> None:
+    text = (NIGHTLY / "logquake.crontab").read_text(encoding="utf-8")
+    jobs = re.findall(r"^(?:[\d*]+ [\d*]+ \S+ \S+ \S+|@reboot) +(.*)$", text, re.MULTILINE)
+    assert len(jobs) == 2
+    for job in jobs:
+        here = job.replace("/var/lib/logquake", str(tmp_path)).replace("/etc/logquake", "/nowhere")
+        found = f"logquake() {{ echo played; }}; {here}"
+        subprocess.run(["bash", "-c", found], check=True, timeout=60)
+    assert (tmp_path / "night.log").read_text(encoding="utf-8") == "played\n" * 2
+
+
 def test_what_jobs_call_is_what_the_command_offers() -> None:
     shown = subprocess.run(
         [LOGQUAKE, "suite", "run", "-h"], capture_output=True, text=True, check=True, timeout=60
