@@ -91,9 +91,11 @@ def is_folder(folder: PurePosixPath) -> bool:
 
 def _files(root: Path) -> Iterator[PurePosixPath]:
     for top in ("", "record", "record/live", "statistics"):
-        yield from (_below(root, each) for each in (root / top).glob("*") if _is_plain(each))
+        if not _is_linked(root, top):
+            yield from (_below(root, each) for each in (root / top).glob("*") if _is_plain(each))
     for top in ("nodes", "snapshots"):
-        yield from (_below(root, each) for each in (root / top).rglob("*") if _is_plain(each))
+        if not _is_linked(root, top):
+            yield from (_below(root, each) for each in (root / top).rglob("*") if _is_plain(each))
 
 
 def _folders(root: Path) -> Iterator[PurePosixPath]:
@@ -112,6 +114,12 @@ def _fits(member: PurePosixPath) -> bool:
     What does not is a checkpoint file of a topic whose name has more than 100 characters.
     """
     return len(str(member.parent)) <= _USTAR_FOLDER and len(member.name) <= _USTAR_NAME
+
+
+def _is_linked(root: Path, top: str) -> bool:
+    """Tell whether a way down from a run's folder is a link; what lies below is never followed."""
+    parts = PurePosixPath(top).parts
+    return any((root / "/".join(parts[:end])).is_symlink() for end in range(1, len(parts) + 1))
 
 
 def _is_plain(path: Path) -> bool:

@@ -3,6 +3,7 @@
 import html
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
 from results.export.bundle import read_bundle
+from results.export.contents import contents_of
 from results.index.catalogue import FILE_NAME
 from results.record.milestones import Milestone, append_milestone
 from results.record.night import Night
@@ -500,6 +502,16 @@ def test_a_bundle_takes_nothing_along_from_behind_links(tmp_path: Path) -> None:
     file.write_bytes(site(tmp_path / "runs").get(f"/bundle/{paths.run_id}").data)
     taken = read_bundle(file, Store(tmp_path / "other"))
     assert not taken.topics.exists()
+
+
+@pytest.mark.parametrize("top", ["record", "nodes", "statistics"])
+def test_a_bundle_takes_nothing_along_from_behind_a_link_to_a_folder(
+    tmp_path: Path, top: str
+) -> None:
+    paths = planted_sample(tmp_path / "runs", "loss-acks-1", "20261122T010000Z")
+    shutil.move(paths.root / top, tmp_path / "outside")
+    (paths.root / top).symlink_to(tmp_path / "outside")
+    assert not [each for each in contents_of(paths).files if each.parts[0] == top]
 
 
 def test_hostile_texts_do_nothing(tmp_path: Path) -> None:
