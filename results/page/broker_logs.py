@@ -4,6 +4,7 @@ A broker stamps its lines with its own clock, in its own time zone. Lines are pl
 reading only; nothing is judged by it, and a fault may have shifted it.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _STAMP_BYTES = 25
 _QUARTER_S = 900
 """Time zones differ from UTC by multiples of it."""
+_EARLY_S = 60
+"""So far a broker's clock may be behind ours; its first line may come many minutes later."""
 _CHUNK = 1 << 16
 _LOOKED_AT = 4000
 """Bytes of a line that are searched."""
@@ -147,7 +150,8 @@ def _zone_s(folder: Path, started: datetime) -> int:
     for name in _FILES:
         for line, _ in _lines(folder / name):
             if (stamped := _stamp(line)) is not None:
-                return round((stamped - started).total_seconds() / _QUARTER_S) * _QUARTER_S
+                ahead_s = (stamped - started).total_seconds() + _EARLY_S
+                return math.floor(ahead_s / _QUARTER_S) * _QUARTER_S
     return 0
 
 

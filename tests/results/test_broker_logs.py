@@ -51,6 +51,15 @@ def test_lines_are_placed_whatever_the_brokers_time_zone(make_run: MakeRun, zone
     assert "to offset 120" in line.text
 
 
+@pytest.mark.parametrize("first_s", [-0.4, 700.0])
+def test_a_broker_that_came_late_has_no_other_time_zone_for_that(
+    make_run: MakeRun, first_s: float
+) -> None:
+    paths = started(make_run())
+    write_log(paths, (first_s, "starting"), (22.25, "Truncating log-0-1"), zone_h=5.75)
+    assert [each.at_s for each in found(paths).lines] == [22.25]
+
+
 def test_a_start_that_is_known_to_the_second_is_said_to_be(make_run: MakeRun) -> None:
     paths = started(make_run(), started_utc="20261122T010000Z")
     write_log(paths, (1.5, "starting"), (22.0, "Truncating log-0-1"))

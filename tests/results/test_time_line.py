@@ -24,7 +24,7 @@ from results.timelines.blocks import BLOCK_OPS, COLUMNS, DIFFERENCES, OPEN, Bloc
 from results.timelines.levels import levels
 from results.timelines.operations import KINDS, OUTCOMES, PHASES, load_operations
 from results.timelines.page import render_timeline, write_timeline
-from tests.results.browser import NARROW, WIDE, Reader
+from tests.results.browser import NARROW, PATIENCE_MS, WIDE, Reader
 from tests.results.conftest import MakeRun
 from tests.results.hostile import TOPIC, hostile
 
@@ -293,6 +293,7 @@ def test_only_the_scripts_that_were_put_there_run(busy: RunPaths, browser: Reade
     assert re.search(r"script-src 'sha256-\S+' 'sha256-\S+';", html.unescape(policy[1]))
     written.write_text(text.replace("</main>", "<script>window.ran=1</script></main>"))
     context = browser.browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     try:
         page = context.new_page()
         page.goto(written.absolute().as_uri())
