@@ -34,8 +34,8 @@ _NS_PER_S = 1_000_000_000
 _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
-Span = tuple[str, int, int, int]
-"""Topic, partition, end of what is left, end of what was there."""
+Span = tuple[str, int, int, int, str]
+"""Topic, partition, end of what is left, end of what was there, node; empty: any of the targets."""
 
 
 def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
@@ -137,19 +137,20 @@ def _losses(
     excuse: Excuse, effect: str, nodes: frozenset[str], times: _Times
 ) -> Iterator[DiskLoss]:
     """Yield a loss for each partition; an effect that cannot be read excuses nothing."""
-    ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    ends: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
     try:
-        for topic, partition, after, before in _SPANS[excuse](json.loads(effect)):
-            ends.setdefault((topic, partition), []).append((after, before))
+        for topic, partition, after, before, node in _SPANS[excuse](json.loads(effect)):
+            ends.setdefault((topic, partition), []).append((after, before, node))
     except _BROKEN:
         return
     for (topic, partition), spans in ends.items():
+        named = frozenset(node for *_, node in spans)
         yield DiskLoss(
-            nodes=nodes,
+            nodes=nodes if "" in named else named,
             topic=topic,
             partition=partition,
-            end_after=max(after for after, _ in spans),
-            end_before=max(before for _, before in spans),
+            end_after=max(after for after, *_ in spans),
+            end_before=max(before for _, before, _ in spans),
             until_ns=times.until_ns,
             began_ns=times.began_ns,
             healed_ns=times.healed_ns,
@@ -163,7 +164,13 @@ def _spans(rows: str, after: str, before: str) -> Callable[[Json], list[Span]]:
         if not isinstance(listed, list):
             raise TypeError(f"{rows} are no list")
         return [
-            (str(each["topic"]), int(each["partition"]), int(each[after]), int(each[before]))
+            (
+                str(each["topic"]),
+                int(each["partition"]),
+                int(each[after]),
+                int(each[before]),
+                str(each.get("node", "")),
+            )
             for each in listed
         ]
 
@@ -173,7 +180,8 @@ def _spans(rows: str, after: str, before: str) -> Callable[[Json], list[Span]]:
 _SPANS: Mapping[Excuse, Callable[[Json], list[Span]]] = {
     Excuse.POWER: _spans("replicas", "log_end_after", "log_end_before"),
     Excuse.WIPE: _spans("replicas", "log_start", "log_end"),
-    # A broker that finds the batch cuts its log there, and all behind it goes as well.
+    # A broker that finds the batch cuts its log there, and all behind it goes as well. One replica
+    # of each node has such a batch, and those of others are whole.
     Excuse.FLIP: _spans("flips", "base_offset", "log_end"),
 }
 """How the effect of each kind tells what of a log it took; the kinds are called as the excuses."""

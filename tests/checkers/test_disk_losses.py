@@ -305,6 +305,14 @@ def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
     assert told(fault(kind="bit-flip", effect=json.dumps(flipped))) == (
         cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2, began=S),
     )
+    # Of each node one partition was hit, and not always the same.
+    apart = [
+        {**flips[0], "node": node, "partition": partition}
+        for node, partition in (("n1", 0), ("n2", 1), ("n3", 1))
+    ]
+    several = told(fault(kind="bit-flip", effect=json.dumps({**flipped, "flips": apart})))
+    hit = [(loss.partition, sorted(loss.nodes)) for loss in several]
+    assert hit == [(0, ["n1"]), (1, ["n2", "n3"])]
     # Its broker runs again before the heal, and nobody knows when it began without being told.
     healed = {"healed_ns": 9 * S, "heal_effect": json.dumps({"took_s": 1})}
     (known,) = told(fault(kind="bit-flip", effect=json.dumps(flipped), **healed))
