@@ -204,12 +204,14 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         for loss in group.facts.disk_losses
         if loss.concerns(group.topic, group.partition)
         and 0 <= known_ns <= loss.until_ns
-        and loss.end_after <= offset
+        and (offset < 0 or loss.end_after <= offset)
     ]
     if not took:
         return ()
     replicas = _replicas(group)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
+    if offset < 0:  # Where it stood nobody knows, and so not whether it went with what they had.
+        return (Excuse.LAST_COPIES.value,) if _hit_together(group, took, offset, replicas) else ()
     if excuses := _hit_together(group, sure, offset, replicas):
         return excuses
     if _hit_together(group, took, offset, replicas):

@@ -97,6 +97,22 @@ def test_a_loss_is_not_excused_if_a_replica_should_have_kept_it() -> None:
     assert lost(cut("n1"), nodes=("n1",)) == ()  # Nothing is known of the other replica.
 
 
+def test_what_was_acknowledged_without_an_offset_may_have_gone_with_all_disks() -> None:
+    """Who repeats what is there already may be told no offset (DUPLICATE_SEQUENCE_NUMBER)."""
+
+    def excuses(*cuts: DiskLoss) -> tuple[str, ...]:
+        states = [state("n1", 0), state("n2", 0)]
+        on = group(about(*cuts), sends=[ack(A, None)], leadership=[leads(1, 0)],
+                   replica_states=states)  # fmt: skip
+        (anomaly,) = found(lost_write.CHECKER, on).anomalies
+        return anomaly.excuses
+
+    assert excuses(cut("n1", "n2", after=5, before=9)) == ("last-copies",)
+    assert excuses(cut("n1")) == ()
+    assert excuses(cut("n1", "n2", until=S // 2)) == ()
+    assert excuses() == ()
+
+
 def test_where_no_files_tell_who_has_a_replica_every_broker_may_have_one() -> None:
     """The harness died, and a broker's files with it: the run is unknown, and no broker's fault."""
     assert lost(cut("n1", "n2"), nodes=("n1",)) == ("power-loss",)
