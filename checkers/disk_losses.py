@@ -14,6 +14,9 @@ Two things nobody can tell, and so they excuse nothing, but take the trust from 
 explain: a fault that was begun and never confirmed (it failed half-way, or the harness died) may
 have taken anything from its nodes until it was healed; and a fault that hit every member of the ISR
 as one broker had told it last, though not every replica, may have taken the only copies there were.
+The latter only of what was not known yet while that broker told of an ISR with a spared member: a
+record that was acknowledged then is on the spared one's disk, and its loss is the fault of whoever
+elected another (KIP-966), not of the disk.
 """
 
 import json
@@ -27,10 +30,12 @@ from checkers.columns import Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, Excuse
-from checkers.told_isrs import isr_returns, told_isrs
+from checkers.told_isrs import Told, isr_returns, told_isrs
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
+_TOLD_LATE_NS = 2 * _NS_PER_S
+"""A broker that is in touch with the controllers tells their changes no later than that."""
 _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
@@ -216,7 +221,8 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         return excuses
     if _hit_together(group, took, offset, replicas):
         return (Excuse.UNCONFIRMED.value,)
-    return (Excuse.LAST_COPIES.value,) if _hit_the_isr(group, took, offset) else ()
+    last_ones = _hit_the_isr(group, took, offset, known_ns=known_ns)
+    return (Excuse.LAST_COPIES.value,) if last_ones else ()
 
 
 def _replicas(group: Group) -> Collection[str]:
@@ -241,17 +247,35 @@ def _hit_together(
     return ()
 
 
-def _hit_the_isr(group: Group, took: Sequence[DiskLoss], offset: int) -> bool:
-    """Tell whether losses hit every member of an ISR, as one broker had told it last."""
+def _hit_the_isr(
+    group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = _ANY
+) -> bool:
+    """Tell whether losses hit every member of an ISR that may have had an offset alone."""
+    hit = frozenset(node for loss in took for node in loss.nodes)
     return any(
-        _hit_together(group, took, offset, isr) for last in took for isr in _isrs(group, last)
+        known_ns > wider_ns - _TOLD_LATE_NS and _hit_together(group, took, offset, isr)
+        for last in took
+        for isr, wider_ns in _isrs(group, last, hit).items()
     )
 
 
-def _isrs(group: Group, loss: DiskLoss) -> set[frozenset[str]]:
-    """Return the ISRs that brokers had told last before a fault began."""
-    told = (each for each in told_isrs(group) if each.seen_ns <= loss.began_ns)
-    return {isr for isr in {each.by: each.nodes for each in told}.values() if isr}
+def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[str], int]:
+    """Return the ISRs that brokers had told last before a fault began.
+
+    Returns:
+        For each the last time when one who told it had told of a member that was spared; of the
+        one that knew first, since others may have been told late; -1 if nobody had.
+    """
+    answers: dict[tuple[str, str, int], list[Told]] = {}
+    for each in told_isrs(group):
+        if each.seen_ns <= loss.began_ns:
+            answers.setdefault(each.by, []).append(each)
+    wider: dict[frozenset[str], list[int]] = {}
+    for told in answers.values():
+        isr = told[-1].nodes
+        spared = [each.asked_ns for each in told if each.nodes - isr - hit]
+        wider.setdefault(isr, []).extend(spared[-1:])
+    return {isr: min(times, default=-1) for isr, times in wider.items() if isr}
 
 
 def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

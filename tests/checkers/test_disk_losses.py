@@ -452,6 +452,20 @@ def test_the_last_member_of_an_isr_may_have_had_the_only_copy() -> None:
     assert allowed("lost-write", ("last-copies",), Judge.CONTRACT) is None
 
 
+def test_what_a_spared_member_of_the_isr_had_is_not_gone_with_the_last_one() -> None:
+    """A clean election of the emptied broker loses it all the same: KIP-966."""
+    full, alone = tells(1, 2, at=5 * S), tells(1, at=9 * S)
+    assert of_last_copies(full, alone) == ()
+    # n2 may have left just before it was acknowledged, and n2 was told late.
+    assert of_last_copies(tells(1, 2, at=2 * S), alone) == ("last-copies",)
+    # Who never knew better tells nothing of when.
+    late = tells(1, 2, at=8 * S, observer="n3")
+    assert of_last_copies(late, alone) == ("last-copies",)
+    # Of two that know, the one that knew first.
+    again = [tells(1, 2, at=2 * S, observer="n3"), tells(1, at=9 * S, observer="n3")]
+    assert of_last_copies(full, alone, *again) == ("last-copies",)
+
+
 def lose_the_last(run: FaithfulRun) -> None:
     """Take the last acknowledged record of a partition from every replica and every reader."""
     each, rows = run.partitions[0], run.rows
