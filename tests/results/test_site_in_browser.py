@@ -81,7 +81,11 @@ def served(store: Path, log: Path) -> Iterator[str]:
     command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
     with log.open("wb") as file:
         server = subprocess.Popen(
-            [sys.executable, "-c", command, "serve", "--port", "0", "--store", str(store)],
+            [
+                # What starts tests in the background may have them ignore Ctrl-C.
+                "env", "--default-signal=INT",
+                sys.executable, "-c", command, "serve", "--port", "0", "--store", str(store),
+            ],
             stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
