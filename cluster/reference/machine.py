@@ -1,0 +1,174 @@
+"""What a state machine of the reference cluster is: events come in, effects go out.
+
+A machine never reads a clock, draws a random number, opens a socket or a file: a driver does
+(`process`: real sockets and files; `simulator`: virtual ones, from one seed). Drivers promise:
+
+- Effects of one event are carried out in their order. What comes after a `Flush` is not let go
+  before the flush is done; if a disk effect fails, the rest is dropped and `DiskFailed` comes.
+- Requests between two machines travel on a connection of two incarnations. A request is answered
+  once, by `Answered`; None if its connection broke. What was asked on a connection that is gone is
+  never answered on another one.
+- After a start a machine knows only what the files hold (`Recovered` states of its parts).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Nanoseconds = int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Where an answer must go to; made by drivers, and only handed back.
+
+    Attributes:
+        who: A node's id, or -1: a client.
+        connection: Which connection; unique over a driver's life, so an incarnation's own.
+        correlation: Which request on it.
+    """
+
+    who: int
+    connection: int
+    correlation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A request came; it must be answered with one `Reply`, now or later."""
+
+    asker: Asker
+    message: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The answer to a `Request`; None: the connection broke, or it took too long."""
+
+    request: int
+    message: object | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fired:
+    """A timer's time has come."""
+
+    timer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hung:
+    """A connection on which requests came is gone: what is parked for it needs no answer."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFailed:
+    """An effect on a folder failed, as a full disk or a bad one does."""
+
+    folder: str
+    reason: str
+
+
+Event = Arrived | Answered | Fired | Hung | DiskFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Ask another node. `number` comes back in `Answered`; the machine counts it up itself."""
+
+    number: int
+    to: int
+    message: object
+    timeout_ns: Nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """Answer a request."""
+
+    asker: Asker
+    message: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTimer:
+    """Have `Fired` come once, in place of any earlier timer of this name.
+
+    The driver draws the moment between both limits: random time-outs are drawn there.
+    """
+
+    timer: str
+    after_ns: Nanoseconds
+    at_most_ns: Nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTimer:
+    """Forget a timer. Nothing happens if there is none."""
+
+    timer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Add whole batches at the end of a log; they are safe after a `Flush` only."""
+
+    folder: str
+    """The log's folder, `TOPIC-PARTITION`."""
+    base_offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flush:
+    """Have all that was appended to a log reach the disk."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """Remove all batches of a log from an offset on, which is a batch's first."""
+
+    folder: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropLog:
+    """Remove a log's folder: its topic was deleted, or is no longer here."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFile:
+    """Replace a small file whole: written aside, flushed, renamed. Safe when it is done."""
+
+    path: str
+    """Relative to the log dir: `peter-test01-0/leader-epoch-checkpoint`."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """A line for the node's log, in Kafka's words where Kafka has some."""
+
+    text: str
+
+
+Effect = (
+    Request | Reply | SetTimer | CancelTimer | Append | Flush | Truncate | DropLog | WriteFile | Say
+)
+
+
+class Machine(Protocol):
+    """A node, or a part of one, as drivers see it."""
+
+    def start(self, now: Nanoseconds) -> Sequence[Effect]:
+        """Begin, with what the files held. Called once, before any event."""
+
+    def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
+        """Take an event, at a moment of the node's own monotonic clock."""
