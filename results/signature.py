@@ -20,6 +20,7 @@ from results.page.words import words_of
 from results.record.plan import NEMESIS_KINDS, Plan
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
+from results.symptoms import SYMPTOMS, reason_for
 
 KEY_DIGITS = 12
 OTHERWISE = "otherwise"
@@ -30,39 +31,6 @@ its story."""
 
 _METADATA = "__cluster_metadata"
 _REASON_CHARACTERS = 90
-
-_OF_ITS_WRITERS = frozenset({
-    "unseen", "offset-order", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip",
-    "ack-mismatch", "inconsistent-offsets",
-})  # fmt: skip
-_OF_ITS_READERS = frozenset({
-    "poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "uncommitted-read",
-})  # fmt: skip
-_OF_ITS_LEADERS = frozenset({
-    "committed-truncation", "incomplete-leader", "high-watermark-regression", "log-divergence",
-    "epoch-regression", "duplicate",
-})  # fmt: skip
-_SYMPTOMS = {
-    "lost-write": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
-    "two-leaders-in-epoch": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
-    "committed-truncation": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
-    "log-divergence": _OF_ITS_WRITERS | _OF_ITS_READERS | _OF_ITS_LEADERS,
-    "incomplete-leader": _OF_ITS_READERS | {"high-watermark-regression"},
-    "inconsistent-offsets": _OF_ITS_READERS | _OF_ITS_WRITERS,
-    "torn-transaction": _OF_ITS_READERS,
-    "G1a": frozenset({"precommitted-read"}),
-    "unavailable": frozenset({"slow-election", "isr-not-restored"}),
-    "slow-election": frozenset({"isr-not-restored"}),
-    **{
-        weak: frozenset(f"{strong}{order}" for order in ("", "-process", "-realtime")) - {weak}
-        for strong in ("G0", "G1c")
-        for weak in (strong, f"{strong}-process")
-    },
-    "poll-skip": frozenset({"int-poll-skip"}),
-    "nonmonotonic-poll": frozenset({"int-nonmonotonic-poll"}),
-    "nonmonotonic-send": frozenset({"int-nonmonotonic-send"}),
-}  # fmt: skip
-"""What else is seen, or not, where a promise was broken; as the contract's table excuses it."""
 
 _CHANCE = re.compile(r"\S*\d\S*")
 """A word with a digit in it: a number, a node, a partition, an id, a time, a path."""
@@ -187,11 +155,16 @@ def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
 
 
 def _without_symptoms(anomalies: dict[str, AnomalySummary]) -> dict[str, AnomalySummary]:
-    """Go from what weighs most to what weighs least; what explains another keeps it out."""
+    """Go from what weighs most to what weighs least; what explains another keeps it out.
+
+    What is wrong in the controllers' log explains nothing in a topic's, nor the other way round.
+    """
     kept: dict[str, AnomalySummary] = {}
-    order = [*(name for name in _SYMPTOMS if name in anomalies), *anomalies]
+    order = [*(name for name in SYMPTOMS if name in anomalies), *anomalies]
     for name in dict.fromkeys(order):
-        if not any(name in _SYMPTOMS.get(root, ()) for root in kept):
+        here = _place([anomalies[name]])
+        roots = [root for root, each in kept.items() if _place([each]) == here]
+        if reason_for(name, roots) is None:
             kept[name] = anomalies[name]
     return kept
 

@@ -4,11 +4,13 @@ import dataclasses
 
 import pytest
 
+from results.page.words import ANOMALIES
 from results.record.plan import Plan, plan_from
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.samples import find_sample
 from results.signature import Signature, class_of, signature_of
+from results.symptoms import SYMPTOMS, reason_for
 from results.verdict_json import read_verdict
 
 PLAN = plan_from({"nemesis": ["kill", "partition"]})
@@ -96,6 +98,46 @@ def test_chance_changes_nothing() -> None:
 )  # fmt: skip
 def test_what_matters_changes_the_key(changed: Verdict, plan: Plan) -> None:
     assert signed(changed, plan).key != signed(verdict(lost_write=summary())).key
+
+
+def found_together(*names: str) -> tuple[str, ...]:
+    return signed(verdict(**dict.fromkeys(names, summary()))).anomalies
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["duplicate", "ack-mismatch", "unseen", "epoch-regression", "two-leaders-in-epoch", "phantom",
+     "G1a", "torn-transaction"],
+)  # fmt: skip
+def test_what_a_loss_does_not_bring_about_is_a_cause_of_its_own(other: str) -> None:
+    assert found_together("lost-write", other) == tuple(sorted(("lost-write", other)))
+
+
+@pytest.mark.parametrize("root", SYMPTOMS)
+def test_a_symptom_changes_no_signature_and_has_a_reason(root: str) -> None:
+    assert root in ANOMALIES
+    for symptom, why in SYMPTOMS[root].items():
+        assert symptom in ANOMALIES
+        assert found_together(root, symptom) == (root,)
+        assert reason_for(symptom, [root]) == (root, why)
+        assert len(why.split()) > 5
+
+
+def test_a_loss_is_a_symptom_of_nothing_and_nothing_of_itself() -> None:
+    assert not [root for root, symptoms in SYMPTOMS.items() if {"lost-write", root} & {*symptoms}]
+
+
+def test_a_wrong_answer_is_filed_as_one_whatever_it_brings_about() -> None:
+    assert found_together("ack-mismatch", "inconsistent-offsets", "offset-order") == (
+        "ack-mismatch",
+    )
+    assert found_together("inconsistent-offsets", "poll-skip") == ("inconsistent-offsets",)
+
+
+def test_what_is_wrong_in_the_quorum_explains_nothing_in_a_topic() -> None:
+    quorum = summary(shown=example("__cluster_metadata"))
+    found = signed(verdict(two_leaders_in_epoch=quorum, log_divergence=summary()))
+    assert found.anomalies == ("log-divergence", "two-leaders-in-epoch")
 
 
 def test_what_does_not_count_is_left_out() -> None:
