@@ -124,7 +124,7 @@ def _start_keeper(plan: Plan, paths: RunPaths) -> None:
     said = paths.kept / "keeper.log"
     with said.open("ab") as log:
         keeper = subprocess.Popen(  # noqa: S603 - our own program
-            [*prefix, sys.executable, "-m", "harness.keep", str(paths.root)],
+            [*prefix, sys.executable, "-P", "-m", "harness.keep", str(paths.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

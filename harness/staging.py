@@ -133,7 +133,8 @@ class Staging:
     def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         prefix = enter_prefix() if plan.hosts == "namespace" else []
         read_fd, write_fd = os.pipe()
-        argv = [sys.executable, "-m", "harness.stage", str(paths.root), str(write_fd)]
+        # -P: no `results` of the folder that we were started in takes our package's place.
+        argv = [sys.executable, "-P", "-m", "harness.stage", str(paths.root), str(write_fd)]
         # Marked, so that `logquake heal` finds the stage and all that it starts.
         environment = os.environ | mark(paths.processes)
         environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"

@@ -226,7 +226,7 @@ class _Worker:
         path.write_text(config.model_dump_json(exclude_none=True), encoding="utf-8")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
-                [sys.executable, "-m", "workloads.worker", str(path)],
+                [sys.executable, "-P", "-m", "workloads.worker", str(path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -17,6 +17,10 @@ ENGINE = "LOGQUAKE_ENGINE"
 END, ALONE = "end", "alone"
 """Of orders to the judge: there are no more; this one may have ended the judge before."""
 
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""No `results` of the folder that we were started in takes our package's place, in Spark's workers
+neither (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH)."""
+
 Words = dict[str, object]
 
 
@@ -39,7 +43,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=os.environ | dict(environment or {}),
+                env=os.environ | SAFE_PATH | dict(environment or {}),
                 start_new_session=True,
             )
 

@@ -1,10 +1,11 @@
-"""pytest's plugin: `pytest --logquake nightly.toml` plays a suite's entries as items.
+"""What pytest does with `--logquake nightly.toml`: it plays a suite's entries as items.
 
 An item is called as its entry. All of them are one night of the suite, led as `logquake suite run`
 leads it: several at once, one judge, failures repeated, results in the store. An item waits for its
 entry's verdict. Unknown is a failure, with its reason: never passed.
 
-Nothing but this module is imported by sessions that do not ask for a suite.
+`logquake_pytest` has the options, and registers this module in sessions that ask for a suite: no
+other session imports it.
 """
 
 from __future__ import annotations
@@ -21,26 +22,6 @@ if TYPE_CHECKING:
     from harness.suites.pytest_night import PytestNight
 
 NIGHTS: pytest.StashKey[dict[Path, PytestNight]] = pytest.StashKey()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add our options."""
-    group = parser.getgroup("logquake", "Logquake: suites of fault-injection runs")
-    group.addoption(
-        "--logquake",
-        action="append",
-        default=[],
-        metavar="SUITE.toml",
-        help="play the entries of a suite as items; may be given more than once",
-    )
-    group.addoption(
-        "--logquake-store", default="runs", metavar="DIR", help="the folder of runs (default: runs)"
-    )
-    group.addoption(
-        "--logquake-new",
-        action="store_true",
-        help="begin a new night even if one was left unfinished",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

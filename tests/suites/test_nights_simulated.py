@@ -23,6 +23,7 @@ from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import exit_code
 from harness.suites.suite import SuiteError
 from harness.suites.webhook import VARIABLE
+from logquake_pytest import PACKAGES
 from results.nights import write_night
 from results.record.clock import unix_s, wait_until
 from results.record.milestones import load_milestones
@@ -404,8 +405,11 @@ def run_pytest(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(name="elsewhere")
 def folder_of_others(tmp_path: Path, nowhere: Path) -> Path:
+    """Return a project whose packages are called as ours."""
     folder = tmp_path / "theirs"
-    folder.mkdir()
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("WHOSE = 'theirs'\n", encoding="utf-8")
     (folder / "nightly.toml").write_text(nowhere.read_text(), encoding="utf-8")
     (folder / "test_theirs.py").write_text("def test_one():\n    assert True\n", encoding="utf-8")
     return folder
@@ -451,12 +455,20 @@ def test_pytest_tells_a_suite_that_is_none(elsewhere: Path) -> None:
     assert "--logquake: there is no file" in missing.stderr
 
 
-def test_sessions_of_others_import_nothing_of_ours_but_the_plugin(elsewhere: Path) -> None:
+def test_projects_of_others_keep_packages_that_are_called_as_ours(elsewhere: Path) -> None:
     (elsewhere / "test_theirs.py").write_text(
-        "import sys\n\n\ndef test_one():\n    ours = [m for m in sys.modules if m.split('.')[0] in"
-        " {'harness', 'results', 'cluster', 'nemesis', 'checkers', 'workloads'}]\n"
-        "    assert sorted(ours) == ['harness', 'harness.suites', 'harness.suites.plugin'], ours\n",
+        f"import sys\n\nimport {', '.join(PACKAGES)}\n\n\ndef test_one():\n"
+        f"    ours = [each for each in sys.modules if each.split('.')[0] in {PACKAGES}]\n"
+        f"    assert sorted(ours) == {sorted(PACKAGES)}, 'nothing of Logquake is imported'\n"
+        "    assert {sys.modules[name].WHOSE for name in ours} == {'theirs'}, ours\n",
         encoding="utf-8",
     )
     done = run_pytest("test_theirs.py", folder=elsewhere)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_pytest_plays_no_suite_with_packages_of_others_for_ours(elsewhere: Path) -> None:
+    (elsewhere / "conftest.py").write_text("import harness\n", encoding="utf-8")
+    done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
+    assert done.returncode == 4
+    assert "has imported a package harness that is not Logquake's" in done.stderr
