@@ -1,0 +1,33 @@
+"""Bugs that can be switched on: each breaks one line, and has to be found by its anomaly."""
+
+from enum import StrEnum
+
+
+class Bug(StrEnum):
+    """A bug's name, as `--bug` takes it. Its `if` stands beside the line that it breaks."""
+
+    TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
+    ACK_BEFORE_COMMIT = "ack-before-commit"
+    VOTE_NOT_PERSISTED = "vote-not-persisted"
+
+    @property
+    def anomaly(self) -> str:
+        """The anomaly that must show when the bug is on."""
+        return _ANOMALIES[self]
+
+    @property
+    def line(self) -> str:
+        """The module that holds the broken line, as a path below `cluster/reference/`."""
+        return _LINES[self]
+
+
+_ANOMALIES = {
+    Bug.TRUNCATE_TO_HIGH_WATERMARK: "lost-write",
+    Bug.ACK_BEFORE_COMMIT: "lost-write",
+    Bug.VOTE_NOT_PERSISTED: "double-vote",
+}
+_LINES = {
+    Bug.TRUNCATE_TO_HIGH_WATERMARK: "partition/follower.py",
+    Bug.ACK_BEFORE_COMMIT: "partition/replicas.py",
+    Bug.VOTE_NOT_PERSISTED: "quorum/",
+}

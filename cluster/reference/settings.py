@@ -1,0 +1,158 @@
+"""What a node is told by its `server.properties`, and a topic by its own settings.
+
+Names are Kafka's with underscores, times are in milliseconds as there, and keys that no field
+stands for are kept: a file that a real broker takes is taken here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from cluster.files.checkpoints import properties
+from cluster.reference.bugs import Bug
+
+NANOSECONDS_A_MS = 1_000_000
+
+
+class SettingsError(Exception):
+    """A setting cannot be taken: one sentence says which and why."""
+
+
+class Truncation(StrEnum):
+    """The rule by which a follower truncates, each a chapter of Kafka's history."""
+
+    HIGH_WATERMARK = "high-watermark"
+    """To its own high watermark: before KIP-101."""
+    LEADER_EPOCH_V0 = "leader-epoch-v0"
+    """To where the leader says that its last epoch ends: KIP-101."""
+    LEADER_EPOCH = "leader-epoch"
+    """Until both agree on an epoch: KIP-279; the leader tells with the fetch: KIP-595."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """What may be set for each topic; the defaults of a node's topics are in its `Settings`."""
+
+    min_insync_replicas: int = 1
+    segment_bytes: int = 1 << 30
+    max_message_bytes: int = 1048588
+    flush_messages: int = (1 << 63) - 1
+    unclean_leader_election_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A node's settings. `others` has the keys of the file that no field stands for."""
+
+    node_id: int = -1
+    broker_id: int = -1
+    process_roles: str = "broker,controller"
+    controller_quorum_voters: str = ""
+    listeners: str = ""
+    log_dirs: str = ""
+
+    truncation: Truncation = Truncation.LEADER_EPOCH
+    bugs: tuple[Bug, ...] = ()
+
+    min_insync_replicas: int = 1
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+    unclean_leader_election_enable: bool = False
+    auto_create_topics_enable: bool = True
+    message_max_bytes: int = 1048588
+    log_segment_bytes: int = 1 << 30
+    log_flush_interval_messages: int = (1 << 63) - 1
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1 << 20
+    replica_fetch_response_max_bytes: int = 10 << 20
+    replica_fetch_backoff_ms: int = 1000
+    replica_socket_timeout_ms: int = 30_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5000
+
+    others: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def topic(self, overrides: Mapping[str, str] | None = None) -> TopicSettings:
+        """Return a topic's settings: the node's defaults under what was set for the topic.
+
+        Args:
+            overrides: By Kafka's names (`min.insync.replicas`).
+
+        Raises:
+            SettingsError: A value is not what its key takes.
+        """
+        mine = TopicSettings(
+            min_insync_replicas=self.min_insync_replicas,
+            segment_bytes=self.log_segment_bytes,
+            max_message_bytes=self.message_max_bytes,
+            flush_messages=self.log_flush_interval_messages,
+            unclean_leader_election_enable=self.unclean_leader_election_enable,
+        )
+        return replace(mine, **_taken(TopicSettings, overrides or {}))
+
+    @property
+    def lag_time_max_ns(self) -> int:
+        """How long a follower may lag before it leaves the ISR, in nanoseconds."""
+        return self.replica_lag_time_max_ms * NANOSECONDS_A_MS
+
+
+def parsed(text: str) -> Settings:
+    """Read the text of a `server.properties`.
+
+    Raises:
+        SettingsError: A value is not what its key takes.
+        DamagedFileError: A line is no `key=value`.
+    """
+    pairs = dict(properties(text))
+    known = _taken(Settings, pairs)
+    if known.get("node_id", -1) < 0:
+        known["node_id"] = known.get("broker_id", -1)
+    names = {_key(each.name) for each in fields(Settings)}
+    rest = {key: value for key, value in pairs.items() if key not in names}
+    return Settings(**known, others=MappingProxyType(rest))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", ".")
+
+
+def _taken(of: type[Settings] | type[TopicSettings], pairs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that some keys stand for, each made what its field is."""
+    types = {_key(each.name): (each.name, each.type) for each in fields(of)}
+    return {
+        types[key][0]: _value(key, value, types[key][1])
+        for key, value in pairs.items()
+        if key in types
+    }
+
+
+def _value(key: str, text: str, kind: object) -> object:
+    taken: Callable[[str], object]
+    if kind is bool:
+        taken = {"true": True, "false": False}.__getitem__
+    elif isinstance(kind, type):
+        taken = kind
+    else:
+        taken = _bugs
+    try:
+        return taken(text)
+    except (ValueError, KeyError) as wrong:
+        raise SettingsError(f"{key} cannot be {text!r}: it takes {_choice(kind)}") from wrong
+
+
+def _bugs(text: str) -> tuple[Bug, ...]:
+    """Read a list as Kafka writes lists."""
+    return tuple(Bug(each.strip()) for each in text.split(",") if each.strip())
+
+
+def _choice(kind: object) -> str:
+    if kind is bool:
+        return "true or false"
+    if kind is int:
+        return "a whole number"
+    return ", ".join(Truncation if kind is Truncation else Bug)
