@@ -41,8 +41,8 @@ STATISTICS: dict[str, pa.Schema] = {
     ]),
     "availability": pa.schema([_RUN, *_PLACE, _SECOND, *_counts("attempted", "ok")]),
     "leaders": pa.schema([
-        _RUN, *_PLACE, pa.field("leader", pa.int32()), pa.field("leader_epoch", pa.int32()),
-        *_counts("from_ns", "to_ns"),
+        _RUN, *_PLACE, pa.field("topic_id", pa.string()), pa.field("leader", pa.int32()),
+        pa.field("leader_epoch", pa.int32()), *_counts("from_ns", "to_ns"),
     ]),
 }  # fmt: skip
 """The tables of `statistics/*.parquet` as they are read here, by name.
@@ -59,20 +59,21 @@ class RunTables:
         paths: The run.
 
     Attributes:
+        paths: Of the run.
         unreadable: Names of tables that are there, but damaged; they count as empty.
     """
 
     def __init__(self, paths: RunPaths) -> None:
-        self._paths = paths
+        self.paths = paths
         self.unreadable: list[str] = []
 
     def record(self, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
         """Return a table of the record with the columns of `TABLES`; empty where there is none."""
-        return self._lenient(self._paths.table(name), TABLES[name], filters)
+        return self._lenient(self.paths.table(name), TABLES[name], filters)
 
     def statistics(self, name: str) -> pa.Table:
         """Return a table of the statistics with the columns of `STATISTICS`."""
-        return self._lenient(statistics_path(self._paths, name), STATISTICS[name], None)
+        return self._lenient(statistics_path(self.paths, name), STATISTICS[name], None)
 
     def _lenient(self, path: Path, schema: pa.Schema, filters: pc.Expression | None) -> pa.Table:
         try:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from results.page.replicas import FINAL, is_unicode
+from results.page.holdings import Holding, holdings
+from results.page.replicas import is_place_of, is_unicode, place_of
 from results.record.verdict import Example
 from results.tables import RunTables
 
@@ -57,7 +58,7 @@ class Case:
         reigns: By time.
         isr: (time, brokers) whenever it was seen to be another one.
         truncations: Rows that cut its offset off.
-        held: What lies at its offset in each replica's final log: (value, leader epoch), or None.
+        held: What lies at its offset in each replica's log in the end.
     """
 
     example: Example
@@ -68,7 +69,7 @@ class Case:
     reigns: tuple[Reign, ...]
     isr: tuple[tuple[int, tuple[int, ...]], ...]
     truncations: tuple[Row, ...]
-    held: Mapping[str, tuple[int | None, int | None] | None]
+    held: Mapping[str, Holding]
 
     @property
     def offset(self) -> int:
@@ -85,18 +86,19 @@ def case_of(tables: RunTables, example: Example) -> Case:
     """Read what the record has about an example."""
     values = tuple(dict.fromkeys(_numbers(example, _VALUES)))[:_MAX_VALUES]
     placed = bool(example.topic) and is_unicode(example.topic)
-    ours = _ours(example) if placed else None
+    ours = place_of(example) if placed else None
     concerned = _concerned(example, values)
+    looks, isr = _looks(tables, ours), tuple(_isr(tables, ours))
     return Case(
         example=example,
         values=values,
         sends=_rows(tables, "sends", ours, concerned, by="invoke_ns"),
         polls=_rows(tables, "polls", ours, concerned, by="complete_ns"),
-        looks=_looks(tables, ours),
+        looks=looks,
         reigns=_reigns(tables, example) if placed else (),
-        isr=tuple(_isr(tables, ours)),
+        isr=isr,
         truncations=_truncations(tables, ours, example.offset),
-        held=_held(tables, ours, example.offset),
+        held=_held(tables, ours, example.offset, members=_members(looks, isr)),
     )
 
 
@@ -106,11 +108,6 @@ def _numbers(example: Example, keys: Iterable[str]) -> Iterator[int]:
         for each in found if isinstance(found, list) else [found]:
             if isinstance(each, int) and not isinstance(each, bool):
                 yield each
-
-
-def _ours(example: Example) -> pc.Expression:
-    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
-    return place & (pc.field("topic_id") == example.topic_id) if example.topic_id else place
 
 
 def _concerned(example: Example, values: Sequence[int]) -> pc.Expression | None:
@@ -158,8 +155,7 @@ def _reigns(tables: RunTables, example: Example) -> tuple[Reign, ...]:
     rows = [
         row
         for row in tables.statistics("leaders").to_pylist()
-        if (row["topic"], row["partition"]) == (example.topic, example.partition)
-        and row["from_ns"] is not None
+        if is_place_of(example, row) and row["from_ns"] is not None
     ]
     rows.sort(key=lambda row: row["from_ns"])
     return tuple(
@@ -198,19 +194,17 @@ def _truncations(tables: RunTables, ours: pc.Expression | None, offset: int) -> 
     return tuple(row for row in rows if row["to_offset"] is None or row["to_offset"] > offset)
 
 
+def _members(looks: Iterable[str], isr: Iterable[tuple[int, tuple[int, ...]]]) -> frozenset[str]:
+    """Return the nodes that were seen to have a replica."""
+    return frozenset({*looks, *(f"n{each}" for _, brokers in isr for each in brokers)})
+
+
 def _held(
-    tables: RunTables, ours: pc.Expression | None, offset: int
-) -> dict[str, tuple[int | None, int | None] | None]:
+    tables: RunTables, ours: pc.Expression | None, offset: int, *, members: frozenset[str]
+) -> dict[str, Holding]:
     if ours is None or offset < 0:
         return {}
-    final = ours & (pc.field("snapshot") == FINAL)
-    states = tables.record("replica_states", filters=final)
-    held: dict[str, tuple[int | None, int | None] | None]
-    held = dict.fromkeys(sorted({str(each) for each in states["node"].to_pylist()}))
-    records = tables.record("replica_records", filters=final & (pc.field("offset") == offset))
-    for row in records.to_pylist():
-        held[str(row["node"])] = (row["value"], row["leader_epoch"])
-    return held
+    return holdings(tables, ours, offset, expected=members)
 
 
 def is_of_brokers(example: Example) -> bool:

@@ -21,6 +21,7 @@ class FaultLine:
         target: The role expression of the plan.
         nodes: Who that was.
         roles: What those nodes were at that moment.
+        begun: Whether anything may have been done to them, confirmed or not.
         requested_s: When it was asked for.
         confirmed_s, healed_s: None: that was never measured.
         effect, heal_effect: What was measured, in a sentence.
@@ -33,6 +34,7 @@ class FaultLine:
     target: str
     nodes: str
     roles: str
+    begun: bool
     requested_s: float
     confirmed_s: float | None
     healed_s: float | None
@@ -57,6 +59,7 @@ def _line(row: Json) -> FaultLine:
         target=str(spec.get("target", "")),
         nodes=", ".join(map(str, row["targets"] or ())) or "nobody",
         roles=_roles(json_object(spec.get("roles"))),
+        begun=row["confirmed_ns"] is not None or spec.get("begun") is True,
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
         healed_s=_seconds(row["healed_ns"]),

@@ -1,19 +1,20 @@
 """What each replica's log holds around an offset, beside what clients were told."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from results.page.headline import broker_name
+from results.page.holdings import AT_THE_END, FINAL, unread_nodes
 from results.record.verdict import Example
 from results.tables import RunTables
 
 AROUND = 3
 """So many offsets on each side are shown."""
 EPOCH_COLOURS = 6
-FINAL = "final"
+UNKNOWN, UNREADABLE, NOT_COLLECTED = "?", "not readable", "not collected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class Cell:
     """One offset in one replica's log, or as clients were told.
 
     Attributes:
-        text: The value, `control`, or empty where there is nothing.
+        text: The value, `control`, `?` where nobody knows, or empty where there is nothing.
         epoch: The leader epoch that the record carries; None where there is none.
         colour: Which of the epochs' colours, from 0; None: none.
         here: The offset that the example is about.
@@ -80,10 +81,14 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     if isinstance(value, int):
         told.setdefault(example.offset, str(value))
     rows = [_told_row(told, offsets, example.offset)]
+    silent = _silent(tables, example, logs)
     rows += [
-        _log_row(node, log, told=told, offsets=offsets, here=example.offset, colours=colours)
+        _log_row(
+            LogRow(name=node, note=silent.get(node, ""), cells=()), log,
+            told=told, offsets=offsets, here=example.offset, colours=colours,
+        )
         for node, log in sorted(logs.items())
-    ]
+    ]  # fmt: skip
     return ReplicaWindow(
         place=f"{example.topic}-{example.partition}",
         offset=example.offset,
@@ -102,12 +107,24 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def is_place_of(example: Example, row: Mapping[str, object]) -> bool:
+    """Tell whether a row is of an example's partition; a topic made again is another one."""
+    ours = (row["topic"], row["partition"]) == (example.topic, example.partition)
+    ids = {example.topic_id, row["topic_id"]} - {"", None}
+    return ours and len(ids) < 2  # noqa: PLR2004 - two ids are two topics
+
+
+def place_of(example: Example) -> pc.Expression:
+    """Return what chooses the rows of an example's partition."""
+    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
+    return place & (pc.field("topic_id") == example.topic_id) if example.topic_id else place
+
+
 def _leaders(tables: RunTables, example: Example) -> dict[int, int]:
     return {
         row["leader_epoch"]: row["leader"]
         for row in tables.statistics("leaders").to_pylist()
-        if (row["topic"], row["partition"]) == (example.topic, example.partition)
-        and (row["leader"] or -1) >= 0
+        if is_place_of(example, row) and (row["leader"] or -1) >= 0
     }
 
 
@@ -126,22 +143,22 @@ def _named(epoch: int, led_by: dict[int, int]) -> str:
     return f"epoch {epoch}{leader}"
 
 
-def _place(example: Example, offsets: Iterable[int]) -> pc.Expression:
+def _around(example: Example, offsets: Iterable[int]) -> pc.Expression:
     window = list(offsets)
-    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
-    return place & (pc.field("offset") >= window[0]) & (pc.field("offset") <= window[-1])
+    return (
+        place_of(example) & (pc.field("offset") >= window[0]) & (pc.field("offset") <= window[-1])
+    )
 
 
 def _logs(
     tables: RunTables, example: Example, offsets: tuple[int, ...]
 ) -> dict[str, dict[int, _Record]]:
-    rows = tables.record("replica_records", filters=_place(example, offsets)).to_pylist()
+    rows = tables.record("replica_records", filters=_around(example, offsets)).to_pylist()
     snapshots = sorted({str(row["snapshot"]) for row in rows})
     chosen = FINAL if FINAL in snapshots or not snapshots else snapshots[-1]
     logs: dict[str, dict[int, _Record]] = {node: {} for node in _replicas(tables, example)}
     for row in rows:
-        ours = row["topic_id"] == example.topic_id or not example.topic_id
-        if str(row["snapshot"]) == chosen and ours:
+        if str(row["snapshot"]) == chosen:
             text = "control" if row["control"] else str(row["value"])
             epoch = row["leader_epoch"]
             known = epoch if epoch is not None and epoch >= 0 else None
@@ -150,14 +167,25 @@ def _logs(
 
 
 def _replicas(tables: RunTables, example: Example) -> list[str]:
-    """Return every node that has a log of the partition: one may hold nothing of the window."""
-    place = (pc.field("topic") == example.topic) & (pc.field("partition") == example.partition)
-    states = tables.record("replica_states", filters=place & (pc.field("snapshot") == FINAL))
+    """Return every node that had a log of the partition: one may hold nothing of the window."""
+    states = tables.record("replica_states", filters=place_of(example))
     return sorted({str(node) for node in states["node"].to_pylist()})
 
 
+def _silent(tables: RunTables, example: Example, nodes: Iterable[str]) -> dict[str, str]:
+    """Return the nodes whose files do not tell all that they held, and why, in two words."""
+    ended = place_of(example) & pc.field("snapshot").isin(AT_THE_END)
+    told = {*tables.record("replica_states", filters=ended)["node"].to_pylist()}
+    unread = unread_nodes(tables.paths)
+    return {
+        node: UNREADABLE if node in unread else NOT_COLLECTED
+        for node in nodes
+        if node in unread or (node not in told and not tables.paths.node(node).is_dir())
+    }
+
+
 def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> dict[int, str]:
-    acked = _place(example, offsets) & pc.field("acked")
+    acked = _around(example, offsets) & pc.field("acked")
     values: dict[int, list[str]] = defaultdict(list)
     for row in tables.record("sends", filters=acked).to_pylist():
         values[row["offset"]].append(str(row["value"]))
@@ -185,7 +213,7 @@ def _told_row(told: dict[int, str], offsets: tuple[int, ...], here: int) -> LogR
 
 
 def _log_row(
-    node: str,
+    row: LogRow,
     log: dict[int, _Record],
     *,
     told: dict[int, str],
@@ -195,7 +223,7 @@ def _log_row(
 ) -> LogRow:
     cells = []
     for offset in offsets:
-        text, epoch = log.get(offset, ("", None))
+        text, epoch = log.get(offset, (UNKNOWN if row.note else "", None))
         cells.append(
             Cell(
                 text=text,
@@ -203,17 +231,20 @@ def _log_row(
                 colour=None if epoch is None else colours[epoch],
                 here=offset == here,
                 far=abs(offset - here) > 1,
-                differs=offset in told and told[offset] != text,
+                differs=offset in told and text not in (told[offset], UNKNOWN),
             )
         )
-    return LogRow(name=node, note="", cells=tuple(cells))
+    return LogRow(name=row.name, note=row.note, cells=tuple(cells))
 
 
 def _noted(row: LogRow, example: Example) -> LogRow:
     roles = (("leader_then", "led then"), ("final_leader", "leads at the end"))
     notes = [
-        text
-        for key, text in roles
-        if isinstance(broker := example.evidence.get(key), int) and row.name == f"n{broker}"
+        *filter(None, (row.note,)),
+        *(
+            text
+            for key, text in roles
+            if isinstance(broker := example.evidence.get(key), int) and row.name == f"n{broker}"
+        ),
     ]
     return LogRow(name=row.name, note=", ".join(notes), cells=row.cells)

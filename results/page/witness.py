@@ -14,6 +14,7 @@ from itertools import pairwise
 from results.page.case import Case, Look, Reign, Row
 from results.page.faults import FaultLine
 from results.page.headline import broker_name
+from results.page.holdings import Holding
 from results.record.clock import NS_PER_S
 from results.record.verdict import Evidence
 
@@ -318,14 +319,14 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
     near = [
         each
         for each in faults
-        if each.confirmed_s is not None and each.confirmed_s <= high
+        if each.begun and _from_s(each) <= high
         and (each.healed_s is None or each.healed_s >= low)
     ]  # fmt: skip
     for each in near[:_MAX_FAULTS]:
         who = f"fault {each.fault_id}"
-        assert each.confirmed_s is not None
-        held = f"{each.kind} of {each.nodes}: {each.effect}"
-        yield Event(at_s=each.confirmed_s, kind=Kind.FAULT, who=who, what=held)
+        begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
+        held = f"{each.kind} of {each.nodes}{begun}: {each.effect}"
+        yield Event(at_s=_from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
             yield Event(
                 at_s=each.healed_s, kind=Kind.FAULT, who=who,
@@ -333,20 +334,21 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
             )  # fmt: skip
 
 
+def _from_s(fault: FaultLine) -> float:
+    """Return since when a fault may have had an effect."""
+    return fault.requested_s if fault.confirmed_s is None else fault.confirmed_s
+
+
 def _ends(case: Case) -> Iterator[Event]:
     """Say what lies at the offset in the end, replicas that agree together; who never read it."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    for node, held in case.held.items():
-        value, epoch = held or (None, None)
-        told = "a control record" if held and value is None else f"value {value}"
-        epochs = f" of leader epoch {epoch}" if epoch is not None and epoch >= 0 else ""
-        alike[f"{told}{epochs}" if held else "nothing"].append(node)
-    for told, nodes in alike.items():
+    alike: dict[Holding, list[str]] = defaultdict(list)
+    for node, holding in case.held.items():
+        alike[holding].append(node)
+    for holding, nodes in alike.items():
         verb = "holds" if len(nodes) == 1 else "hold"
-        yield Event(
-            at_s=None, kind=Kind.END, who=", ".join(nodes),
-            what=f"{verb} {told} at offset {case.offset} in the end",
-        )  # fmt: skip
+        what = f"{verb} {holding.told}" if holding.told else "may hold anything"
+        what = ": ".join(filter(None, (f"{what} at offset {case.offset} in the end", holding.note)))
+        yield Event(at_s=None, kind=Kind.END, who=", ".join(nodes), what=what)
     read = {row["value"] for row in case.polls}
     for value in case.values[:1]:
         if value not in read:

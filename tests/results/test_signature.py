@@ -101,7 +101,7 @@ def test_what_matters_changes_the_key(changed: Verdict, plan: Plan) -> None:
 
 
 def found_together(*names: str) -> tuple[str, ...]:
-    return signed(verdict(**dict.fromkeys(names, summary()))).anomalies
+    return signed(verdict(Validity.INVALID, **dict.fromkeys(names, summary()))).anomalies
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The story of a witness: from rows of the record to events in order."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from results.page.faults import fault_lines
 from results.page.headline import headline
 from results.page.investigation import investigate
 from results.page.moments import moments
+from results.page.replicas import replica_window
 from results.page.witness import Kind, Told, witness_story
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import Evidence
-from results.tables import RunTables
+from results.tables import STATISTICS, RunTables, statistics_path
 from results.verdict_json import read_verdict
 from tests.results.conftest import (
     LOST_VALUE,
@@ -29,6 +31,7 @@ from tests.results.conftest import (
     lost_write,
     ns,
     record_rows,
+    statistics_rows,
     summary,
     verdict_of,
     write_rows,
@@ -270,3 +273,110 @@ def test_a_run_without_any_table_is_investigated_without_a_story(
     assert found.case is not None
     assert found.told is None
     assert found.close_up is None
+
+
+def ends_of(paths: RunPaths) -> list[tuple[str, str]]:
+    return [(who, what) for _, who, what in told_of(story(paths), Kind.END)]
+
+
+def without_files_of(paths: RunPaths, *nodes: str) -> None:
+    """Take what the tables have of some nodes' files away."""
+    rows = record_rows(TOPIC)
+    for name in ("replica_records", "replica_states"):
+        kept = [row for row in rows[name] if row["node"] not in nodes]
+        write_rows(paths.table(name), TABLES[name], kept, paths.run_id)
+
+
+def note_unread(paths: RunPaths, unit: str, sentence: str) -> None:
+    notes = {"problems": [{"unit": unit, "sentence": sentence, "cut": False}]}
+    (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
+
+
+def test_files_that_could_not_be_read_are_not_said_to_hold_nothing(make_run: MakeRun) -> None:
+    paths = make_run()
+    rows = record_rows(TOPIC)["replica_records"]
+    kept = [row for row in rows if row["node"] == "n2" or row["offset"] < 121]
+    write_rows(paths.table("replica_records"), TABLES["replica_records"], kept, paths.run_id)
+    note_unread(paths, "n1", "n1: log-0-1/00000000000000000000.log ends in the middle of a batch")
+    told = dict(ends_of(paths))
+    assert told["n1"] == (
+        "may hold anything at offset 121 in the end: its files could not be read:"
+        " n1: log-0-1/00000000000000000000.log ends in the middle of a batch"
+    )
+    assert told["n3"] == "holds nothing at offset 121 in the end"
+    window = replica_window(RunTables(paths), lost_write())
+    assert window is not None
+    here = {row.name: next(each for each in row.cells if each.here) for row in window.rows}
+    assert [(here[node].text, here[node].differs) for node in ("n1", "n3")] == [
+        ("?", False), ("", True),
+    ]  # fmt: skip
+    assert [row.note for row in window.rows if row.name == "n1"] == ["not readable, led then"]
+
+
+def test_files_that_nobody_collected_are_not_said_to_hold_nothing(make_run: MakeRun) -> None:
+    paths = make_run()
+    without_files_of(paths, "n1", "n3")
+    looks = [look("n1", 21.0, 120), look("n3", 21.0, 120)]
+    states = [row for row in record_rows(TOPIC)["replica_states"] if row["node"] == "n2"]
+    write_rows(
+        paths.table("replica_states"), TABLES["replica_states"], [*states, *looks], paths.run_id
+    )
+    told = dict(ends_of(paths))
+    # Of n1 there is a folder, without the partition's; of n3 there is none.
+    assert told["n1"] == "holds nothing at offset 121 in the end: it has no log of the partition"
+    assert told["n3"] == "may hold anything at offset 121 in the end: its files were not collected"
+    window = replica_window(RunTables(paths), lost_write())
+    assert window is not None
+    assert {row.name: row.note for row in window.rows}["n3"] == "not collected"
+
+
+def test_where_a_log_ends_is_said_of_who_holds_nothing(make_run: MakeRun) -> None:
+    paths = make_run()
+    without_files_of(paths, "n3")
+    rows = record_rows(TOPIC)["replica_states"]
+    rows[2] |= {"log_end_offset": 119}
+    write_rows(paths.table("replica_states"), TABLES["replica_states"], rows, paths.run_id)
+    assert dict(ends_of(paths))["n3"] == (
+        "holds nothing at offset 121 in the end: its log ends at 119"
+    )
+
+
+def test_what_a_run_that_died_left_behind_is_told_as_well(make_run: MakeRun) -> None:
+    paths = make_run()
+    for name in ("replica_records", "replica_states"):
+        rows = [row | {"snapshot": "crash"} for row in record_rows(TOPIC)[name]]
+        write_rows(paths.table(name), TABLES[name], rows, paths.run_id)
+    (who, what), *_ = ends_of(paths)
+    assert who == "n1, n2, n3"
+    assert what.startswith("hold value ")
+
+
+def test_who_led_a_topic_of_the_same_name_that_was_deleted_leads_nothing(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    rows = statistics_rows(TOPIC)["leaders"]
+    for row in rows:
+        row["topic_id"] = TOPIC_ID
+    before = {"topic": TOPIC, "topic_id": "gone", "partition": 1, "leader": 3,
+              "leader_epoch": 9, "from_ns": ns(1), "to_ns": ns(4)}  # fmt: skip
+    write_rows(
+        statistics_path(paths, "leaders"), STATISTICS["leaders"], [before, *rows], paths.run_id
+    )
+    reigns = case_of(RunTables(paths), lost_write()).reigns
+    assert [each.leader for each in reigns] == [1, -1, 2]
+    window = replica_window(RunTables(paths), lost_write())
+    assert window is not None
+    assert not [name for name, _ in window.epochs if "broker 3" in name]
+
+
+def test_a_fault_that_was_begun_and_never_confirmed_is_told(make_run: MakeRun) -> None:
+    paths = make_run()
+    rows = record_rows(TOPIC)["faults"]
+    for row in rows[:2]:
+        row |= {"confirmed_ns": None, "requested_ns": ns(21), "healed_ns": None}
+        row["spec"] = json.dumps({**json.loads(row["spec"]), "begun": row["kind"] == "kill"})
+    write_rows(paths.table("faults"), TABLES["faults"], rows, paths.run_id)
+    told = [what for _, _, what in told_of(story(paths), Kind.FAULT)]
+    assert [what for what in told if "kill of n3 was begun, and never seen to work" in what]
+    assert not [what for what in told if "isolate" in what]  # Nothing was done to anybody.

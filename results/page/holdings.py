@@ -1,0 +1,104 @@
+"""What each replica's files have at an offset in the end, and whether they say anything at all.
+
+A log that holds nothing there is evidence; files that could not be read, or that nobody collected,
+are none, and must not look like it.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from results.page.inert import shortened
+from results.record.paths import RunPaths
+from results.tables import RunTables
+
+CRASH, FINAL = "crash", "final"
+AT_THE_END = (FINAL, CRASH)
+"""Snapshots: after an orderly stop, or as they were found of a run that died."""
+NOTHING = "nothing"
+_MAX_WHY = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """What a replica has at an offset.
+
+    Attributes:
+        told: `value 4294967298 of leader epoch 5`, `nothing`; empty: nobody knows.
+        note: Why there is nothing, or why nobody knows; may be empty.
+    """
+
+    told: str
+    note: str = ""
+
+
+def unread_nodes(paths: RunPaths) -> dict[str, str]:
+    """Return the nodes of which something could not be read, and what that was, by their names."""
+    try:
+        notes = json.loads((paths.record / "ingest.json").read_bytes())
+        noted = [(each["unit"], each["sentence"]) for each in notes["problems"]]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return {}
+    unread: dict[str, str] = {}
+    for unit, sentence in noted:
+        if isinstance(unit, str) and isinstance(sentence, str):
+            unread.setdefault(unit, sentence)
+    return unread
+
+
+def holdings(
+    tables: RunTables, ours: pc.Expression, offset: int, *, expected: Collection[str]
+) -> dict[str, Holding]:
+    """Return what each replica of a partition has at an offset in the end, by node.
+
+    Args:
+        tables: Of the run.
+        ours: What chooses the partition's rows.
+        offset: Which.
+        expected: Nodes that had a replica while the run went on.
+    """
+    ended = ours & pc.field("snapshot").isin(AT_THE_END)
+    states = {str(row["node"]): row for row in tables.record("replica_states", filters=ended)
+              .select(["node", "log_start_offset", "log_end_offset"]).to_pylist()}  # fmt: skip
+    records = tables.record("replica_records", filters=ended & (pc.field("offset") == offset))
+    held = {str(row["node"]): row for row in records.to_pylist()}
+    unread = unread_nodes(tables.paths)
+    found = {}
+    for node in sorted({*states, *held, *expected}):
+        if node in held:
+            found[node] = Holding(told=_record(held[node]))
+        elif node in unread:
+            found[node] = Holding(told="", note=_unreadable(unread[node]))
+        elif node in states:
+            found[node] = Holding(told=NOTHING, note=_bounds(states[node], offset))
+        else:
+            found[node] = _without_log(tables.paths, node)
+    return found
+
+
+def _record(row: dict[str, object]) -> str:
+    epoch = row["leader_epoch"]
+    epochs = f" of leader epoch {epoch}" if isinstance(epoch, int) and epoch >= 0 else ""
+    what = "a control record" if row["value"] is None else f"value {row['value']}"
+    return f"{what}{epochs}"
+
+
+def _bounds(state: dict[str, object], offset: int) -> str:
+    start, end = state["log_start_offset"], state["log_end_offset"]
+    if isinstance(end, int) and end <= offset:
+        return f"its log ends at {end}"
+    if isinstance(start, int) and start > offset:
+        return f"its log begins at {start}"
+    return ""
+
+
+def _unreadable(sentence: str) -> str:
+    return f"its files could not be read: {shortened(sentence, _MAX_WHY)}"
+
+
+def _without_log(paths: RunPaths, node: str) -> Holding:
+    if not paths.node(node).is_dir():
+        return Holding(told="", note="its files were not collected")
+    return Holding(told=NOTHING, note="it has no log of the partition")
