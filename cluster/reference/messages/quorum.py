@@ -1,0 +1,202 @@
+"""What the members of the quorum say to each other (KIP-595, 630, 853, 996).
+
+Kafka's schemas nest each of these in a list of topics and partitions, of which there is one:
+`__cluster_metadata-0`. The nesting is left out here. Fetches are those of `messages.data`.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """A candidate, or who would like to become one, asks for a vote.
+
+    Attributes:
+        cluster_id: The asker's, None if it has none.
+        voter_id: Who is asked.
+        voter_directory_id: The log folder of who is asked, as far as known (KIP-853).
+        replica_epoch: In which the candidate wants to lead; with `pre_vote` its present epoch.
+        replica_id: Who asks.
+        replica_directory_id: Its log folder.
+        last_offset_epoch: Of the last record in its log.
+        last_offset: Its log end offset.
+        pre_vote: Whether it only asks what would be answered (KIP-996).
+    """
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: UUID | None
+    replica_epoch: int
+    replica_id: int
+    replica_directory_id: UUID | None
+    last_offset_epoch: int
+    last_offset: int
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    """A vote, or none.
+
+    Attributes:
+        error_code: Why the request was not looked at.
+        leader_id: Whom the voter takes for the leader, or -1.
+        leader_epoch: The voter's epoch.
+        vote_granted: Whether it votes for the asker, or would.
+    """
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    vote_granted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    """A new leader makes itself known to who does not fetch from it yet."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: UUID | None
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochResponse:
+    """What the voter takes for the leader and the epoch."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    """A leader resigns, and names who should follow it.
+
+    Attributes:
+        cluster_id: The leader's.
+        leader_id: Who resigns.
+        leader_epoch: From which.
+        preferred_candidates: Voters and their log folders, the longest log first.
+    """
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    preferred_candidates: tuple[tuple[int, UUID | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochResponse:
+    """What the voter takes for the leader and the epoch."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    """A replica whose next record is no longer in the leader's log asks for a piece of a snapshot.
+
+    Attributes:
+        cluster_id: The replica's.
+        replica_id: Who asks.
+        replica_directory_id: Its log folder.
+        max_bytes: How much it takes.
+        current_leader_epoch: The replica's epoch.
+        end_offset: Of the snapshot, which stands for all records below.
+        epoch: Of the record before that.
+        position: From which byte on.
+    """
+
+    cluster_id: str | None
+    replica_id: int
+    replica_directory_id: UUID | None
+    max_bytes: int
+    current_leader_epoch: int
+    end_offset: int
+    epoch: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse:
+    """A piece of a snapshot.
+
+    Attributes:
+        error_code: SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or of epochs.
+        end_offset: Of the snapshot.
+        epoch: Of the snapshot.
+        leader_id: Whom the answerer takes for the leader, or -1.
+        leader_epoch: The answerer's.
+        size: Of the whole file, in bytes.
+        position: Of the first byte here.
+        unaligned_records: Bytes of the file; they may begin and end within a batch.
+    """
+
+    error_code: ErrorCode
+    end_offset: int
+    epoch: int
+    leader_id: int
+    leader_epoch: int
+    size: int
+    position: int
+    unaligned_records: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumRequest:
+    """Ask the leader how far everybody has come (KIP-595, 836)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """A member of the quorum, as its leader sees it.
+
+    Attributes:
+        replica_id: Its node id.
+        replica_directory_id: Its log folder.
+        log_end_offset: Where it fetched last; -1 if it did not.
+        last_fetch_timestamp: In milliseconds of the leader's clock, or -1.
+        last_caught_up_timestamp: When it last had everything, or -1.
+    """
+
+    replica_id: int
+    replica_directory_id: UUID | None
+    log_end_offset: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumResponse:
+    """The quorum, as its leader sees it; NOT_LEADER_OR_FOLLOWER from anybody else."""
+
+    error_code: ErrorCode
+    leader_id: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    current_voters: tuple[ReplicaState, ...] = ()
+    observers: tuple[ReplicaState, ...] = ()
+
+
+QuorumRequest = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchSnapshotRequest
+    | DescribeQuorumRequest
+)
+QuorumResponse = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchSnapshotResponse
+    | DescribeQuorumResponse
+)
