@@ -1,0 +1,37 @@
+"""A node's own clock: it begins anywhere, and may run too fast or too slow."""
+
+from dataclasses import dataclass
+
+PPM = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeClock:
+    """A monotonic clock that drifts; whole numbers only, so that every machine counts alike.
+
+    Attributes:
+        shown_ns: What it showed at `since_ns`.
+        since_ns: Virtual time at which its rate was last changed.
+        drift_ppm: How much too fast it runs, in millionths.
+    """
+
+    shown_ns: int = 0
+    since_ns: int = 0
+    drift_ppm: int = 0
+
+    def read(self, now_ns: int) -> int:
+        """Return what it shows at a moment of virtual time."""
+        passed = now_ns - self.since_ns
+        if self.drift_ppm:
+            passed += passed * self.drift_ppm // PPM
+        return self.shown_ns + passed
+
+    def lasting(self, own_ns: int) -> int:
+        """Return how much virtual time passes while it counts so many nanoseconds."""
+        if self.drift_ppm:
+            return own_ns * PPM // (PPM + self.drift_ppm)
+        return own_ns
+
+    def drift(self, now_ns: int, ppm: int) -> None:
+        """Have it run at another rate from now on; timers that are set keep their moments."""
+        self.shown_ns, self.since_ns, self.drift_ppm = self.read(now_ns), now_ns, ppm

@@ -1,0 +1,113 @@
+"""A simulated machine: disk, clock and links, and the process that runs on it, if one does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from cluster.reference.machine import Effect, Event, Machine
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.clock import NodeClock
+from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.simulator.network import MS, Network
+from cluster.reference.simulator.process import Process
+
+
+class Storage(Protocol):
+    """What carries a machine's disk effects out on a disk."""
+
+    def write(self, effect: Effect) -> None:
+        """Carry out an Append, Flush, Truncate, DropLog or WriteFile.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booted:
+    """What a start makes of a disk: a machine that knows what is there, and its way to write."""
+
+    machine: Machine
+    storage: Storage
+
+
+Boot = Callable[[SimulatedDisk], Booted]
+"""Reads a disk and makes a machine of it; what it repairs there it writes itself."""
+Trace = Callable[[int, int, Event], None]
+Watch = Callable[[Process], None]
+
+
+class _NoStorage:
+    """Of a machine that is off."""
+
+    def write(self, effect: Effect) -> None:
+        raise AssertionError(f"nobody runs, and {effect} is to be written")
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Host:
+    """One machine.
+
+    Attributes:
+        id: The node's id; below zero: a client's machine.
+        agenda: Virtual time.
+        network: All links.
+        random: The host's own stream: power losses, flushes, where its clock begins.
+        boot: Makes a machine of the disk.
+        neighbour: Returns the machine with an id.
+        incarnation: How often a process was started.
+        process: What runs, None: nothing.
+        powered: Whether the machine is on.
+        said: What its processes said, with the time.
+        slow_flush_ns: How long a flush takes; drawn between a half and all of it.
+        trace: Told every event before it is taken.
+        watch: Shown the process after every event.
+    """
+
+    id: int
+    agenda: Agenda
+    network: Network
+    random: Random
+    boot: Boot
+    neighbour: Callable[[int], "Host"]
+    disk: SimulatedDisk = field(default_factory=SimulatedDisk)
+    clock: NodeClock = field(default_factory=NodeClock)
+    storage: Storage = field(default_factory=_NoStorage)
+    incarnation: int = 0
+    process: Process | None = None
+    powered: bool = True
+    said: list[tuple[int, str]] = field(default_factory=list)
+    slow_flush_ns: int = MS
+    trace: Trace | None = None
+    watch: Watch | None = None
+
+    def start(self) -> None:
+        """Start a process on what the disk holds; its clock begins anywhere, as after a boot."""
+        assert self.process is None, f"n{self.id} runs already"
+        booted = self.boot(self.disk)
+        self.powered = True
+        self.incarnation += 1
+        self.storage = booted.storage
+        self.process = Process(self, booted.machine, self.random)
+        self.process.start()
+
+    def kill(self) -> None:
+        """Kill the process; what it wrote is the kernel's, and stays."""
+        if self.process is not None:
+            self.process.die(silently=False)
+            self.process = None
+
+    def lose_power(self) -> dict[str, int]:
+        """Turn the machine off; return how many bytes each file lost."""
+        if self.process is not None:
+            self.process.die(silently=True)
+            self.process = None
+        self.powered = False
+        return self.disk.lose_power(self.random)
+
+    def flush_ns(self) -> int:
+        """Return how long the next flush takes."""
+        if not self.slow_flush_ns:
+            return 0
+        return self.slow_flush_ns // 2 + int(self.random.random() * (self.slow_flush_ns // 2))

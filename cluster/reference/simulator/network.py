@@ -1,0 +1,266 @@
+"""The simulated network: connections of two incarnations, and what comes between them.
+
+As with TCP: what is sent on one connection comes in order, each message once, or not at all and
+nothing behind it. A connection belongs to the two processes that it was opened by and to: what is
+on its way to a process that has died is not handed to the next one on that machine.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from cluster.reference.simulator.agenda import Agenda
+
+if TYPE_CHECKING:
+    from cluster.reference.simulator.host import Host
+    from cluster.reference.simulator.process import Process
+
+US = 1_000
+MS = 1_000_000
+END = -1
+"""In place of a request's number: the sender's end of the connection was closed."""
+HANDSHAKES = 3
+"""A first message waits for SYN and SYN-ACK: three ways in place of one."""
+RESEND_NS = 200 * MS
+"""Linux's smallest retransmission timeout (TCP_RTO_MIN); a lost packet costs as much."""
+SLOWEST_RESEND_NS = 2_000 * MS
+"""How long after a cut's end TCP may try again: its timeout doubles all the while."""
+
+Link = tuple[int, int]
+"""From a machine to another; one way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long messages take, and how long connections last.
+
+    Attributes:
+        least_ns: Every message takes as long.
+        spread_ns: And up to so much more, drawn.
+        slow_share: The share of messages that are much slower: a lost packet is sent again.
+        mean_life_s: After so long a connection breaks, on average; None: never by itself.
+    """
+
+    least_ns: int = 100 * US
+    spread_ns: int = 300 * US
+    slow_share: float = 0.0005
+    mean_life_s: float | None = 600
+
+
+@dataclass(slots=True, kw_only=True)
+class Badness:
+    """What a bad link does to messages.
+
+    Attributes:
+        delay_ns: Every one is so much later.
+        spread_ns: And up to so much later still.
+        loss: The share of packets that are lost, and sent again.
+    """
+
+    delay_ns: int = 0
+    spread_ns: int = 0
+    loss: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection. `there` is what goes from client to server, `back` the other way.
+
+    Attributes:
+        number: Unique in a simulation.
+        client: The process that opened it.
+        to: The machine that it was opened to.
+        server: The process that took it, None: its first message is under way.
+        pending: Numbers of requests without an answer, in order.
+        client_open, server_open: Whether the processes at its ends still hold it.
+        broken: Nothing more comes over it but its end.
+    """
+
+    number: int
+    client: "Process"
+    to: "Host"
+    server: "Process | None" = None
+    pending: dict[int, None] = field(default_factory=dict)
+    client_open: bool = True
+    server_open: bool = True
+    broken: bool = False
+    there_ns: int = 0
+    back_ns: int = 0
+    held_there: deque[tuple[int, object]] = field(default_factory=deque)
+    held_back: deque[tuple[int, object]] = field(default_factory=deque)
+
+
+class Network:
+    """All connections, and the links under them.
+
+    Args:
+        agenda: Virtual time.
+        random: The network's own stream.
+        latency: Of every link.
+    """
+
+    def __init__(self, agenda: Agenda, random: Random, latency: Latency) -> None:
+        self._agenda = agenda
+        self._draw = random.random
+        self._random = random
+        self._latency = latency
+        self._least_ns = latency.least_ns
+        self._spread_ns = latency.spread_ns
+        self._slow_share = latency.slow_share
+        self._cuts: dict[Link, int] = {}
+        self._bad: dict[Link, Badness] = {}
+        self._held: dict[int, Connection] = {}
+        self._opened = 0
+        self.messages = 0
+        """How many messages were handed over."""
+        self.dropped: dict[Link, int] = {}
+        """How often something did not get through a cut link."""
+
+    def connect(self, client: "Process", to: "Host") -> Connection:
+        """Open a connection; its first message carries the handshake."""
+        self._opened += 1
+        made = Connection(self._opened, client, to)
+        now = self._agenda.now
+        made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns((client.id, to.id))
+        if self._latency.mean_life_s is not None:
+            life_ns = int(self._random.expovariate(1 / self._latency.mean_life_s) * 1e9)
+            self._agenda.at(now + life_ns, self.break_off, made)
+        return made
+
+    def send_there(self, over: Connection, number: int, message: object) -> None:
+        """Send from the client's end; `END` for a number closes it."""
+        at_ns = self._agenda.now + self._delay_ns((over.client.id, over.to.id))
+        over.there_ns = at_ns = max(at_ns, over.there_ns)
+        self._agenda.at(at_ns, self._come_there, over, number, message)
+
+    def send_back(self, over: Connection, number: int, message: object) -> None:
+        """Send from the server's end."""
+        at_ns = self._agenda.now + self._delay_ns((over.to.id, over.client.id))
+        over.back_ns = at_ns = max(at_ns, over.back_ns)
+        self._agenda.at(at_ns, self._come_back, over, number, message)
+
+    def break_off(self, connection: Connection) -> None:
+        """Break a connection: what is under way is lost, and both ends learn of it."""
+        if connection.broken or not connection.client_open:
+            return
+        connection.broken = True
+        connection.held_there.clear()
+        connection.held_back.clear()
+        self.send_there(connection, END, None)
+        self.send_back(connection, END, None)
+
+    def cut(self, links: list[Link]) -> None:
+        """Let nothing through from a machine to another; cuts add up."""
+        for link in links:
+            self._cuts[link] = self._cuts.get(link, 0) + 1
+
+    def join(self, links: list[Link]) -> None:
+        """Take a cut back; what was sent meanwhile comes as TCP sends it again."""
+        for link in links:
+            self._cuts[link] -= 1
+            if not self._cuts[link]:
+                del self._cuts[link]
+        for connection in list(self._held.values()):
+            delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
+            self._agenda.after(delay_ns, self._let_go, connection)
+
+    def is_cut(self, sender: int, receiver: int) -> bool:
+        """Tell whether a link is cut."""
+        return (sender, receiver) in self._cuts
+
+    def make_bad(self, links: list[Link], badness: Badness) -> None:
+        """Make links bad."""
+        for link in links:
+            self._bad[link] = badness
+
+    def make_good(self, links: list[Link]) -> None:
+        """Make links as they were."""
+        for link in links:
+            self._bad.pop(link, None)
+
+    def _delay_ns(self, link: Link) -> int:
+        draw = self._draw
+        delay_ns = self._least_ns + int(draw() * self._spread_ns)
+        if draw() < self._slow_share:
+            delay_ns += RESEND_NS
+        if self._bad:
+            delay_ns += self._worse_ns(link)
+        return delay_ns
+
+    def _worse_ns(self, link: Link) -> int:
+        bad = self._bad.get(link)
+        if bad is None:
+            return 0
+        delay_ns, again_ns = bad.delay_ns + int(self._draw() * bad.spread_ns), RESEND_NS
+        while bad.loss and self._draw() < bad.loss and again_ns < SLOWEST_RESEND_NS:
+            delay_ns, again_ns = delay_ns + again_ns, 2 * again_ns
+        return delay_ns
+
+    def _come_there(self, over: Connection, number: int, message: object) -> None:
+        if (self._cuts and self._stops_there(over)) or over.held_there:
+            over.held_there.append((number, message))
+            self._held[over.number] = over
+            return
+        self._hand_over_there(over, number, message)
+
+    def _stops_there(self, over: Connection) -> bool:
+        ahead = (over.client.id, over.to.id)
+        if ahead in self._cuts:
+            self.dropped[ahead] = self.dropped.get(ahead, 0) + 1
+            return True
+        # A handshake needs both ways.
+        return over.server is None and (over.to.id, over.client.id) in self._cuts
+
+    def _hand_over_there(self, over: Connection, number: int, message: object) -> None:
+        if over.broken and number != END:
+            return
+        server = over.server
+        if server is None or not server.alive:
+            if not self._accepted(over):
+                return
+            server = over.server
+            assert server is not None, "it was accepted"
+        if not over.server_open:
+            return
+        self.messages += 1
+        server.requested(over, number, message)
+
+    def _accepted(self, over: Connection) -> bool:
+        """Have the machine's process take a new connection; otherwise its kernel refuses it."""
+        host = over.to
+        if not host.powered:
+            # Nobody is there to say no. What was lost here must not be overtaken by what follows.
+            over.broken = True
+            return False
+        if over.server is None and not over.broken and host.process is not None:
+            over.server = host.process
+            return True
+        if over.client_open:
+            over.broken = True
+            self.send_back(over, END, None)
+        return False
+
+    def _come_back(self, over: Connection, number: int, message: object) -> None:
+        link = (over.to.id, over.client.id)
+        if (self._cuts and link in self._cuts) or over.held_back:
+            self.dropped[link] = self.dropped.get(link, 0) + 1
+            over.held_back.append((number, message))
+            self._held[over.number] = over
+            return
+        self._hand_over_back(over, number, message)
+
+    def _hand_over_back(self, over: Connection, number: int, message: object) -> None:
+        if (over.broken and number != END) or not (over.client_open and over.client.alive):
+            return
+        self.messages += 1
+        over.client.answered(over, number, message)
+
+    def _let_go(self, over: Connection) -> None:
+        """Hand over what was held, as far as nothing cuts it now."""
+        while over.held_there and not (self._cuts and self._stops_there(over)):
+            self._hand_over_there(over, *over.held_there.popleft())
+        while over.held_back and (over.to.id, over.client.id) not in self._cuts:
+            self._hand_over_back(over, *over.held_back.popleft())
+        if not over.held_there and not over.held_back:
+            self._held.pop(over.number, None)

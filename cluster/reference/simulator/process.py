@@ -1,0 +1,275 @@
+"""One incarnation of a machine: from its start to its death; carries out the effects.
+
+Whoever is paused, or waits for its disk, takes nothing: what comes is kept, in order, and taken
+afterwards. A broker of one thread would do no other (a flush holds up whatever comes after it).
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from cluster.reference.machine import (
+    Answered,
+    Append,
+    Arrived,
+    Asker,
+    CancelTimer,
+    DiskFailed,
+    DropLog,
+    Effect,
+    Event,
+    Fired,
+    Flush,
+    Hung,
+    Machine,
+    Reply,
+    Request,
+    Say,
+    SetTimer,
+    Truncate,
+    WriteFile,
+)
+from cluster.reference.simulator.network import END, Connection
+
+if TYPE_CHECKING:
+    from cluster.reference.simulator.host import Host
+
+CLIENT = -1
+"""The `who` of an asker that is no node."""
+
+
+class Process:
+    """A machine that runs on a host.
+
+    Args:
+        host: Whose disk, clock and links it uses.
+        machine: What runs.
+        random: Draws the moments of timers.
+    """
+
+    __slots__ = (
+        "_agenda", "_clock", "_doors", "_effects", "_machine", "_network", "_random", "_timers",
+        "_waiting", "alive", "host", "id", "incoming", "outgoing", "paused", "writing",
+    )  # fmt: skip
+
+    def __init__(self, host: "Host", machine: Machine, random: Random) -> None:
+        self.host, self.id = host, host.id
+        self.alive, self.paused, self.writing = True, False, False
+        self.outgoing: dict[int, Connection] = {}
+        self.incoming: dict[int, Connection] = {}
+        self._machine, self._random = machine, random
+        self._agenda, self._network, self._clock = host.agenda, host.network, host.clock
+        self._timers: dict[str, int] = {}
+        self._doors = 0
+        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._effects: dict[type, Callable[[Any], None]] = {
+            Request: self._request, Reply: self._reply, SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer, Say: self._say, Append: self._write,
+            Truncate: self._write, DropLog: self._write, WriteFile: self._write,
+        }  # fmt: skip
+
+    @property
+    def machine(self) -> Machine:
+        """What runs here: to be looked at, not to be touched."""
+        return self._machine
+
+    def start(self) -> None:
+        """Begin."""
+        self._carry_out(self._machine.start(self._now()))
+
+    def die(self, *, silently: bool) -> None:
+        """End at once; the kernel closes its connections, unless the machine is off (silently)."""
+        self.alive = False
+        for connection in self.outgoing.values():
+            connection.client_open = False
+            if not silently:
+                self._network.send_there(connection, END, None)
+        for connection in self.incoming.values():
+            connection.server_open = False
+            if not silently:
+                self._network.send_back(connection, END, None)
+
+    def pause(self) -> None:
+        """Stand still, as by SIGSTOP; what comes is kept."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on, with what was kept first."""
+        self.paused = False
+        self._catch_up()
+
+    def requested(self, over: Connection, number: int, message: object) -> None:
+        """Take a request, or the end of a connection on which some came."""
+        if self.paused or self.writing or self._waiting:
+            self._waiting.append((self._requested, (over, number, message)))
+        else:
+            self._requested(over, number, message)
+
+    def answered(self, over: Connection, number: int, message: object) -> None:
+        """Take an answer, or the end of a connection of one's own."""
+        if self.paused or self.writing or self._waiting:
+            self._waiting.append((self._answered, (over, number, message)))
+        else:
+            self._answered(over, number, message)
+
+    def _requested(self, over: Connection, number: int, message: object) -> None:
+        connection = over.number
+        if number == END:
+            if self.incoming.pop(connection, None) is not None:
+                over.server_open = False
+                self._take(Hung(connection=connection))
+            return
+        self.incoming[connection] = over
+        who = over.client.id if over.client.id >= 0 else CLIENT
+        asker = Asker(who=who, connection=connection, correlation=number)
+        self._take(Arrived(asker=asker, message=message))
+
+    def _answered(self, over: Connection, number: int, message: object) -> None:
+        if number == END:
+            self._give_up(over)
+        elif number in over.pending:
+            del over.pending[number]
+            self._take(Answered(request=number, message=message))
+
+    def _give_up(self, over: Connection) -> None:
+        """Let go of a connection: nothing that was asked on it will be answered."""
+        if not over.client_open:
+            return
+        over.client_open = False
+        if self.outgoing.get(over.to.id) is over:
+            del self.outgoing[over.to.id]
+        numbers = list(over.pending)
+        over.pending.clear()
+        for number in numbers:
+            # Kept if the process waits for its disk since the one before.
+            self._later_or_now(self._take, Answered(request=number, message=None))
+
+    def _overdue(self, over: Connection, number: int) -> None:
+        """Break with a server that did not answer in time, as Kafka's clients do."""
+        if self.alive and number in over.pending:
+            self._later_or_now(self._still_overdue, over, number)
+
+    def _still_overdue(self, over: Connection, number: int) -> None:
+        if number in over.pending and over.client_open:
+            self._network.send_there(over, END, None)
+            self._give_up(over)
+
+    def _fire(self, timer: str, door: int) -> None:
+        if self.alive and self._timers.get(timer) == door:
+            if self.paused or self.writing or self._waiting:
+                self._waiting.append((self._fire, (timer, door)))
+                return
+            del self._timers[timer]
+            self._take(Fired(timer=timer))
+
+    def _later_or_now(self, call: Callable[..., None], *args: object) -> None:
+        if self.paused or self.writing or self._waiting:
+            self._waiting.append((call, args))
+        else:
+            call(*args)
+
+    def _catch_up(self) -> None:
+        """Take what was kept, until there is nothing, or something to wait for again."""
+        waiting = self._waiting
+        while waiting and self.alive and not (self.paused or self.writing):
+            kept, self._waiting = waiting, deque()
+            call, args = kept.popleft()
+            call(*args)
+            # What came of it stands behind what had come before.
+            kept.extend(self._waiting)
+            self._waiting = waiting = kept
+
+    def _take(self, event: Event) -> None:
+        host = self.host
+        if host.trace is not None:
+            host.trace(self._agenda.now, self.id, event)
+        self._carry_out(self._machine.on(self._now(), event))
+        if host.watch is not None:
+            host.watch(self)
+
+    def _now(self) -> int:
+        return self._clock.read(self._agenda.now)
+
+    def _carry_out(self, effects: Sequence[Effect], first: int = 0) -> None:
+        """Carry effects out in order; a flush that takes time holds up the rest."""
+        carry_out = self._effects
+        for place in range(first, len(effects)):
+            effect = effects[place]
+            if type(effect) is Flush:
+                if self._flush(effect, effects, place):
+                    return
+                continue
+            try:
+                carry_out[type(effect)](effect)
+            except OSError as failed:
+                self._disk_failed(effect, failed)
+                return
+
+    def _flush(self, effect: Flush, effects: Sequence[Effect], place: int) -> bool:
+        """Flush; return whether the effects behind it must wait."""
+        try:
+            took_ns = self.host.flush_ns()
+            if not took_ns:
+                self.host.storage.write(effect)
+                return False
+        except OSError as failed:
+            self._disk_failed(effect, failed)
+            return True
+        self.writing = True
+        self._agenda.after(took_ns, self._flushed, effects, place)
+        return True
+
+    def _flushed(self, effects: Sequence[Effect], place: int) -> None:
+        if not self.alive:
+            return
+        self.writing = False
+        effect = effects[place]
+        try:
+            self.host.storage.write(effect)
+        except OSError as failed:
+            self._disk_failed(effect, failed)
+        else:
+            self._carry_out(effects, place + 1)
+        self._catch_up()
+
+    def _disk_failed(self, effect: Effect, failed: OSError) -> None:
+        folder = getattr(effect, "folder", None) or getattr(effect, "path", "").split("/")[0]
+        event = DiskFailed(folder=folder, reason=failed.strerror or str(failed))
+        self._agenda.after(0, self._later_if_alive, event)
+
+    def _later_if_alive(self, event: Event) -> None:
+        if self.alive:
+            self._later_or_now(self._take, event)
+
+    def _write(self, effect: Effect) -> None:
+        self.host.storage.write(effect)
+
+    def _request(self, effect: Request) -> None:
+        over = self.outgoing.get(effect.to)
+        if over is None:
+            over = self._network.connect(self, self.host.neighbour(effect.to))
+            self.outgoing[effect.to] = over
+        number = effect.number
+        over.pending[number] = None
+        self._network.send_there(over, number, effect.message)
+        self._agenda.after(self._clock.lasting(effect.timeout_ns), self._overdue, over, number)
+
+    def _reply(self, effect: Reply) -> None:
+        over = self.incoming.get(effect.asker.connection)
+        if over is not None:
+            self._network.send_back(over, effect.asker.correlation, effect.message)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._doors = door = self._doors + 1
+        self._timers[effect.timer] = door
+        after_ns, most_ns = effect.after_ns, effect.at_most_ns
+        if most_ns > after_ns:
+            after_ns += int(self._random.random() * (most_ns - after_ns))
+        self._agenda.after(self._clock.lasting(after_ns), self._fire, effect.timer, door)
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        self._timers.pop(effect.timer, None)
+
+    def _say(self, effect: Say) -> None:
+        self.host.said.append((self._agenda.now, effect.text))

@@ -1,0 +1,63 @@
+"""A simulation: machines on hosts, in virtual time, from one seed."""
+
+from cluster.reference.simulator.agenda import Agenda
+from cluster.reference.simulator.host import Boot, Host, Trace, Watch
+from cluster.reference.simulator.network import Latency, Network
+from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.streams import Streams
+
+NS_PER_S = 1_000_000_000
+_LONGEST_UPTIME_S = 1_000_000
+
+
+class Simulation:
+    """All of it.
+
+    Args:
+        seed: Decides everything that is drawn.
+        latency: Of the network.
+
+    Attributes:
+        agenda: Virtual time.
+        network: Cuts, bad links, connections.
+        hosts: By id, in the order in which they were added.
+        streams: For whoever else draws.
+    """
+
+    def __init__(self, seed: int, *, latency: Latency | None = None) -> None:
+        self.streams = Streams(seed)
+        self.agenda = Agenda()
+        self.network = Network(self.agenda, self.streams.of("network"), latency or Latency())
+        self.hosts: dict[int, Host] = {}
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time, since the beginning."""
+        return self.agenda.now
+
+    def add(
+        self, number: int, boot: Boot, *, trace: Trace | None = None, watch: Watch | None = None
+    ) -> Host:
+        """Add a machine that is off: a node, or with a negative number a client's."""
+        random = self.streams.of(f"n{number}" if number >= 0 else f"client{-number}")
+        host = Host(
+            id=number,
+            agenda=self.agenda,
+            network=self.network,
+            random=random,
+            boot=boot,
+            neighbour=self.hosts.__getitem__,
+            trace=trace,
+            watch=watch,
+        )
+        host.clock.shown_ns = random.randrange(_LONGEST_UPTIME_S) * NS_PER_S
+        self.hosts[number] = host
+        return host
+
+    def run(self, seconds: float) -> None:
+        """Let so many virtual seconds pass."""
+        self.agenda.run_until(self.agenda.now + round(seconds * NS_PER_S))
+
+    def process(self, number: int) -> Process | None:
+        """Return what runs on a machine."""
+        return self.hosts[number].process
