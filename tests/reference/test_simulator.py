@@ -17,6 +17,7 @@ from cluster.reference.machine import (
     Fired,
     Flush,
     Hung,
+    Machine,
     Reply,
     Request,
     Say,
@@ -40,7 +41,7 @@ class Echo:
     def start(self, now: int) -> Sequence[Effect]:
         return [Say(text=f"started at {now}")]
 
-    def on(self, _now: int, event: Event) -> Sequence[Effect]:
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         self.seen.append(event)
         return [Reply(asker=event.asker, message=event.message)] if isinstance(
             event, Arrived
@@ -54,7 +55,7 @@ class Asking:
         self.to, self.timeout_ns, self.asked = to, timeout_ns, 0
         self.answers: list[tuple[int, int, object]] = []
 
-    def start(self, _now: int) -> Sequence[Effect]:
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         return [SetTimer(timer="ask", after_ns=10 * MS, at_most_ns=10 * MS)]
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:
@@ -76,10 +77,10 @@ class Parking:
         self.parked: list[Arrived] = []
         self.hung: list[int] = []
 
-    def start(self, _now: int) -> Sequence[Effect]:
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         return []
 
-    def on(self, _now: int, event: Event) -> Sequence[Effect]:
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         match event:
             case Arrived(message="answer all"):
                 asked = [*self.parked, event]
@@ -101,10 +102,10 @@ class Appending:
         self.held, self.taken = held, 0
         self.failures: list[str] = []
 
-    def start(self, _now: int) -> Sequence[Effect]:
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         return []
 
-    def on(self, _now: int, event: Event) -> Sequence[Effect]:
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         if isinstance(event, DiskFailed):
             self.failures.append(event.reason)
         if not isinstance(event, Arrived):
@@ -118,8 +119,8 @@ class Appending:
         ]
 
 
-def boots(make: Callable[[SimulatedDisk], object]) -> Boot:
-    return lambda disk: Booted(machine=make(disk), storage=BatchStorage(disk))  # type: ignore[arg-type]
+def boots(make: Callable[[SimulatedDisk], Machine]) -> Boot:
+    return lambda disk: Booted(machine=make(disk), storage=BatchStorage(disk))
 
 
 def held(disk: SimulatedDisk) -> bytes:
@@ -128,7 +129,7 @@ def held(disk: SimulatedDisk) -> bytes:
 
 
 def pair(
-    server: Callable[[SimulatedDisk], object], *, seed: int = 1, timeout_ns: int = 500 * MS
+    server: Callable[[SimulatedDisk], Machine], *, seed: int = 1, timeout_ns: int = 500 * MS
 ) -> tuple[Simulation, Host, Host, Asking]:
     """Return a simulation of somebody who asks n1, both running."""
     simulation = Simulation(seed, latency=QUIET)
@@ -212,7 +213,7 @@ class _Once(Asking):
         super().__init__(1)
         self.message = message
 
-    def on(self, _now: int, event: Event) -> Sequence[Effect]:
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
         if isinstance(event, Fired):
             return [Request(number=1, to=1, message=self.message, timeout_ns=NS_PER_S)]
         return []
