@@ -20,5 +20,5 @@ def bandwidth(aim: Aim, site: Site) -> BadLinks:
     rate_kbit = aim.rng.randint(LEAST_KBIT, MOST_KBIT)
     quality = Quality(rate_kbit=rate_kbit, seed=drawn_seed(aim))
     worse = limited_to(rate_kbit, DATAGRAM_BYTES)
-    trial = Trial(worse=worse, count=250, size=DATAGRAM_BYTES, interval_s=INTERVAL_S)
+    trial = Trial(worse=worse, count=500, size=DATAGRAM_BYTES, interval_s=INTERVAL_S)
     return BadLinks(aim, site, quality, trial)

@@ -16,4 +16,4 @@ def delay(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; how late is drawn."""
     delay_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=delay_ms, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=later_by(delay_ms)))
+    return BadLinks(aim, site, quality, Trial(worse=later_by(delay_ms), count=200))

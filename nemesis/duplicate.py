@@ -7,7 +7,7 @@ grew by more than chance (`evidence`).
 from cluster.protocol import Quality
 from nemesis.evidence import doubles_more
 from nemesis.protocol import Aim, Site
-from nemesis.quality import BadLinks, Trial, drawn_seed
+from nemesis.quality import BadLinks, drawn_seed, of_shares
 
 LEAST, MOST = 0.05, 0.3
 
@@ -16,4 +16,4 @@ def duplicate(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; the share of packets is drawn."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(duplicate=share, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=doubles_more, count=400, interval_s=0.003))
+    return BadLinks(aim, site, quality, of_shares(doubles_more))

@@ -113,11 +113,17 @@ def is_larger_share(few: int, of_few: int, many: int, *, of: int) -> bool:
     drawn, all_of_them = few + many, of_few + of
     if drawn == 0 or of == 0 or of_few == 0:
         return False
-    ways = sum(
-        math.comb(of, hits) * math.comb(of_few, drawn - hits)
-        for hits in range(many, min(of, drawn) + 1)
+    all_ways = _log_ways(all_of_them, drawn)
+    chance = math.fsum(
+        math.exp(_log_ways(of, hits) + _log_ways(of_few, drawn - hits) - all_ways)
+        for hits in range(max(many, drawn - of_few), min(of, drawn) + 1)
     )
-    return ways < CHANCE * math.comb(all_of_them, drawn)
+    return chance < CHANCE
+
+
+def _log_ways(of: int, drawn: int) -> float:
+    """Return the logarithm of a binomial coefficient, which may be too large for a float."""
+    return math.lgamma(of + 1) - math.lgamma(drawn + 1) - math.lgamma(of - drawn + 1)
 
 
 def together(series: Sequence[Measured]) -> Measured:

@@ -17,4 +17,5 @@ def jitter(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; how far packets stray is drawn."""
     jitter_ms = aim.rng.randint(LEAST_MS, MOST_MS)
     quality = Quality(delay_ms=jitter_ms, jitter_ms=jitter_ms, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=spread_by(jitter_ms / 2), count=100))
+    trial = Trial(worse=spread_by(jitter_ms / 2), count=600, interval_s=0.002)
+    return BadLinks(aim, site, quality, trial)

@@ -8,7 +8,7 @@ Confirmed when the share of our datagrams that arrive behind a later one grew by
 from cluster.protocol import Quality
 from nemesis.evidence import reorders_more
 from nemesis.protocol import Aim, Site
-from nemesis.quality import BadLinks, Trial, drawn_seed
+from nemesis.quality import BadLinks, drawn_seed, of_shares
 
 LEAST, MOST = 0.1, 0.4
 
@@ -17,4 +17,4 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
     """Make the fault; the share of packets is drawn."""
     share = round(aim.rng.uniform(LEAST, MOST), 3)
     quality = Quality(reorder=share, seed=drawn_seed(aim))
-    return BadLinks(aim, site, quality, Trial(worse=reorders_more, count=400, interval_s=0.003))
+    return BadLinks(aim, site, quality, of_shares(reorders_more))

@@ -70,7 +70,8 @@ class Series:
     """Numbered datagrams that this machine sends, and what came back of them.
 
     Args:
-        order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s`.
+        order: `series`, `address`, `port`, `count`, `size` in bytes, `interval_s` between two on
+            average, `burst`: how many are sent at once.
     """
 
     def __init__(self, order: Message) -> None:
@@ -79,6 +80,7 @@ class Series:
         self._count: int = order["count"]
         self._filling = bytes(max(0, order["size"] - HEAD_BYTES))
         self._interval_ns = int(order["interval_s"] * NS_PER_S)
+        self._burst: int = order["burst"]
         self._start_ns = now_ns()
         self._sent_ns: list[int] = []
         self._round_trips_ns: dict[int, int] = {}
@@ -86,7 +88,10 @@ class Series:
     def due_ns(self) -> int | None:
         """Return when the next is to be sent; None: all are."""
         number = len(self._sent_ns)
-        return None if number == self._count else self._start_ns + number * self._interval_ns
+        first_of_burst = number - number % self._burst
+        return (
+            None if number == self._count else self._start_ns + first_of_burst * self._interval_ns
+        )
 
     def send_due(self, datagrams: socket.socket) -> None:
         """Send those whose time has come."""

@@ -141,10 +141,16 @@ class LinkedHosts(ABC):
         return frozenset(dead)
 
     def measure(
-        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+        self,
+        links: Iterable[Link],
+        *,
+        count: int = 50,
+        size: int = 64,
+        interval_s: float = 0.005,
+        burst: int = 1,
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
-        spacing = {"count": count, "size": size, "interval_s": interval_s}
+        spacing = {"count": count, "size": size, "interval_s": interval_s, "burst": burst}
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:

@@ -33,7 +33,7 @@ def measure(
         links: The directed links.
         machine: Of a node.
         address: Of a node.
-        spacing: `count`, `size`, `interval_s` of each series.
+        spacing: `count`, `size`, `interval_s`, `burst` of each series.
     """
     names = {uuid.uuid4().hex: link for link in links}
     for name, (sender, receiver) in names.items():
@@ -65,12 +65,11 @@ def measured(returned: Message, arrived: Message) -> Measured:
     """
     numbers: list[int] = arrived["numbers"]
     first_copies = list(dict.fromkeys(numbers))
-    newest = itertools.accumulate(first_copies, max)
     return Measured(
         sent=returned["sent"],
         arrived=len(first_copies),
         copies=len(numbers) - len(first_copies),
-        overtaken=sum(number < top for number, top in zip(first_copies, newest, strict=True)),
+        overtaken=sum(one > next_one for one, next_one in itertools.pairwise(first_copies)),
         round_trip_ms=tuple(returned["round_trip_ms"]),
         lasted_s=arrived["lasted_s"],
     )

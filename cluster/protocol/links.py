@@ -58,7 +58,8 @@ class Measured:
         sent: How many were sent.
         arrived: How many different ones arrived at the receiver.
         copies: How many arrived once more.
-        overtaken: How many arrived behind one that was sent later.
+        overtaken: How many arrived right behind one that was sent later. What is late as a whole,
+            as on a machine that stalls, counts once.
         round_trip_ms: Of each that came back, in order of sending.
         lasted_s: From the first arrival to the last, by the receiver's clock.
     """
@@ -85,6 +86,15 @@ class CanShape(Protocol):
         """Undo one shape, and no other; return the nodes where it had ended before. Idempotent."""
 
     def measure(
-        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+        self,
+        links: Iterable[Link],
+        *,
+        count: int = 50,
+        size: int = 64,
+        interval_s: float = 0.005,
+        burst: int = 1,
     ) -> Mapping[Link, Measured]:
-        """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
+        """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
+
+        `burst` of them are sent at once, so that nothing of others comes between.
+        """

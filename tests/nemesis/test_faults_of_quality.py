@@ -57,8 +57,15 @@ class ShapedNetwork(FakeNetwork):
         return self.dead
 
     def measure(
-        self, links: Iterable[Link], *, count: int = 50, size: int = 64, interval_s: float = 0.005
+        self,
+        links: Iterable[Link],
+        *,
+        count: int = 50,
+        size: int = 64,
+        interval_s: float = 0.005,
+        burst: int = 1,
     ) -> Mapping[Link, Measured]:
+        assert count % burst == 0
         return {link: self._measured(link, count, size, interval_s) for link in links}
 
     def quality(self, link: Link) -> Quality:
@@ -244,6 +251,9 @@ def test_a_share_has_to_grow_by_more_than_chance() -> None:
     assert not is_larger_share(20, 200, 25, of=200)
     assert not is_larger_share(0, 0, 10, of=10)
     assert not is_larger_share(10, 10, 0, of=0)
+    # There are more ways to draw so many than a float can count.
+    assert is_larger_share(5, 1024, 2000, of=8192)
+    assert not is_larger_share(300, 1024, 2400, of=8192)
 
 
 @given(few=st.integers(0, 60), more=st.integers(0, 60), of=st.integers(60, 300))
