@@ -1,0 +1,133 @@
+"""Record batches as a broker sees them: bytes with a header of 61.
+
+A broker never unpacks what it stores. It stamps the base offset and its leader epoch into the
+header: both lie before the CRC32C's cover, which begins at the attributes, so that the sum that the
+producer made stays true (https://kafka.apache.org/documentation/#recordbatch).
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size
+_STAMP = struct.Struct(">qii")
+_PREFIX = struct.Struct(">qi")
+_STAMPED_BYTES = _STAMP.size
+_CRC_FROM = 21
+MAGIC = 2
+CODEC_BITS = 0x07
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+_MAX_SEQUENCE = 0x7FFF_FFFF
+
+
+class BadBatchError(Exception):
+    """Some bytes are no sound record batch: one sentence says why.
+
+    Attributes:
+        intact: How many bytes before the bad batch are sound.
+    """
+
+    def __init__(self, what: str, *, intact: int = 0) -> None:
+        super().__init__(what)
+        self.intact = intact
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """One batch; treated as a value, but not frozen, which would double its cost on every append.
+
+    Attributes:
+        base_offset, end_offset: Of its first record, and behind its last.
+        leader_epoch: In which the leader appended it.
+        attributes: Codec, transactional, control: bits.
+        max_timestamp: Of its records, in milliseconds.
+        producer_id, producer_epoch, base_sequence: -1 without idempotence.
+        count: How many records it announces.
+        data: All of its bytes.
+    """
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    attributes: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    data: bytes
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of its last record; numbers wrap behind 2^31 - 1."""
+        return (self.base_sequence + self.end_offset - self.base_offset - 1) & _MAX_SEQUENCE
+
+
+def batch(data: bytes) -> Batch:
+    """Return the batch that some bytes are, unchecked.
+
+    Raises:
+        struct.error: They are shorter than a header.
+    """
+    (
+        base_offset, _, leader_epoch, _, _, attributes, last_offset_delta, _,
+        max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    ) = HEADER.unpack_from(data)  # fmt: skip
+    return Batch(
+        base_offset=base_offset,
+        end_offset=base_offset + last_offset_delta + 1,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+        data=data,
+    )
+
+
+def sound_batches(data: bytes) -> Iterator[Batch]:
+    """Yield the batches that some bytes are, each checked against its sum.
+
+    Raises:
+        BadBatchError: One of them is torn, damaged, or none of magic 2.
+    """
+    position, size = 0, len(data)
+    while position < size:
+        end = position + _size_at(data, position)
+        mine = data if end - position == size else data[position:end]
+        found = batch(mine)
+        if crc32c(memoryview(mine)[_CRC_FROM:]) != HEADER.unpack_from(mine)[4]:
+            raise BadBatchError(
+                f"the batch of offset {found.base_offset} does not match its CRC", intact=position
+            )
+        if found.end_offset <= found.base_offset:
+            raise BadBatchError(
+                f"the batch of offset {found.base_offset} ends before it begins", intact=position
+            )
+        yield found
+        position = end
+
+
+def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
+    """Return a batch with the offset and the epoch that its leader gives it."""
+    return _STAMP.pack(base_offset, len(data) - _PREFIX.size, leader_epoch) + data[_STAMPED_BYTES:]
+
+
+def _size_at(data: bytes, position: int) -> int:
+    remaining = len(data) - position
+    if remaining < HEADER_BYTES:
+        raise BadBatchError(f"a torn batch: {remaining} bytes are left", intact=position)
+    _, length = _PREFIX.unpack_from(data, position)
+    size: int = length + _PREFIX.size
+    magic = data[position + 16]
+    if magic != MAGIC:
+        raise BadBatchError(f"a batch of magic {magic}, not {MAGIC}", intact=position)
+    if not HEADER_BYTES <= size <= remaining:
+        raise BadBatchError(f"a torn batch: {remaining} bytes of {size}", intact=position)
+    return size

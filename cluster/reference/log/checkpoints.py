@@ -1,0 +1,49 @@
+"""The small files beside the logs, written byte for byte as Kafka writes them.
+
+`cluster.files.checkpoints` reads them.
+"""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from uuid import UUID
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+
+def offsets_file(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """Return an offset checkpoint: `0`, the number of lines, then `topic partition offset`."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def partition_metadata(topic_id: UUID) -> bytes:
+    """Return a partition's `partition.metadata`, which holds its topic's id (KIP-516)."""
+    return f"version: 0\ntopic_id: {kafka_id(topic_id)}".encode()
+
+
+def clean_shutdown(broker_epoch: int) -> bytes:
+    """Return what a broker leaves that stopped in good order (KIP-966: with its epoch)."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def kafka_id(uuid: UUID) -> str:
+    """Return the 22 characters of url-safe base64 that Kafka writes a UUID in."""
+    return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode()
+
+
+def place_of(folder: str) -> tuple[str, int]:
+    """Return topic and partition of a log's folder.
+
+    Raises:
+        ValueError: It is no `TOPIC-PARTITION`.
+    """
+    topic, _, number = folder.rpartition("-")
+    if not topic or not number.isdecimal():
+        raise ValueError(f"{folder!r} is no log's folder")
+    return topic, int(number)

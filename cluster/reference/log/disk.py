@@ -1,0 +1,110 @@
+"""Where files lie: the protocol that `files` and `recovery` need, and a real folder."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+class Disk(Protocol):
+    """Files by path relative to the log dir. Folders come with their files, and go with them.
+
+    Only what was flushed or replaced is safe over a loss of power.
+    """
+
+    def append(self, path: str, data: bytes) -> None:
+        """Add bytes at a file's end; it is made if there is none, even for no bytes."""
+
+    def flush(self, path: str) -> None:
+        """Have all of a file reach the disk (fsync(2))."""
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut a file's end off."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file aside, flush and rename it: there is the old one or the new one."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; nothing happens if there is none."""
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes."""
+
+    def paths(self) -> list[str]:
+        """Return all files' paths, in order."""
+
+
+class FolderDisk:
+    """The files below a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._open: dict[str, BinaryIO] = {}
+        root.mkdir(parents=True, exist_ok=True)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Add bytes at a file's end."""
+        self._file(path).write(data)
+
+    def flush(self, path: str) -> None:
+        """Have a file reach the disk."""
+        os.fsync(self._file(path).fileno())
+
+    def truncate(self, path: str, size: int) -> None:
+        """Cut a file's end off."""
+        self._file(path).truncate(size)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a new file in the place of the old one, in one step."""
+        place = self._root / path
+        aside = place.with_name(f"{place.name}.tmp")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(place)
+        _flush_folder(place.parent)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, and its folder if that is empty then."""
+        if (file := self._open.pop(path, None)) is not None:
+            file.close()
+        place = self._root / path
+        place.unlink(missing_ok=True)
+        if place.parent != self._root and place.parent.is_dir() and not any(place.parent.iterdir()):
+            place.parent.rmdir()
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes."""
+        return (self._root / path).read_bytes()
+
+    def paths(self) -> list[str]:
+        """Return all files' paths, in order."""
+        found = (path for path in self._root.rglob("*") if path.is_file())
+        return sorted(path.relative_to(self._root).as_posix() for path in found)
+
+    def close(self) -> None:
+        """Close all files; none is flushed by that."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _file(self, path: str) -> BinaryIO:
+        file = self._open.get(path)
+        if file is None:
+            place = self._root / path
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what was written survives the end of the process, as Kafka's does.
+            file = self._open[path] = place.open("ab", buffering=0)
+            _flush_folder(place.parent)
+        return file
+
+
+def _flush_folder(folder: Path) -> None:
+    """Have a folder's names reach the disk: rename(2) and creat(2) alone do not."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,0 +1,127 @@
+"""Carries a machine's disk effects out: segments rolled and named as Kafka names them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cluster.reference.log.batches import HEADER_BYTES
+from cluster.reference.log.batches import batch as batch_of
+from cluster.reference.log.disk import Disk
+from cluster.reference.machine import Append, DropLog, Effect, Flush, Truncate, WriteFile
+
+SUFFIX = ".log"
+DEFAULT_SEGMENT_BYTES = 1 << 30
+
+
+@dataclass(slots=True, kw_only=True)
+class _Segments:
+    """A log's segments: first offsets, in order, and how many bytes the last one has."""
+
+    bases: list[int] = field(default_factory=list)
+    size: int = 0
+
+
+class LogFiles:
+    """The logs of a log dir, as files on a disk.
+
+    Attributes:
+        segment_bytes: Where segments are rolled (`log.segment.bytes`).
+        rolled_at: The same for folders whose topic has a value of its own.
+    """
+
+    def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
+        self._disk = disk
+        self._logs: dict[str, _Segments] = {}
+        self.segment_bytes = segment_bytes
+        self.rolled_at: dict[str, int] = {}
+        for folder, bases in segments(disk).items():
+            last = disk.read(segment_path(folder, bases[-1]))
+            self._logs[folder] = _Segments(bases=bases, size=len(last))
+
+    def write(self, effect: Effect) -> None:
+        """Carry out an Append, Flush, Truncate, DropLog or WriteFile; others are not for a disk.
+
+        Raises:
+            OSError: The disk did not take it.
+        """
+        match effect:
+            case Append():
+                self._append(effect)
+            case Flush():
+                if mine := self._logs.get(effect.folder):
+                    self._disk.flush(segment_path(effect.folder, mine.bases[-1]))
+            case Truncate():
+                self._truncate(effect.folder, effect.offset)
+            case DropLog():
+                self._drop(effect.folder)
+            case WriteFile():
+                self._disk.replace(effect.path, effect.data)
+            case _:
+                raise TypeError(f"{type(effect).__name__} is nothing that a disk does")
+
+    def _append(self, effect: Append) -> None:
+        folder = effect.folder
+        mine = self._logs.get(folder)
+        limit = self.rolled_at.get(folder, self.segment_bytes)
+        if mine and not mine.size and mine.bases[-1] != effect.base_offset:
+            # The log goes on elsewhere: an empty segment would have it begin, or go on, here.
+            self._disk.remove(segment_path(folder, mine.bases.pop()))
+            mine = self._rolled(folder, effect.base_offset)
+        elif mine is None or (mine.size and mine.size + len(effect.data) > limit):
+            mine = self._rolled(folder, effect.base_offset)
+        self._disk.append(segment_path(folder, mine.bases[-1]), effect.data)
+        mine.size += len(effect.data)
+
+    def _rolled(self, folder: str, base: int) -> _Segments:
+        """Begin a segment; the one before it is flushed, so that only the last one can be torn."""
+        mine = self._logs.setdefault(folder, _Segments())
+        if mine.bases:
+            self._disk.flush(segment_path(folder, mine.bases[-1]))
+        mine.bases.append(base)
+        mine.size = 0
+        return mine
+
+    def _truncate(self, folder: str, offset: int) -> None:
+        mine = self._logs.get(folder)
+        while mine and mine.bases and mine.bases[-1] >= offset:
+            self._disk.remove(segment_path(folder, mine.bases.pop()))
+        if mine is None or not mine.bases:
+            # A log has one segment at least, from whose name its start is known after a restart.
+            self._logs.pop(folder, None)
+            self._append(Append(folder=folder, base_offset=offset, data=b""))
+            return
+        path = segment_path(folder, mine.bases[-1])
+        mine.size = position_of(self._disk.read(path), offset)
+        self._disk.truncate(path, mine.size)
+
+    def _drop(self, folder: str) -> None:
+        self._logs.pop(folder, None)
+        for path in self._disk.paths():
+            if path.startswith(f"{folder}/"):
+                self._disk.remove(path)
+
+
+def segments(disk: Disk) -> Mapping[str, list[int]]:
+    """Return the first offsets of all segments, in order, by the folder of their log."""
+    found: dict[str, list[int]] = {}
+    for path in disk.paths():
+        folder, slash, name = path.rpartition("/")
+        stem = name.removesuffix(SUFFIX)
+        if slash and stem != name and stem.isdecimal() and stem.isascii():
+            found.setdefault(folder, []).append(int(stem))
+    return {folder: sorted(bases) for folder, bases in found.items()}
+
+
+def segment_path(folder: str, base: int) -> str:
+    """Return the path of the segment that begins at an offset."""
+    return f"{folder}/{base:020d}{SUFFIX}"
+
+
+def position_of(data: bytes, offset: int) -> int:
+    """Return where in a sound segment the first batch begins that ends behind an offset."""
+    position = 0
+    while position < len(data):
+        mine = batch_of(data[position : position + HEADER_BYTES])
+        if mine.end_offset > offset:
+            break
+        position += int.from_bytes(data[position + 8 : position + 12], "big") + 12
+    return position

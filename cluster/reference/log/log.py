@@ -1,0 +1,237 @@
+"""A partition's log in memory, and the effects that have its files follow.
+
+Batches are kept as the bytes that they are. All offsets that a log ends at, or is cut at, are
+bounds of batches: whoever asks for one inside of a batch gets that batch's first.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from cluster.files.checkpoints import EpochStart
+from cluster.reference.log.batches import Batch, batch, sound_batches, stamped
+from cluster.reference.log.epochs import LeaderEpochs
+from cluster.reference.log.producers import Producers
+from cluster.reference.machine import Append, Effect, Flush, Truncate, WriteFile
+
+NO_LIMIT = (1 << 63) - 1
+
+
+class MisplacedBatchError(Exception):
+    """A batch that was fetched does not begin where the log ends."""
+
+
+class Log:
+    """Batches in order, with their leader epochs and producers.
+
+    Every method that changes the log appends the effects to `out`, in the order in which the disk
+    must see them.
+    """
+
+    __slots__ = (
+        "_bases", "_batches", "_positions", "_unflushed", "end_offset", "epochs", "flush_messages",
+        "folder", "producers", "recovery_point", "start_offset",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        batches: Sequence[bytes] = (),
+        start_offset: int = 0,
+        epochs: Sequence[EpochStart] = (),
+        recovery_point: int = 0,
+        flush_messages: int = NO_LIMIT,
+    ) -> None:
+        """Begin with what the files held, or empty.
+
+        Args:
+            folder: `TOPIC-PARTITION`.
+            batches: Sound ones without a gap.
+            start_offset: The log's first; batches before it are left out.
+            epochs: Of the leader epoch checkpoint; what the batches tell is added to it.
+            recovery_point: All before it is flushed.
+            flush_messages: Flush after so many messages (`flush.messages`).
+        """
+        self.folder = folder
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+        self.recovery_point = recovery_point
+        self.flush_messages = flush_messages
+        self.epochs = LeaderEpochs(epochs)
+        self.producers = Producers()
+        self._bases: list[int] = []
+        self._batches: list[bytes] = []
+        self._positions: list[int] = [0]  # Where each batch begins in bytes, and the last one ends.
+        self._unflushed = 0
+        for data in batches:
+            self._take(batch(data))
+        self.epochs.truncate(self.end_offset)
+
+    @property
+    def last_epoch(self) -> int:
+        """The last leader epoch of the log, -1 if there is none."""
+        return self.epochs.latest
+
+    @property
+    def byte_count(self) -> int:
+        """The size of all batches."""
+        return self._positions[-1] - self._positions[0]
+
+    def append_as_leader(self, data: bytes, *, epoch: int, out: list[Effect]) -> Batch:
+        """Append a batch that was checked, under the next offset and the leader's epoch."""
+        mine = batch(stamped(data, base_offset=self.end_offset, leader_epoch=epoch))
+        out.append(Append(folder=self.folder, base_offset=mine.base_offset, data=mine.data))
+        self._take_or_note_epoch(mine, out)
+        self._flush_if_due(out)
+        return mine
+
+    def append_as_follower(self, data: bytes, *, out: list[Effect]) -> None:
+        """Append batches as the leader has them.
+
+        Raises:
+            BadBatchError: A batch is damaged; nothing was appended.
+            MisplacedBatchError: The first does not begin at this log's end, or there is a gap;
+                nothing was appended. An answer to an earlier incarnation looks like that.
+        """
+        found = list(sound_batches(data))
+        end = self.end_offset
+        for each in found:
+            if each.base_offset != end:
+                raise MisplacedBatchError(
+                    f"{self.folder} ends at {end}, the batch begins at {each.base_offset}"
+                )
+            end = each.end_offset
+        if found:
+            out.append(Append(folder=self.folder, base_offset=self.end_offset, data=data))
+        for each in found:
+            self._take_or_note_epoch(each, out)
+        self._flush_if_due(out)
+
+    def begin_epoch(self, epoch: int, *, out: list[Effect]) -> None:
+        """Note that a leader's epoch begins at the log's end (KIP-101: as it becomes leader)."""
+        if self.epochs.assign(epoch, self.end_offset):
+            out.append(self._epochs_file())
+
+    def flush(self, out: list[Effect]) -> None:
+        """Have all that was appended reach the disk, if there is any."""
+        if self.recovery_point < self.end_offset:
+            out.append(Flush(folder=self.folder))
+        self.recovery_point = self.end_offset
+        self._unflushed = 0
+
+    def truncate(self, offset: int, *, out: list[Effect]) -> None:
+        """Remove everything from an offset on.
+
+        The epochs are cut even where no batch is: a leader that could append nothing has a line of
+        its own all the same, and it must not outlive its leadership (KIP-101).
+        """
+        cut = self._until(offset)
+        if cut < len(self._bases):
+            self.end_offset = self._bases[cut]
+            del self._bases[cut:], self._batches[cut:], self._positions[cut + 1 :]
+            out.append(Truncate(folder=self.folder, offset=self.end_offset))
+            # What was cut must not come back by a loss of power, between new batches.
+            out.append(Flush(folder=self.folder))
+            self.recovery_point = self.end_offset
+            self.producers = Producers(self.batches())
+        if self.epochs.truncate(self.end_offset):
+            out.append(self._epochs_file())
+
+    def restart_at(self, offset: int, *, out: list[Effect]) -> None:
+        """Drop everything, and go on at an offset: behind a snapshot, or a leader's start."""
+        out.append(Truncate(folder=self.folder, offset=self.start_offset))
+        self._bases, self._batches, self._positions = [], [], [0]
+        self.start_offset = self.end_offset = self.recovery_point = offset
+        self.producers = Producers()
+        self.epochs = LeaderEpochs()
+        out.append(Append(folder=self.folder, base_offset=offset, data=b""))  # An empty segment.
+        out.append(self._epochs_file())
+
+    def create(self, out: list[Effect]) -> None:
+        """Have the first, empty segment made."""
+        out.append(Append(folder=self.folder, base_offset=self.start_offset, data=b""))
+
+    def delete_before(self, offset: int) -> None:
+        """Forget the batches that end at an offset or before it; the files are left as they are.
+
+        The start of a log is what its owner says at each start (a snapshot's end, KIP-630).
+        """
+        keep = 0
+        while keep < len(self._bases) and self._end_of(keep) <= offset:
+            keep += 1
+        del self._bases[:keep], self._batches[:keep], self._positions[:keep]
+        self.start_offset = max(self.start_offset, offset)
+        self.epochs.delete_before(self.start_offset)
+
+    def read(
+        self, offset: int, *, max_bytes: int, until: int | None = None, at_least_one: bool = True
+    ) -> bytes:
+        """Return whole batches, from the one that holds an offset on.
+
+        Args:
+            offset: Must be in the log, or its end.
+            max_bytes: As many batches as fit.
+            until: No batch that ends behind it; without: up to the log's end.
+            at_least_one: The first one is returned even if it is larger (KIP-74).
+        """
+        first = max(bisect_right(self._bases, offset) - 1, 0)
+        if offset >= self.end_offset:
+            return b""
+        last = len(self._bases)
+        if until is not None and until < self.end_offset:
+            last = self._until(until)
+        positions = self._positions
+        fitting = bisect_right(positions, positions[first] + max_bytes) - 1
+        if fitting <= first and at_least_one:
+            fitting = first + 1
+        last = min(last, fitting)
+        if last - first == 1:
+            return self._batches[first]
+        return b"".join(self._batches[first:last])
+
+    def bytes_between(self, offset: int, end: int) -> int:
+        """Return how many bytes of batches lie between two offsets."""
+        positions = self._positions
+        return positions[self._until(end)] - positions[self._until(offset)]
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """Answer where an epoch ends: (the largest epoch known up to it, its end), or `NONE`."""
+        return self.epochs.end_of(epoch, log_end=self.end_offset)
+
+    def batches(self, offset: int = 0) -> Iterator[Batch]:
+        """Yield the batches from the one that holds an offset on."""
+        first = max(bisect_right(self._bases, offset) - 1, 0)
+        return (batch(data) for data in self._batches[first:])
+
+    def _until(self, offset: int) -> int:
+        """Return how many batches end at an offset or before it."""
+        number = bisect_left(self._bases, offset)
+        return number - 1 if number and self._end_of(number - 1) > offset else number
+
+    def _end_of(self, number: int) -> int:
+        following = number + 1
+        return self._bases[following] if following < len(self._bases) else self.end_offset
+
+    def _take(self, mine: Batch) -> bool:
+        """Take a batch into memory; returns whether it began an epoch."""
+        self._bases.append(mine.base_offset)
+        self._batches.append(mine.data)
+        self._positions.append(self._positions[-1] + len(mine.data))
+        self.end_offset = mine.end_offset
+        self.producers.note(mine)
+        if mine.leader_epoch > self.epochs.latest:
+            return self.epochs.assign(mine.leader_epoch, mine.base_offset)
+        return False
+
+    def _take_or_note_epoch(self, mine: Batch, out: list[Effect]) -> None:
+        if self._take(mine):
+            out.append(self._epochs_file())
+        self._unflushed += mine.end_offset - mine.base_offset
+
+    def _flush_if_due(self, out: list[Effect]) -> None:
+        if self._unflushed >= self.flush_messages:
+            self.flush(out)
+
+    def _epochs_file(self) -> WriteFile:
+        path = f"{self.folder}/leader-epoch-checkpoint"
+        return WriteFile(path=path, data=self.epochs.checkpoint())

@@ -1,0 +1,94 @@
+"""What a log knows of idempotent producers (KIP-98): epochs, sequence numbers, five batches each.
+
+The state follows from the batches alone, so that it is made again from them after a truncation and
+after a restart.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.log.batches import Batch
+
+KEPT_BATCHES = 5
+"""As many as a producer may have in flight (`max.in.flight.requests.per.connection`)."""
+_MAX_SEQUENCE = 0x7FFF_FFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A batch that is remembered.
+
+    Attributes:
+        base_sequence, last_sequence: Of its records.
+        base_offset, end_offset: Where they are.
+    """
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    end_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Producer:
+    epoch: int
+    batches: deque[Kept] = field(default_factory=lambda: deque(maxlen=KEPT_BATCHES))
+
+
+class Producers:
+    """The producers that wrote to a log."""
+
+    __slots__ = ("_producers",)
+
+    def __init__(self, batches: Iterable[Batch] = ()) -> None:
+        self._producers: dict[int, _Producer] = {}
+        for each in batches:
+            self.note(each)
+
+    def check(self, batch: Batch) -> Kept | ErrorCode:
+        """Tell what to do with a batch that a producer sent.
+
+        Returns:
+            The batch that was appended before, if this is the same once more; an error, if its
+            sequence number or epoch is wrong; `ErrorCode.none`, if it is to be appended.
+        """
+        known = self._producers.get(batch.producer_id)
+        if known is None:
+            return ErrorCode.none  # Not idempotent, or its state is gone: any number will do.
+        if batch.producer_epoch < known.epoch:
+            return ErrorCode.invalid_producer_epoch
+        if batch.producer_epoch > known.epoch:
+            expected = 0  # A new epoch counts from 0.
+        elif (again := _appended_before(known, batch)) is not None:
+            return again
+        else:
+            expected = (known.batches[-1].last_sequence + 1) & _MAX_SEQUENCE
+        in_order = batch.base_sequence == expected
+        return ErrorCode.none if in_order else ErrorCode.out_of_order_sequence_number
+
+    def note(self, batch: Batch) -> None:
+        """Remember a batch that was appended; what a leader accepted a follower does not judge."""
+        if batch.producer_id < 0 or batch.base_sequence < 0:
+            return
+        known = self._producers.get(batch.producer_id)
+        if known is None or known.epoch != batch.producer_epoch:
+            known = self._producers[batch.producer_id] = _Producer(epoch=batch.producer_epoch)
+        known.batches.append(
+            Kept(
+                base_sequence=batch.base_sequence,
+                last_sequence=batch.last_sequence,
+                base_offset=batch.base_offset,
+                end_offset=batch.end_offset,
+            )
+        )
+
+
+def _appended_before(known: _Producer, batch: Batch) -> Kept | None:
+    last_sequence = batch.last_sequence
+    for each in known.batches:
+        if each.base_sequence == batch.base_sequence and each.last_sequence == last_sequence:
+            return each
+    return None

@@ -1,0 +1,258 @@
+"""Reads a log dir at a start, and repairs what a crash left, as Kafka's LogLoader does.
+
+- After a clean shutdown nothing is repaired. Else every log is checked from the segment on that
+  holds its recovery point; it is cut before the first batch that is torn, damaged or out of place,
+  and all segments behind that are removed.
+- What lies before the recovery point had reached the disk. If that is damaged, the disk has lost
+  it, and cutting there would lose what was acknowledged: the start is refused.
+- Leader epochs follow from the batches; a lost or damaged checkpoint of them costs nothing.
+- Without recovery points all is checked; without high watermarks they begin at the logs' starts.
+  Damaged high watermarks are refused, as Kafka takes its log dir offline for them.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster.files.checkpoints import EpochStart, leader_epochs, offset_checkpoint
+from cluster.files.damage import DamagedFileError
+from cluster.reference.log.batches import BadBatchError, sound_batches
+from cluster.reference.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
+from cluster.reference.log.disk import Disk
+from cluster.reference.log.files import SUFFIX, segment_path, segments
+from cluster.reference.log.log import NO_LIMIT, Log
+
+_ASIDE = ".tmp"
+
+
+class DamagedLogError(Exception):
+    """A log dir holds what no crash leaves: one sentence says what, and what can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredLog:
+    """What the files of one log hold, after repair.
+
+    Attributes:
+        folder: `TOPIC-PARTITION`.
+        batches: All of them, sound and without a gap.
+        start_offset: Of the first segment, or of the checkpoint of starts if that is larger.
+        recovery_point: All before it is flushed.
+        epochs: Of the leader epoch checkpoint.
+        files: The other files of the folder, by name: `partition.metadata`, `quorum-state`,
+            snapshots.
+    """
+
+    folder: str
+    batches: tuple[bytes, ...]
+    start_offset: int
+    recovery_point: int
+    epochs: tuple[EpochStart, ...]
+    files: Mapping[str, bytes]
+
+    def log(self, *, flush_messages: int = NO_LIMIT) -> Log:
+        """Return the log as it goes on."""
+        return Log(
+            self.folder,
+            batches=self.batches,
+            start_offset=self.start_offset,
+            epochs=self.epochs,
+            recovery_point=self.recovery_point,
+            flush_messages=flush_messages,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a log dir holds, after repair.
+
+    Attributes:
+        logs: By folder, in order.
+        high_watermarks: By folder; of the last checkpoint.
+        files: The files of the log dir itself, by name: `meta.properties`.
+        clean: Whether the node had stopped in good order.
+        broker_epoch: Which epoch it had then (KIP-966); -1: it did not, or did not say.
+        said: Lines for the node's log, in Kafka's words.
+    """
+
+    logs: Mapping[str, RecoveredLog]
+    high_watermarks: Mapping[str, int]
+    files: Mapping[str, bytes]
+    clean: bool
+    broker_epoch: int
+    said: tuple[str, ...]
+
+
+def recovered(disk: Disk) -> Recovered:
+    """Read a log dir, and repair it; the mark of a clean shutdown is taken away.
+
+    Raises:
+        DamagedLogError: It holds what no crash leaves.
+        OSError: It cannot be read, or not be repaired.
+    """
+    said: list[str] = []
+    paths = _without_leftovers(disk)
+    files = {path: disk.read(path) for path in paths if "/" not in path}
+    clean = CLEAN_SHUTDOWN in files
+    points = _offsets(files, RECOVERY_POINTS, _reset(said, "recovery checkpoint to 0"))
+    starts = _offsets(files, LOG_STARTS, _reset(said, "log start offsets to those of the segments"))
+    marks = _offsets(files, HIGH_WATERMARKS, _refuse)
+    logs = {
+        folder: _Reader(disk, folder, clean=clean, said=said).log(
+            bases, recovery_point=points.get(folder, 0), start=starts.get(folder, 0)
+        )
+        for folder, bases in segments(disk).items()
+    }
+    if clean:
+        disk.remove(CLEAN_SHUTDOWN)
+    return Recovered(
+        logs=logs,
+        high_watermarks=marks,
+        files=files,
+        clean=clean,
+        broker_epoch=_broker_epoch(files.get(CLEAN_SHUTDOWN, b"")),
+        said=tuple(said),
+    )
+
+
+class _Read(NamedTuple):
+    """How far a segment could be read: to which offset, and byte; what is wrong there."""
+
+    end: int
+    size: int
+    damage: str
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one log."""
+
+    disk: Disk
+    folder: str
+    clean: bool
+    said: list[str]
+
+    def log(self, bases: Sequence[int], *, recovery_point: int, start: int) -> RecoveredLog:
+        found: list[bytes] = []
+        end = bases[0]
+        for number, base in enumerate(bases):
+            following = bases[number + 1 :]
+            flushed = self.clean or bool(following and following[0] <= recovery_point)
+            read = self._segment(base, end, found)
+            end = read.end
+            if read.damage and flushed:
+                raise DamagedLogError(
+                    f"{segment_path(self.folder, base)}: {read.damage}; all of it had been"
+                    " flushed, so the disk has lost it: put the file back, or remove the folder"
+                    f" {self.folder} to have the partition copied from its leader"
+                )
+            if read.damage:
+                self._cut(base, read, following)
+                break
+        return RecoveredLog(
+            folder=self.folder,
+            batches=tuple(found),
+            start_offset=max(bases[0], min(start, end)),
+            recovery_point=end if self.clean else min(recovery_point, end),
+            epochs=self._epochs(),
+            files=self._others(),
+        )
+
+    def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
+        """Add a segment's sound batches, which must go on where the log ends so far."""
+        if base != end:
+            return _Read(end, 0, f"it begins at offset {base}, the one before it ends at {end}")
+        size = 0
+        try:
+            for each in sound_batches(self.disk.read(segment_path(self.folder, base))):
+                if each.base_offset != end:
+                    return _Read(end, size, f"offset {each.base_offset} where {end} is due")
+                found.append(each.data)
+                end = each.end_offset
+                size += len(each.data)
+        except BadBatchError as bad:
+            return _Read(end, size, str(bad))
+        return _Read(end, size, "")
+
+    def _cut(self, base: int, read: _Read, following: Sequence[int]) -> None:
+        self.said.append(
+            f"[LogLoader partition={self.folder}] Corruption found in segment {base},"
+            f" truncating to offset {read.end}"
+        )
+        for each in following:
+            self.disk.remove(segment_path(self.folder, each))
+        path = segment_path(self.folder, base)
+        if base > read.end:
+            self.disk.remove(path)  # There is a gap before it.
+        else:
+            self.disk.truncate(path, read.size)
+            self.disk.flush(path)
+
+    def _epochs(self) -> tuple[EpochStart, ...]:
+        path = f"{self.folder}/{LEADER_EPOCHS}"
+        try:
+            return tuple(leader_epochs(self.disk.read(path).decode()))
+        except FileNotFoundError:
+            return ()
+        except (DamagedFileError, UnicodeDecodeError) as damaged:
+            self.said.append(f"{path} is damaged ({damaged}): made again from the log")
+            return ()
+
+    def _others(self) -> dict[str, bytes]:
+        mine = [path for path in self.disk.paths() if path.startswith(f"{self.folder}/")]
+        return {
+            path.removeprefix(f"{self.folder}/"): self.disk.read(path)
+            for path in mine
+            if not path.endswith(SUFFIX)
+        }
+
+
+def _without_leftovers(disk: Disk) -> list[str]:
+    """Remove what a crash left of files that were being replaced; return the rest."""
+    paths = disk.paths()
+    for path in paths:
+        if path.endswith(_ASIDE):
+            disk.remove(path)
+    return [path for path in paths if not path.endswith(_ASIDE)]
+
+
+_Damaged = Callable[[str, Exception], None]
+
+
+def _offsets(files: Mapping[str, bytes], name: str, damaged: _Damaged) -> dict[str, int]:
+    """Return the offsets of a checkpoint by folder; none if it is not there."""
+    try:
+        found = offset_checkpoint(files.get(name, b"").decode())
+    except (DamagedFileError, UnicodeDecodeError) as why:
+        damaged(name, why)
+        return {}
+    return {f"{topic}-{partition}": offset for (topic, partition), offset in found.items()}
+
+
+def _reset(said: list[str], what: str) -> _Damaged:
+    def say(name: str, why: Exception) -> None:
+        said.append(f"Error occurred while reading {name} ({why}), resetting the {what}")
+
+    return say
+
+
+def _refuse(name: str, why: Exception) -> None:
+    raise DamagedLogError(
+        f"{name}: {why}: put the file back; or remove it, and all high watermarks begin at the"
+        " logs' starts"
+    ) from why
+
+
+def _broker_epoch(text: bytes) -> int:
+    """Return the epoch in the mark of a clean shutdown; before KIP-966 the mark was empty."""
+    try:
+        return int(json.loads(text)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1
