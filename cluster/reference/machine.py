@@ -71,7 +71,12 @@ class DiskFailed:
     reason: str
 
 
-Event = Arrived | Answered | Fired | Hung | DiskFailed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAsked:
+    """Whoever runs the node wants it to end in good order: it hands over, then says `End`."""
+
+
+Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +164,23 @@ class Say:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The node's last effect: its process ends. Nothing more is told to the machine."""
+
+
 Effect = (
-    Request | Reply | SetTimer | CancelTimer | Append | Flush | Truncate | DropLog | WriteFile | Say
+    Request
+    | Reply
+    | SetTimer
+    | CancelTimer
+    | Append
+    | Flush
+    | Truncate
+    | DropLog
+    | WriteFile
+    | Say
+    | End
 )
 
 
