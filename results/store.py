@@ -22,7 +22,15 @@ from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
 from results.samples import SAMPLE_PREFIX, find_sample
 
-__all__ = ["RunLock", "Store", "StoreError", "is_alive", "lock_run", "process_of"]
+__all__ = [
+    "RunInUseError",
+    "RunLock",
+    "Store",
+    "StoreError",
+    "is_alive",
+    "lock_run",
+    "process_of",
+]
 
 LATEST = "latest"
 LOCK_WAIT_S = 1.0
@@ -30,6 +38,10 @@ LOCK_WAIT_S = 1.0
 
 _RUN_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(?:-(\d+))?")
 _NAMED = 5
+
+
+class RunInUseError(StoreError):
+    """Another process has a run's lock."""
 
 
 class RunLock:
@@ -62,7 +74,8 @@ def lock_run(paths: RunPaths) -> RunLock:
     """Lock a run's folder for this process.
 
     Raises:
-        StoreError: Another process has the lock, or the folder cannot be written.
+        RunInUseError: Another process has the lock.
+        StoreError: The folder cannot be written.
     """
     try:
         handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o644)
@@ -76,7 +89,7 @@ def lock_run(paths: RunPaths) -> RunLock:
         os.close(handle)
         pid = process_of(paths)
         owner = f"process {pid}" if pid else "another process"
-        raise StoreError(
+        raise RunInUseError(
             f"the run {paths.run_id} is in use by {owner}: wait for its end, or stop it"
         ) from held
     os.ftruncate(handle, 0)

@@ -2,7 +2,9 @@
 
 A JSON line names a run's folder; a line with its verdict answers. Runs that came while others were
 judged are judged together. Verdict and page are in the run's folder before it is told of; a run
-that has its verdict already, from before a crash, is not judged again.
+that has its verdict already, from before a crash, is not judged again. One that somebody else holds
+(`logquake check`) keeps no other waiting, and is judged when it is free. A line may also ask for a
+run's page to be written anew: what it tells of repeats has changed.
 """
 
 import json
@@ -11,8 +13,8 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkers.engine import Engine as Worker
@@ -21,37 +23,91 @@ from checkers.run import judge_with, started
 from cluster.protocol import UserError
 from harness.judgement import choose_engine
 from harness.scenarios.telling import compare_with_story
-from harness.suites.lines import ALONE, END, ENGINE, Words
+from harness.suites.lines import ALONE, END, ENGINE, PAGE, Words
 from results.atomic import StoreError
 from results.index.reading import read_run
+from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.report import write_report
-from results.store import lock_run
+from results.store import RunInUseError, lock_run
 from results.verdict_json import read_verdict, write_verdict
 
 AUTO = "auto"
+RETRY_S = 2.0
+HELD_LIMIT_S = 900.0
+"""A run that somebody else holds for so long has no verdict tonight."""
+
+Orders = queue.SimpleQueue[Words | None]
+"""None: there are no more."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """Judges runs of a store with one engine.
+
+    Args:
+        worker: The engine, entered.
+    """
+
+    worker: Worker
+    held: dict[Path, float] = field(default_factory=dict)
+    """Runs that somebody else holds, and since when, in seconds of the stopwatch."""
+
+    def serve(self, orders: Orders) -> None:
+        """Do what is ordered, until there is no more to come and nothing is left."""
+        ended = False
+        while not ended or self.held:
+            taken = _taken(orders, wait_s=RETRY_S if self.held else None)
+            ended = ended or None in taken
+            words = [each for each in taken if each is not None]
+            roots = [_root(each) for each in words if PAGE not in each]
+            self.judge(list(dict.fromkeys([*self.held, *roots])))
+            for each in words:
+                if PAGE in each:
+                    _write_anew(RunPaths(_root(each)))
+
+    def judge(self, roots: list[Path]) -> None:
+        """Judge runs, and tell of each; one that somebody else holds has its turn later."""
+        with ExitStack() as locks:
+            ours = [root for root in roots if self._locked(root, locks)]
+            left = [root for root in ours if read_verdict(RunPaths(root).verdict) is None]
+            for root, verdict in zip(left, judge_with(self.worker, left), strict=True):
+                write_verdict(RunPaths(root), verdict)
+            for root in ours:
+                _tell(root=str(root), **concluded(RunPaths(root)))
+
+    def _locked(self, root: Path, locks: ExitStack) -> bool:
+        """Lock a run, unless somebody else holds it; who holds it for too long is told."""
+        try:
+            locks.enter_context(lock_run(RunPaths(root)))
+        except RunInUseError as held:
+            if stopwatch_s() - self.held.setdefault(root, stopwatch_s()) > HELD_LIMIT_S:
+                del self.held[root]
+                _tell(root=str(root), given_up=str(held))
+            return False
+        self.held.pop(root, None)
+        return True
 
 
 def main() -> None:
     """Judge what standard input names, until it ends."""
-    orders: queue.SimpleQueue[Words | None] = queue.SimpleQueue()
+    orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), name="orders", daemon=True).start()
     name = os.environ.get(ENGINE, AUTO)
     try:
         chosen = choose_engine(None if name == AUTO else name, None)
         with started(chosen.name, chosen.spark_master) as worker:
             _tell(ready=chosen.name, why=chosen.why)
-            for roots in _batches(orders):
-                _judge(worker, roots)
+            Bench(worker).serve(orders)
     except (EngineError, StoreError, UserError) as failed:
         _tell(failed=str(failed))
         sys.exit(1)
 
 
-def _listen(orders: "queue.SimpleQueue[Words | None]") -> None:
+def _listen(orders: Orders) -> None:
     for line in sys.stdin:
         words: Words = json.loads(line)
         if END in words:
@@ -62,33 +118,33 @@ def _listen(orders: "queue.SimpleQueue[Words | None]") -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _batches(orders: "queue.SimpleQueue[Words | None]") -> Iterator[list[Path]]:
-    """Yield the folders that came since the last ones; after a crash, each alone."""
-    ended = False
-    while not ended and (words := orders.get()) is not None:
-        roots = [_root(words)]
-        while not words.get(ALONE) and not orders.empty():
-            more = orders.get()
-            ended = more is None
-            if more is None:
-                break
-            roots.append(_root(more))
-        yield roots
+def _taken(orders: Orders, *, wait_s: float | None) -> list[Words | None]:
+    """Take the orders that came since the last ones; after a crash, each alone.
+
+    Args:
+        orders: None is the end.
+        wait_s: How long to wait for the first; None: as long as it takes.
+    """
+    try:
+        first = orders.get(timeout=wait_s)
+    except queue.Empty:
+        return []
+    taken = [first]
+    while taken[-1] is not None and not taken[-1].get(ALONE) and not orders.empty():
+        taken.append(orders.get())
+    return taken
 
 
 def _root(words: Words) -> Path:
     return Path(str(words["root"]))
 
 
-def _judge(worker: Worker, roots: list[Path]) -> None:
-    with ExitStack() as locks:
-        for root in roots:
-            locks.enter_context(lock_run(RunPaths(root)))
-        left = [root for root in roots if read_verdict(RunPaths(root).verdict) is None]
-        for root, verdict in zip(left, judge_with(worker, left), strict=True):
-            write_verdict(RunPaths(root), verdict)
-        for root in roots:
-            _tell(root=str(root), **concluded(RunPaths(root)))
+def _write_anew(paths: RunPaths) -> None:
+    """Write the page of a run anew; the old one is no reason to end the night."""
+    try:
+        write_report(paths)
+    except StoreError as failed:
+        print(f"the page of {paths.run_id} is as it was: {failed}", file=sys.stderr)  # noqa: T201 - the judge's log
 
 
 def concluded(paths: RunPaths) -> Words:

@@ -29,7 +29,7 @@ from harness.suites.judging import Judge, JudgeEvent, NotJudged, WasJudged
 from harness.suites.night import Item, NightState, Phase, folded
 from harness.suites.nights import NightFolder
 from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasPlayed, WasRefused
-from harness.suites.repeats import owed
+from harness.suites.repeats import measured, owed
 from harness.suites.slots import place_of
 from harness.suites.suite import Suite
 from results.atomic import StoreError
@@ -83,6 +83,7 @@ class Conductor:
     _places: dict[int, str] = field(default_factory=dict)
     _finish: threading.Event = field(default_factory=threading.Event)
     _deaths: dict[int, int] = field(default_factory=dict)
+    _told_of_repeats: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Open the journal, and read it."""
@@ -125,6 +126,7 @@ class Conductor:
             left = self.state.having(Phase.WAITING)
             if not (left and self._finish.is_set()):
                 self.write(*(LeftOut(item=each.number) for each in left), Ended())
+            self._write_pages_anew()
         finally:
             self._judge.close()
 
@@ -142,6 +144,7 @@ class Conductor:
             self._judge.end_if_late()
             return True
         self._take(event)
+        self._write_pages_anew()
         return True
 
     def _start_next(self) -> bool:
@@ -249,6 +252,12 @@ class Conductor:
             return
         for item in self._played_as(event.run_id):
             self.write(Unplayed(item=item.number, sentence=event.sentence, run_id=event.run_id))
+
+    def _write_pages_anew(self) -> None:
+        """Have the pages of runs tell of their repeats, when these are over."""
+        for run_id in sorted(measured(self.state) - self._told_of_repeats):
+            self._judge.write_page(run_id)
+            self._told_of_repeats.add(run_id)
 
     def _played_as(self, run_id: str) -> list[Item]:
         return [each for each in self.state.having(Phase.PLAYED) if each.run_id == run_id]

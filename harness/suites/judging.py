@@ -8,13 +8,15 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.suites.lines import ALONE, END, ENGINE, Child, Words
+from harness.suites.lines import ALONE, END, ENGINE, PAGE, Child, Words
 from results.record.clock import stopwatch_s
 from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
 LIMIT_S = 1800.0
 """A judge that has runs to judge says something within so many seconds."""
+END_LIMIT_S = 120.0
+"""Pages that are still to be written have so long."""
 MAX_DEATHS = 3
 """A run at which it died so often has no verdict."""
 
@@ -88,6 +90,13 @@ class Judge:
             else:
                 self._order(self._child, root)
 
+    def write_page(self, run_id: str) -> None:
+        """Have the page of a run written anew, if the engine runs; nobody waits for that."""
+        root = (self.store / run_id).absolute()
+        with self._lock:
+            if self._child is not None:
+                self._child.tell(json.dumps({"root": str(root), PAGE: True}))
+
     def open(self) -> None:
         """Start the engine, so that it is there when the first run ends."""
         with self._lock:
@@ -109,7 +118,7 @@ class Judge:
             child, self._child = self._child, None
         if child is not None:
             child.tell(json.dumps({END: True}))
-            child.close()
+            child.close(END_LIMIT_S)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _start(self) -> None:
@@ -128,7 +137,9 @@ class Judge:
         try:
             for answer in child.answers():
                 self._heard_s = stopwatch_s()
-                if "root" in answer:
+                if "given_up" in answer:
+                    self._given_up(answer)
+                elif "root" in answer:
                     self._found(answer)
                 elif "failed" in answer:
                     self._why = str(answer["failed"])
@@ -156,6 +167,13 @@ class Judge:
                 reason=str(answer["reason"]),
             )
         )
+
+    def _given_up(self, answer: Words) -> None:
+        root = Path(str(answer["root"]))
+        with self._lock:
+            if self._waiting.pop(root, None) is None:
+                return
+        self.events.put(NotJudged(run_id=self._run_id(root), sentence=str(answer["given_up"])))
 
     def _again(self) -> None:
         """Give up what it died of again and again, and start it for the rest."""

@@ -14,8 +14,9 @@ GO = "go"
 """To a player: its run's id is in the journal."""
 ENGINE = "LOGQUAKE_ENGINE"
 """Environment variable of the judge: auto, spark, local."""
-END, ALONE = "end", "alone"
-"""Of orders to the judge: there are no more; this one may have ended the judge before."""
+END, ALONE, PAGE = "end", "alone", "page"
+"""Of orders to the judge: there are no more; this one may have ended the judge before; only the
+run's page is to be written, anew."""
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """No `results` of the folder that we were started in takes our package's place, in Spark's workers
@@ -82,13 +83,13 @@ class Child:
         """End it at once."""
         self._process.kill()
 
-    def close(self) -> int:
-        """Close its pipe, and wait for its end; return its exit status."""
+    def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
+        """Close its pipe, and wait for its end, but not for ever; return its exit status."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # It is gone, and had not read everything.
             self._process.stdin.close()
         try:
-            return self._process.wait(END_TIMEOUT_S)
+            return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()

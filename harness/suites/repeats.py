@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.suites.expansion import drawn
 from harness.suites.journal import Planned
-from harness.suites.night import Item, NightState, Phase
+from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.suite import Repeat
 from results.record.night import Why
 from results.record.terms import Validity
@@ -78,6 +78,13 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
         if key not in seen:
             seen.add(key)
             yield item
+
+
+def measured(state: NightState) -> set[str]:
+    """Return the runs whose repeats are all over: their pages can tell how often they came back."""
+    repeats = [each for each in state.items.values() if each.planned.repeats]
+    open_ = {each.planned.repeats for each in repeats if each.phase not in OVER}
+    return {each.planned.repeats for each in repeats} - open_
 
 
 def failing(item: Item, *, unknown: bool) -> bool:

@@ -12,9 +12,11 @@ from results.atomic import StoreError
 from results.export.contents import MANIFEST
 from results.nights import read_night
 from results.record.paths import RunPaths
-from results.store import Store, is_alive
+from results.store import Store, is_alive, lock_run
 
 GIB = 1 << 30
+RETIRED = ".retired"
+"""Beside the runs, on the same disk: `STORE/<name>/.retired/<run>`."""
 DAY_S = 86_400
 
 
@@ -92,9 +94,27 @@ def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
         if paths.run_id in known and _lies_in(store, paths) and _droppable(paths, suite.name)
     ]
     gone = to_drop(runs, suite.keep, spared=spared, now_s=now_s)
-    for run_id in gone:
-        shutil.rmtree(store / run_id, ignore_errors=True)
-    return [run_id for run_id in gone if not (store / run_id).exists()]
+    dropped = [run_id for run_id in gone if _put_away(RunPaths(store / run_id))]
+    for folder in sorted(store.glob(f"*/{RETIRED}")):  # Also what a killed night left there.
+        if not (folder.is_symlink() or folder.parent.is_symlink()):
+            shutil.rmtree(folder, ignore_errors=True)
+    return dropped
+
+
+def _put_away(paths: RunPaths) -> bool:
+    """Move a run to where nobody takes it for one: a kill leaves all of it, or nothing, to be seen.
+
+    Returns:
+        Whether it is gone. One that somebody holds stays, as one does that cannot be moved.
+    """
+    hidden = paths.root.parent / RETIRED
+    try:
+        with lock_run(paths):
+            hidden.mkdir(exist_ok=True)
+            paths.root.rename(hidden / paths.root.name)
+    except (OSError, StoreError):
+        return False
+    return True
 
 
 def _known_runs(store: Path, suite: str) -> set[str]:

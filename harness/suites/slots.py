@@ -27,7 +27,9 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> int:
         return parallel
     nodes = max((plan.nodes + _controllers(plan) for plan in plans), default=1)
     return auto_slots(
-        cores=os.cpu_count() or 1, memory_bytes=psutil.virtual_memory().available, nodes=nodes
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().available,
+        nodes=nodes,
     )
 
 
@@ -38,7 +40,7 @@ def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> int:
     for the judge; more would starve clients, and a run without traffic is unknown.
 
     Args:
-        cores: Of this machine.
+        cores: That we may use.
         memory_bytes: That is free.
         nodes: Of the biggest cluster.
     """

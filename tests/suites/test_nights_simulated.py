@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
+from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
 from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
+from harness.suites.bench import HELD_LIMIT_S, Bench
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
 from harness.suites.leading import Mode, opened
@@ -30,6 +33,7 @@ from results.record.milestones import load_milestones
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.samples import find_sample
+from results.store import lock_run
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 SUITE = """
@@ -159,6 +163,46 @@ def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: P
     verdicts = [line["run_id"] for line in lines if line["event"] == "judged"]
     assert sorted(verdicts) == [f"log/{NIGHTS[0]}-{number}" for number in (1, 2)]
     assert not (folder.root / "scratch").exists()
+
+
+def test_a_run_that_is_never_free_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = RunPaths(tmp_path / "log" / f"{NIGHTS[0]}-1")
+    paths.root.mkdir(parents=True)
+    bench = Bench(LocalEngine())
+    with lock_run(paths):
+        bench.judge([paths.root])
+        assert capsys.readouterr().out == "", "it may be free yet"
+        bench.held[paths.root] -= HELD_LIMIT_S
+        bench.judge([paths.root])
+    said = json.loads(capsys.readouterr().out)
+    assert said["root"] == str(paths.root)
+    assert f"is in use by process {os.getpid()}" in said["given_up"]
+    assert bench.held == {}
+
+
+def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], "valid")
+    (store / "latest").symlink_to(f"log/{NIGHTS[0]}-1")  # By which a store is known.
+    page = RunPaths(store / f"log/{NIGHTS[0]}-1").report
+    again = lock_run(RunPaths(store / f"log/{NIGHTS[0]}-2"))
+    with ThreadPoolExecutor(1) as thread, again:
+        night = thread.submit(resume, suite, store)
+        wait_until(
+            lambda: bool(folder.state().having(Phase.JUDGED)) or night.done(),
+            timeout_s=120,
+            what="the verdict of the run that nobody holds",
+        )
+        assert folder.state().items[2].phase is Phase.PLAYED
+        assert "It was not repeated yet." in page.read_text(encoding="utf-8")
+        again.release()
+        night.result()
+    assert [item.outcome for item in folder.state().items.values()] == ["invalid", "valid"]
+    assert "it came back in 0 of 1" in page.read_text(encoding="utf-8")
 
 
 def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> None:

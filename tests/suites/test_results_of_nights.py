@@ -36,6 +36,7 @@ from harness.suites.reports import exit_code, states_until, write_results
 from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_drop
 from harness.suites.slots import GIB as GIB_OF_MEMORY
 from harness.suites.slots import auto_slots, place_of
+from harness.suites.slots import slots as slots_here
 from harness.suites.status import status_of
 from harness.suites.suite import Keep, Suite
 from harness.suites.summary import beyond_main, summary_markdown
@@ -47,6 +48,7 @@ from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import plan_from
 from results.record.terms import Validity
+from results.store import Store, lock_run
 from tests.suites.made_nights import LOST, Run, failed, lines, run_of, stored_night
 
 MONDAY, TUESDAY, WEDNESDAY = "20261123T010000Z", "20261124T010000Z", "20261125T010000Z"
@@ -220,6 +222,15 @@ def test_runs_at_once_are_bound_by_cores_and_memory(
     assert auto_slots(cores=cores, memory_bytes=memory, nodes=nodes) == slots
 
 
+def test_only_cores_that_may_be_used_count() -> None:
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(mine)})
+    try:
+        assert slots_here("auto", [plan_from({})]) == 1
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
 def test_only_runs_on_the_same_ssh_hosts_exclude_each_other() -> None:
     places = {hosts: place_of(plan_from({"hosts": hosts}))
               for hosts in ("namespace", "docker", "process", "ssh:lab.toml")}  # fmt: skip
@@ -362,6 +373,33 @@ def test_the_first_and_last_run_of_a_signature_stay(tmp_path: Path) -> None:
     assert len(gone) == 7
     assert retire(tmp_path, suite, now_s=1e9) == []
     assert spared_runs(tmp_path, "made") == stayed
+
+
+def test_a_run_that_is_dropped_goes_at_once_and_what_a_kill_left_of_one_goes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored_night(tmp_path, MONDAY, [Run(entry="a"), Run(entry="b"), Run(entry="c")])
+    stored_night(tmp_path, TUESDAY, [Run(entry="a")])
+    for item in (1, 2, 3):
+        make_run(tmp_path, run_of(MONDAY, item), "made", at=1.0)
+    runs = Store(tmp_path)
+    seen: list[int] = []
+
+    def killed(*_folder: Path, **_how: object) -> None:
+        seen.append(len(runs.runs()))
+        raise KeyboardInterrupt
+
+    suite = Suite(name="made", keep=Keep(days=1))
+    with monkeypatch.context() as patch, lock_run(RunPaths(tmp_path / run_of(MONDAY, 3))):
+        # Alive, as it seems, only after it was looked at.
+        patch.setattr("harness.suites.retention.is_alive", lambda _paths: False)
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            retire(tmp_path, suite, now_s=1e9)
+    assert seen == [1], "the others are no runs any more, before a file of them is touched"
+    assert [each.run_id for each in runs.runs()] == [run_of(MONDAY, 3)], "somebody held it"
+    assert retire(tmp_path, suite, now_s=1e9) == [run_of(MONDAY, 3)]
+    assert list((tmp_path / "log").iterdir()) == []
 
 
 def test_retention_drops_nothing_outside_the_store_and_nothing_that_the_night_did_not_play(
