@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster.hosts.docker.image import remove_dead_trials
 from cluster.hosts.docker.objects import heal_docker
+from cluster.hosts.docker.trials import remove_dead_trials
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
 from cluster.hosts.ssh.heal import ssh_ways

@@ -13,13 +13,14 @@ from random import Random
 import docker as docker_sdk
 import pytest
 from docker.errors import APIError
+from docker.models.containers import Container
 
 from cluster.hosts.choose import HostKind, choose_hosts
+from cluster.hosts.docker import containers, image, line, trials
 from cluster.hosts.docker import hosts as hosts_module
-from cluster.hosts.docker import image, line
+from cluster.hosts.docker.containers import wait_attached
 from cluster.hosts.docker.daemon import connect, socket_path
 from cluster.hosts.docker.hosts import DockerHosts
-from cluster.hosts.docker.image import TRIAL_LABEL
 from cluster.hosts.docker.objects import (
     NODE_LABEL,
     RUN_LABEL,
@@ -29,6 +30,7 @@ from cluster.hosts.docker.objects import (
     labels_of,
     prefix_of,
 )
+from cluster.hosts.docker.trials import TRIAL_LABEL, Owner
 from cluster.hosts.heal import heal_trials
 from cluster.kafka.fetch import fetch_kafka
 from cluster.protocol import ClusterError, Command, Quality, UserError
@@ -349,6 +351,47 @@ def test_heal_removes_the_container_of_a_trial_that_was_killed(java: str) -> Non
         assert died.stdout.strip()
         assert died.stdout.strip() not in there
         assert living.id in there, "it is being tried right now"
+
+
+FOREIGN_TRIALS = (
+    "boot pid:[1] 1 1",  # Of who shares the daemon from another namespace, or of a later version.
+    f"{Owner.me().world}-too 4194305 1",
+    "what is this",
+    "",
+)
+
+
+def test_heal_leaves_alone_what_somebody_else_may_be_trying(java: str) -> None:
+    with closing(connect()) as client, ExitStack() as made:
+        foreign = list[str]()
+        for label in FOREIGN_TRIALS:
+            each = client.containers.create(java, ["true"], labels={TRIAL_LABEL: label})
+            made.callback(docker, "rm", "--force", f"{each.id}")
+            foreign.append(f"{each.id}")
+        assert heal_trials().failed == ()
+        assert {*foreign} <= {*docker("ps", "--quiet", "--all", "--no-trunc").split()}
+        older, younger = map(client.containers.get, (foreign[0], foreign[-1]))
+        now = younger.attrs["Created"]
+        assert trials.age_s(older, now) > 0 == trials.age_s(younger, now)
+
+
+@pytest.mark.parametrize("label", FOREIGN_TRIALS)
+def test_what_nobody_can_be_trying_any_more_is_left_over(label: str) -> None:
+    assert not trials.is_left_over(label, age_s=trials.TRIAL_S)
+    assert trials.is_left_over(label, age_s=trials.FORGOTTEN_S + 1)
+
+
+@pytest.mark.parametrize(("said", "sentence"), [("refused\n", "refused"), (None, "says nothing")])
+def test_a_line_that_says_nothing_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, sentence: str
+) -> None:
+    monkeypatch.setattr(containers, "ATTACH_TIMEOUT_S", 0.1)
+    log = tmp_path / "log"
+    if said:
+        log.write_text(said)
+    holder = Container(attrs={"Id": "abc", "Name": "/lq-n1"})
+    with pytest.raises(ClusterError, match=f"lq-n1 is not held: .*{sentence}"):
+        wait_attached(holder, log, runs=lambda: True)
 
 
 def test_an_image_with_another_kafka_than_the_plan_s_is_refused() -> None:

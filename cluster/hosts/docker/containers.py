@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import docker
@@ -14,7 +15,7 @@ from cluster.hosts.docker.daemon import explained, socket_path
 from cluster.hosts.docker.image import start
 from cluster.hosts.docker.objects import NODE_LABEL, container_of, labels_of, prefix_of
 from cluster.protocol import ClusterError, Command, UserError
-from results.record.clock import wait_until
+from results.record.clock import WaitTimeoutError, wait_until
 
 AS_ROOT = "0:0"
 """Like us: what a broker writes can be read and removed afterwards, whatever the image's user."""
@@ -138,16 +139,17 @@ def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> 
     """
     told = f"{line.ATTACHED} {holder.id}"
 
-    def said() -> bool:
-        return log.exists() and told in log.read_text(encoding="utf-8", errors="replace")
+    def said() -> str:
+        return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
-    wait_until(
-        lambda: said() or not runs(),
-        timeout_s=ATTACH_TIMEOUT_S,
-        what=f"the line to the container {holder.name}",
-    )
-    if not said():
-        words = log.read_text(encoding="utf-8", errors="replace").splitlines() or ["nothing"]
+    with suppress(WaitTimeoutError):  # What it said until now tells more.
+        wait_until(
+            lambda: told in said() or not runs(),
+            timeout_s=ATTACH_TIMEOUT_S,
+            what=f"the line to the container {holder.name}",
+        )
+    if told not in said():
+        words = said().splitlines() or ["what is to hold it says nothing"]
         raise ClusterError(f"the container {holder.name} is not held: {words[-1]}")
 
 

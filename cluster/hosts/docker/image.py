@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import docker
@@ -15,19 +14,13 @@ from docker.models.containers import Container
 
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.docker.daemon import connect, connected, explained
-from cluster.hosts.docker.objects import removed
-from cluster.hosts.ledger import boot_id
+from cluster.hosts.docker.trials import TRIAL_LABEL, TRIAL_S, Owner
 from cluster.hosts.namespace import search_path
-from cluster.hosts.signals import is_running, process_id
-from cluster.protocol import ClusterError, ProcessId, UserError
+from cluster.protocol import ClusterError, UserError
 
 OLDEST_JAVA = 17
 KAFKA_LIBRARIES = "/opt/kafka/libs"
 """Where the official images (apache/kafka) have their jars."""
-TRIAL_LABEL = "logquake.trial"
-"""Its value names the process that tries (see `_owner`)."""
-TRIAL_S = 120
-"""A container of a trial lives no longer, whatever becomes of us."""
 TRIAL_TIMEOUT_S = 10.0
 _LOOK = f"""
 for java in "$JAVA_HOME/bin/java" "$(command -v java)" /opt/java/*/bin/java /usr/lib/jvm/*/bin/java
@@ -140,7 +133,7 @@ def _trial_container(client: docker.DockerClient, image: str) -> Iterator[Contai
         command=[],
         user="0:0",
         network_mode="none",
-        labels={TRIAL_LABEL: _owner()},
+        labels={TRIAL_LABEL: Owner.me().label()},
         auto_remove=True,  # Should we be killed meanwhile.
     )
     try:
@@ -150,40 +143,6 @@ def _trial_container(client: docker.DockerClient, image: str) -> Iterator[Contai
     finally:
         with suppress(APIError):  # The daemon removes it itself, maybe just now.
             container.remove(force=True, v=True)
-
-
-def remove_dead_trials() -> list[str]:
-    """Remove containers of trials whose process was killed before it could start them. Idempotent.
-
-    Raises:
-        UserError: The daemon does not answer.
-        ClusterError: It refuses.
-    """
-    with connected() as client:
-        found = client.containers.list(
-            all=True, filters={"label": TRIAL_LABEL}, ignore_removed=True
-        )
-        return [
-            f"removed the container {each.name}"
-            for each in found
-            # Those that were started the daemon removes by itself, maybe just now.
-            if not _is_tried(each.labels[TRIAL_LABEL])
-            and removed(partial(each.remove, force=True, v=True))
-        ]
-
-
-def _owner() -> str:
-    process = process_id(os.getpid())
-    return f"{boot_id()} {process.pid} {process.start_ticks}"
-
-
-def _is_tried(owner: str) -> bool:
-    """Tell whether the process that a trial's label names still runs."""
-    boot, *numbers = owner.split(" ")
-    if boot != boot_id() or len(numbers) != len(("pid", "start_ticks")):
-        return False
-    pid, start_ticks = map(int, numbers)
-    return is_running(ProcessId(pid=pid, start_ticks=start_ticks))
 
 
 def start(container: Container, image: str) -> None:
