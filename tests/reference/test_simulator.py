@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from cluster.reference.log.files import LogFiles, segment_path
 from cluster.reference.machine import (
     Answered,
     Append,
@@ -23,7 +24,6 @@ from cluster.reference.machine import (
     Say,
     SetTimer,
 )
-from cluster.reference.simulator.batches import SEGMENT, BatchStorage
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Boot, Booted, Host
 from cluster.reference.simulator.network import MS, Badness, Latency
@@ -113,18 +113,18 @@ class Appending:
         self.taken += 1
         data = bytes([self.taken % 256]) * 100
         return [
-            Append(folder="log-0", base_offset=self.taken, data=data),
+            Append(folder="log-0", base_offset=self.taken - 1, data=data),
             *([Flush(folder="log-0")] if self.taken % 2 == 0 else []),
             Reply(asker=event.asker, message=self.taken),
         ]
 
 
 def boots(make: Callable[[SimulatedDisk], Machine]) -> Boot:
-    return lambda disk: Booted(machine=make(disk), storage=BatchStorage(disk))
+    return lambda disk: Booted(machine=make(disk), storage=LogFiles(disk))
 
 
 def held(disk: SimulatedDisk) -> bytes:
-    path = f"log-0/{SEGMENT}"
+    path = segment_path("log-0", 0)
     return disk.read(path) if disk.size(path) else b""
 
 

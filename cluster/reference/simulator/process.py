@@ -99,6 +99,11 @@ class Process:
         self.paused = False
         self._catch_up()
 
+    def wake(self, timer: str) -> None:
+        """Have a timer's time come now: what a client is told from outside."""
+        if self.alive:
+            self._later_or_now(self._take, Fired(timer=timer))
+
     def requested(self, over: Connection, number: int, message: object) -> None:
         """Take a request, or the end of a connection on which some came."""
         if self.paused or self.writing or self._waiting:

@@ -1,0 +1,70 @@
+"""Who leads what, as a simulated client was told: its metadata, asked for and kept."""
+
+from collections.abc import Sequence
+
+from cluster.reference.messages.clients import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from workloads.protocol import Key
+
+REFRESH_NS = 2_000_000_000
+"""So old may metadata be, as the real clients' (`topic.metadata.refresh.interval.ms`)."""
+
+
+class Leaders:
+    """Leaders and their epochs.
+
+    Args:
+        topics: The run's.
+        brokers: Node ids, as `bootstrap.servers`.
+        first: Which of them is asked first.
+    """
+
+    def __init__(self, topics: Sequence[str], brokers: Sequence[int], *, first: int = 0) -> None:
+        self._question = MetadataRequest(topics=tuple(MetadataRequestTopic(name=t) for t in topics))
+        self._brokers = list(brokers)
+        self._turn = first
+        self._of: dict[Key, tuple[int, int]] = {}
+        self._told_ns: int | None = None
+        self.asking = False
+
+    def of(self, key: Key) -> tuple[int, int] | None:
+        """Return the leader and its epoch, None if nobody is known."""
+        return self._of.get(key)
+
+    def forget(self, key: Key) -> None:
+        """Have it asked for anew: whoever was believed to lead does not answer as a leader."""
+        self._of.pop(key, None)
+        self._told_ns = None
+
+    def outdated(self, now_ns: int) -> bool:
+        """Tell whether they should be asked for."""
+        return not self.asking and (self._told_ns is None or now_ns - self._told_ns > REFRESH_NS)
+
+    def question(self) -> tuple[int, MetadataRequest]:
+        """Return whom to ask, and what; each broker in turn."""
+        self.asking = True
+        self._turn += 1
+        return self._brokers[self._turn % len(self._brokers)], self._question
+
+    def someone(self) -> int:
+        """Return a broker for questions that any can answer; the next one each time."""
+        self._turn += 1
+        return self._brokers[self._turn % len(self._brokers)]
+
+    def told(self, now_ns: int, answer: object) -> None:
+        """Take an answer; an older epoch than one that is known is nobody's leader any more."""
+        self.asking = False
+        if not isinstance(answer, MetadataResponse):
+            self._told_ns = None
+            return
+        self._told_ns = now_ns
+        for topic in answer.topics:
+            for each in topic.partitions:
+                key = (str(topic.name), each.partition_index)
+                known = self._of.get(key)
+                if each.leader_id < 0 or (known and each.leader_epoch < known[1]):
+                    continue
+                self._of[key] = (each.leader_id, each.leader_epoch)

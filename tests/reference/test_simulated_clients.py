@@ -1,0 +1,238 @@
+"""Simulated clients, against one broker of a few lines: what is recorded is what is in its log."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from kio.schema.errors import ErrorCode
+
+from checkers.ingest import Unit, ingest
+from cluster.files.batches import read_segment, records
+from cluster.reference.log.batches import batch
+from cluster.reference.log.files import LogFiles
+from cluster.reference.log.log import Log
+from cluster.reference.log.recovery import recovered
+from cluster.reference.machine import Arrived, Effect, Event, Fired, Reply, SetTimer
+from cluster.reference.messages.clients import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from cluster.reference.messages.data import (
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    ProducedPartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.simulator.host import Booted
+from cluster.reference.simulator.network import Latency
+from cluster.reference.simulator.simulation import Simulation
+from harness.simulated.encoding import fetched_records, record_batch
+from harness.simulated.worker import ClientHosts, SimulatedWorker
+from results.record.plan import Plan, plan_from
+from results.record.terms import Phase
+from results.record.topics import CreatedTopic
+from results.record.values import decode_payload
+
+MS = 1_000_000
+
+
+class OneBroker:
+    """Leads everything in epoch 0; what is appended is committed. A fetch waits at most 100 ms."""
+
+    def __init__(self, disk: SimulatedDisk, plan: Plan) -> None:
+        self.plan = plan
+        held = recovered(disk).logs
+        self.logs = {
+            (topic, part): (
+                held[f"{topic}-{part}"].log()
+                if f"{topic}-{part}" in held
+                else Log(f"{topic}-{part}")
+            )
+            for topic, part in plan.topic_partitions
+        }
+        self.parked: list[Arrived] = []
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - the contract's
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:
+        if isinstance(event, Fired):
+            parked, self.parked = self.parked, []
+            return [Reply(asker=each.asker, message=self.fetched(each.message)) for each in parked]
+        if not isinstance(event, Arrived):
+            return []
+        out: list[Effect] = []
+        match event.message:
+            case MetadataRequest():
+                answer: object = self.metadata()
+            case InitProducerIdRequest():
+                answer = InitProducerIdResponse(producer_id=now)
+            case ProduceRequest() as produce:
+                answer = self.produced(produce, out)
+            case _:
+                self.parked.append(event)
+                return [SetTimer(timer="fetch", after_ns=50 * MS, at_most_ns=50 * MS)]
+        return [*out, Reply(asker=event.asker, message=answer)]
+
+    def metadata(self) -> MetadataResponse:
+        parts = tuple(
+            MetadataResponsePartition(
+                partition_index=part,
+                leader_id=1,
+                leader_epoch=0,
+                replica_nodes=(1,),
+                isr_nodes=(1,),
+            )
+            for part in range(self.plan.partitions)
+        )
+        topics = tuple(
+            MetadataResponseTopic(name=name, partitions=parts) for name in self.plan.topic_names
+        )
+        return MetadataResponse(brokers=(), cluster_id=None, controller_id=1, topics=topics)
+
+    def produced(self, request: ProduceRequest, out: list[Effect]) -> ProduceResponse:
+        (asked,) = request.partitions
+        log = self.logs[asked.topic, asked.partition]
+        known = log.producers.check(batch(asked.records))
+        error, offset = ErrorCode.none, -1
+        if isinstance(known, ErrorCode):
+            error = known
+            if error is ErrorCode.none:
+                offset = log.append_as_leader(asked.records, epoch=0, out=out).base_offset
+        else:
+            offset = known.base_offset
+        return ProduceResponse(
+            partitions=(
+                ProducedPartition(
+                    topic=asked.topic,
+                    partition=asked.partition,
+                    error_code=error,
+                    base_offset=offset,
+                ),
+            )
+        )
+
+    def fetched(self, message: object) -> FetchResponse:
+        assert isinstance(message, FetchRequest)
+        return FetchResponse(
+            partitions=tuple(
+                FetchedPartition(
+                    topic=each.topic,
+                    partition=each.partition,
+                    error_code=ErrorCode.none,
+                    high_watermark=log.end_offset,
+                    records=log.read(each.fetch_offset, max_bytes=1 << 20),
+                )
+                for each in message.partitions
+                for log in [self.logs[each.topic, each.partition]]
+            )
+        )
+
+
+def play(folder: Path, seed: int, **settings: object) -> tuple[dict[str, pa.Table], SimulatedDisk]:
+    """Play ten seconds with crashes, and return the tables and the broker's disk."""
+    plan = plan_from(
+        {"nodes": 1, "replication": 1, "min_insync": 1, "rate": 200, "seed": seed, **settings}
+    )
+    folder.mkdir(parents=True)
+    simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=1.0))
+    broker = simulation.add(
+        1, lambda disk: Booted(machine=OneBroker(disk, plan), storage=LogFiles(disk))
+    )
+    broker.start()
+    topics = [
+        CreatedTopic(topic=name, topic_id=f"id-{name}", partitions=plan.partitions)
+        for name in plan.topic_names
+    ]
+    workers = [
+        SimulatedWorker(
+            plan,
+            number,
+            topics=topics,
+            hosts=ClientHosts(simulation, plan, [1], first=number),
+            simulation=simulation,
+            live=folder,
+        )
+        for number in range(plan.crews)
+    ]
+    simulation.run(2)
+    for each in workers:
+        each.phase = Phase.MAIN
+    for _ in range(3):
+        broker.kill()
+        simulation.run(0.3)
+        broker.start()
+        simulation.run(2)
+    for each in workers:
+        each.stop()
+    simulation.run(5)
+    for each in workers:
+        each.close()
+    tables: dict[str, list[pa.Table]] = {}
+    for number in range(plan.crews):
+        made, problems = ingest(
+            Unit(run_id="r", name=f"worker-{number}", folder=folder), lambda *_: []
+        )
+        assert not problems
+        for name, table in made.items():
+            tables.setdefault(name, []).append(table)
+    return {name: pa.concat_tables(each).unify_dictionaries() for name, each in tables.items()}, (
+        broker.disk
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_acknowledged_is_in_the_log_once_and_is_read(tmp_path: Path, seed: int) -> None:
+    tables, disk = play(tmp_path / "live", seed)
+    logged: dict[tuple[str, int, int], int] = {}
+    for path in disk.paths():
+        if path.endswith(".log"):
+            topic, _, partition = path.split("/")[0].rpartition("-")
+            for each in read_segment(disk.read(path)).batches:
+                for record in records(each):
+                    logged[topic, int(partition), record.offset] = (
+                        decode_payload(record.value) or -1
+                    )
+    values = list(logged.values())
+    assert len(values) == len(set(values)), "idempotence: a retry is not written twice"
+    sends = tables["sends"].to_pylist()
+    acked = [row for row in sends if row["acked"]]
+    assert len(acked) > 500
+    for row in acked:
+        assert logged[row["topic"], row["partition"], row["offset"]] == row["value"]
+    polls = tables["polls"].to_pylist()
+    assert len(polls) > 500
+    for row in polls:
+        assert logged[row["topic"], row["partition"], row["offset"]] == row["value"]
+    assert {row["phase"] for row in sends} == {"warmup", "main"}
+    assert {row["outcome"] for row in tables["ops"].to_pylist()} <= {"ok", "info"}
+
+
+def test_the_same_seed_gives_the_same_record(tmp_path: Path) -> None:
+    play(tmp_path / "one", 5)
+    play(tmp_path / "two", 5)
+    play(tmp_path / "other", 6)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert contents(tmp_path / "one") != contents(tmp_path / "other")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_batches_are_what_readers_of_kafkas_files_read() -> None:
+    data = record_batch([7, 1 << 40], payload_bytes=100, producer=(9, 1, 5), at_ms=1000)
+    segment = read_segment(data)
+    assert not segment.damage
+    (batch,) = segment.batches
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 1, 5)
+    assert [decode_payload(each.value) for each in records(batch)] == [7, 1 << 40]
+    assert fetched_records(data, offset=1) == [(1, 1 << 40, -1)]
