@@ -1,0 +1,346 @@
+"""Coordinates the groups whose partition of `__consumer_offsets` this broker leads.
+
+Offsets are records of that partition, answered when they are committed there; whoever leads it next
+reads them back. Who is a member is not kept: a new coordinator knows nobody, and its groups join
+again. (Kafka keeps members, too, and spares them that.)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.broker.group import NS_PER_MS, Group
+from cluster.reference.broker.offsets import (
+    OFFSETS_TOPIC,
+    Committed,
+    Place,
+    committed_offsets,
+    group_partition,
+    offsets_batch,
+)
+from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply
+from cluster.reference.messages.clients import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from cluster.reference.messages.data import ProducePartition, ProduceRequest
+
+COMMIT_TIMEOUT_MS = 5000
+"""Kafka's `offsets.commit.timeout.ms`."""
+GroupRequest = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetFetchRequest
+)
+TIMERS = "group:"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a led partition of `__consumer_offsets` keeps."""
+
+    offsets: dict[Place, Committed] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Offsets on their way: to be produced by the node, and told how that went.
+
+    Attributes:
+        request: What to produce.
+        asker: Who commits.
+        asked: The request that is to be answered.
+        kept: The offsets.
+        partition: Of `__consumer_offsets`.
+    """
+
+    request: ProduceRequest
+    asker: Asker
+    asked: OffsetCommitRequest
+    kept: tuple[tuple[Place, Committed], ...]
+    partition: int
+
+
+class GroupCoordinator:
+    """All groups that a broker coordinates.
+
+    Args:
+        node: Its id.
+        delay_ms: `group.initial.rebalance.delay.ms`.
+        session_ms: Shortest and longest `group.*.session.timeout.ms`.
+    """
+
+    def __init__(self, node: int, *, delay_ms: int, session_ms: tuple[int, int]) -> None:
+        self._node, self._delay_ns = node, delay_ms * NS_PER_MS
+        self._session_ms = session_ms
+        self._led: dict[int, _Kept] = {}
+        self._members = 0
+        self.partitions = 0
+        """How many partitions `__consumer_offsets` has; 0: there is none yet."""
+        self.broker_epoch = -1
+        """Of this broker: it keeps the ids of members apart from those of its earlier life."""
+
+    def lead(self, partition: int, batches: bytes) -> None:
+        """Begin to coordinate, with what was committed before."""
+        kept = _Kept()
+        for place, committed in committed_offsets(batches):
+            if committed is None:
+                kept.offsets.pop(place, None)
+            else:
+                kept.offsets[place] = committed
+        self._led[partition] = kept
+
+    def stop_leading(self, partition: int) -> Iterator[Effect]:
+        """Send all that wait away: another broker coordinates them now."""
+        kept = self._led.pop(partition, None)
+        for group in kept.groups.values() if kept else ():
+            yield from group.end()
+
+    @property
+    def led(self) -> tuple[int, ...]:
+        """The partitions that are led."""
+        return tuple(self._led)
+
+    def take(self, asker: Asker, asked: GroupRequest) -> Iterator[Effect]:
+        """Take a request of a member; commits are `commit`'s."""
+        match asked:
+            case JoinGroupRequest():
+                yield from self._join(asker, asked)
+            case SyncGroupRequest():
+                yield from self._sync(asker, asked)
+            case HeartbeatRequest():
+                yield from self._heartbeat(asker, asked)
+            case LeaveGroupRequest():
+                yield from self._leave(asker, asked)
+            case OffsetFetchRequest():
+                yield Reply(asker=asker, message=self._fetched(asked))
+            case OffsetCommitRequest():
+                raise TypeError("commits have to be produced first")
+
+    def fired(self, timer: str) -> Iterator[Effect]:
+        """Take a timer whose name begins with `TIMERS`."""
+        length, _, rest = timer.removeprefix(TIMERS).partition(":")
+        name, what = rest[: int(length)], rest[int(length) + 1 :]
+        kept = self._kept(name)
+        if kept is not None and name in kept.groups:
+            yield from kept.groups[name].fired(what)
+
+    def commit(
+        self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest
+    ) -> Commit | OffsetCommitResponse:
+        """Return what has to be produced to keep offsets, or the refusal."""
+        kept = self._kept(asked.group_id)
+        if kept is None:
+            return _all_of(asked, ErrorCode.not_coordinator)
+        group = kept.groups.get(asked.group_id) or Group(name=asked.group_id)
+        error = group.may_commit(asked.member_id, asked.generation_id_or_member_epoch)
+        if error is not ErrorCode.none:
+            return _all_of(asked, error)
+        commits = tuple(
+            (
+                Place(group=asked.group_id, topic=topic.name, partition=each.partition_index),
+                Committed(
+                    offset=each.committed_offset,
+                    leader_epoch=each.committed_leader_epoch,
+                    metadata=each.committed_metadata or "",
+                ),
+            )
+            for topic in asked.topics
+            for each in topic.partitions
+        )
+        if not commits:
+            return _all_of(asked, ErrorCode.none)
+        partition = group_partition(asked.group_id, self.partitions)
+        produced = ProducePartition(
+            topic=OFFSETS_TOPIC,
+            partition=partition,
+            records=offsets_batch(commits, time_ms=now // NS_PER_MS),
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=COMMIT_TIMEOUT_MS, partitions=(produced,))
+        return Commit(request=request, asker=asker, asked=asked, kept=commits, partition=partition)
+
+    def committed(self, commit: Commit, error: ErrorCode) -> Reply:
+        """Take how the production of offsets went, and answer who committed them."""
+        kept = self._led.get(commit.partition)
+        if kept is None:
+            error = error or ErrorCode.not_coordinator
+        elif error is ErrorCode.none:
+            kept.offsets.update(commit.kept)
+        answer = _all_of(commit.asked, _COMMIT_ERRORS.get(error, error))
+        return Reply(asker=commit.asker, message=answer)
+
+    def _kept(self, group: str) -> _Kept | None:
+        if not self.partitions:
+            return None
+        return self._led.get(group_partition(group, self.partitions))
+
+    def _join(self, asker: Asker, asked: JoinGroupRequest) -> Iterator[Effect]:
+        kept = self._kept(asked.group_id)
+        shortest, longest = self._session_ms
+        error = ErrorCode.none
+        if kept is None:
+            error = ErrorCode.not_coordinator
+        elif not asked.group_id:
+            error = ErrorCode.invalid_group_id
+        elif not shortest <= asked.session_timeout_ms <= longest:
+            error = ErrorCode.invalid_session_timeout
+        elif asked.member_id and asked.group_id not in kept.groups:
+            error = ErrorCode.unknown_member_id
+        if kept is None or error is not ErrorCode.none:
+            refused = JoinGroupResponse(error_code=error, member_id=asked.member_id)
+            yield Reply(asker=asker, message=refused)
+            return
+        group = kept.groups.get(asked.group_id)
+        if group is None:
+            group = Group(name=asked.group_id, delay_ns=self._delay_ns)
+            kept.groups[asked.group_id] = group
+        self._members += 1
+        prefix = asked.group_instance_id or asked.client_id
+        new_id = f"{prefix}-{self._node}-{self.broker_epoch}-{self._members}"
+        yield from group.join(asker, asked, new_id)
+
+    def _sync(self, asker: Asker, asked: SyncGroupRequest) -> Iterator[Effect]:
+        group = self._group(asked.group_id)
+        if isinstance(group, Group):
+            yield from group.sync(asker, asked)
+        else:
+            yield Reply(asker=asker, message=SyncGroupResponse(error_code=group))
+
+    def _heartbeat(self, asker: Asker, asked: HeartbeatRequest) -> Iterator[Effect]:
+        group = self._group(asked.group_id)
+        if isinstance(group, Group):
+            yield from group.heartbeat(asker, asked)
+        else:
+            yield Reply(asker=asker, message=HeartbeatResponse(error_code=group))
+
+    def _leave(self, asker: Asker, asked: LeaveGroupRequest) -> Iterator[Effect]:
+        group = self._group(asked.group_id)
+        if not isinstance(group, Group):
+            yield Reply(asker=asker, message=LeaveGroupResponse(error_code=group))
+            return
+        leaving = asked.members or (MemberIdentity(member_id=asked.member_id),)
+        answers: list[MemberResponse] = []
+        for each in leaving:
+            member_id = each.member_id or group.member_of(each.group_instance_id)
+            known = member_id in group.members or member_id in group.pending
+            answers.append(
+                MemberResponse(
+                    member_id=each.member_id,
+                    group_instance_id=each.group_instance_id,
+                    error_code=ErrorCode.none if known else ErrorCode.unknown_member_id,
+                )
+            )
+            yield from group.leave(member_id)
+        alone = ErrorCode.none if asked.members else answers[0].error_code
+        yield Reply(
+            asker=asker, message=LeaveGroupResponse(error_code=alone, members=tuple(answers))
+        )
+
+    def _group(self, name: str) -> Group | ErrorCode:
+        kept = self._kept(name)
+        if kept is None:
+            return ErrorCode.not_coordinator
+        return kept.groups.get(name) or ErrorCode.unknown_member_id
+
+    def _fetched(self, asked: OffsetFetchRequest) -> OffsetFetchResponse:
+        if asked.groups:
+            groups = tuple(self._offsets_of(each) for each in asked.groups)
+            return OffsetFetchResponse(groups=groups)
+        one = OffsetFetchRequestGroup(group_id=asked.group_id, topics=asked.topics)
+        answer = self._offsets_of(one)
+        return OffsetFetchResponse(topics=answer.topics, error_code=answer.error_code)
+
+    def _offsets_of(self, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        kept = self._kept(asked.group_id)
+        if kept is None:
+            error = ErrorCode.not_coordinator
+            return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error)
+        topics = asked.topics if asked.topics is not None else _known(kept, asked.group_id)
+        return OffsetFetchResponseGroup(
+            group_id=asked.group_id,
+            topics=tuple(
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        _offset(kept, asked.group_id, topic.name, each)
+                        for each in topic.partition_indexes
+                    ),
+                )
+                for topic in topics
+            ),
+        )
+
+
+_COMMIT_ERRORS = {
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+}
+"""What a client is told of a failure of the offsets' own partition, as Kafka tells it."""
+
+
+def _known(kept: _Kept, group: str) -> Iterable[OffsetFetchRequestTopic]:
+    partitions: dict[str, list[int]] = {}
+    for place in kept.offsets:
+        if place.group == group:
+            partitions.setdefault(place.topic, []).append(place.partition)
+    return [
+        OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(indexes))
+        for topic, indexes in partitions.items()
+    ]
+
+
+def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchResponsePartition:
+    found = kept.offsets.get(Place(group=group, topic=topic, partition=partition))
+    if found is None:
+        return OffsetFetchResponsePartition(partition_index=partition)
+    return OffsetFetchResponsePartition(
+        partition_index=partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+    )
+
+
+def _all_of(asked: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        partition_index=each.partition_index, error_code=error
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in asked.topics
+        )
+    )

@@ -1,0 +1,130 @@
+"""Committed offsets as records of `__consumer_offsets`, byte for byte as Kafka keeps them.
+
+Keys and values are Kafka's OffsetCommitKey (version 1) and OffsetCommitValue (version 3), each
+behind two bytes with its version; a key without a value forgets an offset.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from cluster.files.batches import read_segment, records
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_KEY_VERSION, _VALUE_VERSION = 1, 3
+_MAGIC = 2
+_NONE = -1
+_HEAD = struct.Struct(">qiibI")
+_COVERED = struct.Struct(">hiqqqhii")
+_VERSION = struct.Struct(">h")
+_PREFIX_BYTES = 12
+_SEVEN_BITS, _MORE = 0x7F, 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Whose offset it is, and of what."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """Up to where a partition was read."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def group_partition(group: str, count: int) -> int:
+    """Return which partition of `__consumer_offsets` keeps a group: Java's hash of its name."""
+    number = 0
+    units = group.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFF_FFFF
+    return (number & 0x7FFF_FFFF) % count
+
+
+def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -> bytes:
+    """Return a batch that has these offsets committed."""
+    body = b"".join(
+        _record(number, _key(place), _value(committed, time_ms))
+        for number, (place, committed) in enumerate(commits)
+    )
+    count = len(commits)
+    covered = _COVERED.pack(0, count - 1, time_ms, time_ms, _NONE, _NONE, _NONE, count)
+    length = _HEAD.size + _COVERED.size - _PREFIX_BYTES + len(body)
+    head = _HEAD.pack(0, length, _NONE, _MAGIC, crc32c(covered + body))
+    return head + covered + body
+
+
+def committed_offsets(data: bytes) -> Iterator[tuple[Place, Committed | None]]:
+    """Yield what batches commit, in their order; None: forgotten. Other records are left out."""
+    for batch in read_segment(data).batches:
+        if batch.control:
+            continue
+        for each in records(batch):
+            place = _place(each.key or b"")
+            if place is not None:
+                yield place, _committed(each.value) if each.value is not None else None
+
+
+def _key(place: Place) -> bytes:
+    text = _text(place.group) + _text(place.topic)
+    return struct.pack(">h", _KEY_VERSION) + text + struct.pack(">i", place.partition)
+
+
+def _value(committed: Committed, time_ms: int) -> bytes:
+    head = struct.pack(">hqi", _VALUE_VERSION, committed.offset, committed.leader_epoch)
+    return head + _text(committed.metadata) + struct.pack(">q", time_ms)
+
+
+def _place(key: bytes) -> Place | None:
+    if len(key) < _VERSION.size or _VERSION.unpack_from(key)[0] not in {0, _KEY_VERSION}:
+        return None  # Metadata of a group, or a version of the future.
+    group, at = _read_text(key, _VERSION.size)
+    topic, at = _read_text(key, at)
+    return Place(group=group, topic=topic, partition=struct.unpack_from(">i", key, at)[0])
+
+
+def _committed(value: bytes) -> Committed:
+    _version, offset, epoch = struct.unpack_from(">hqi", value)
+    metadata, _at = _read_text(value, struct.calcsize(">hqi"))
+    return Committed(offset=offset, leader_epoch=epoch, metadata=metadata)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from(">h", data, at)
+    end = at + 2 + size
+    return data[at + 2 : end].decode(), end
+
+
+def _record(offset_delta: int, key: bytes, value: bytes) -> bytes:
+    body = b"".join(
+        (
+            b"\0", _varint(0), _varint(offset_delta), _varint(len(key)), key,
+            _varint(len(value)), value, _varint(0),
+        )
+    )  # fmt: skip
+    return _varint(len(body)) + body
+
+
+def _varint(number: int) -> bytes:
+    """Return a small number, not negative, as a zigzag varint."""
+    number <<= 1
+    parts = bytearray()
+    while number > _SEVEN_BITS:
+        parts.append(number & _SEVEN_BITS | _MORE)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)

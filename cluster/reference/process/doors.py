@@ -1,0 +1,184 @@
+"""Connections that come in: of clients, who speak Kafka's protocol, and of other nodes.
+
+A client's requests are answered in their order, as Kafka does; whoever sends what is no request is
+hung up on, and nobody else notices.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from cluster.reference.machine import Arrived, Asker, Event, Hung
+from cluster.reference.process.cuts import Cuts
+from cluster.reference.process.stream import CLIENT, Outlet
+from cluster.reference.wire.codec import Question, RequestError, answered, question
+from cluster.reference.wire.frames import FrameError, Frames, framed
+from cluster.reference.wire.peers import HELLO, HELLO_SIZE, PeerError, greeted, packed, unpacked
+
+MOST_UNANSWERED = 256
+"""So many requests of a connection are taken before one of them is answered."""
+
+
+class Inside(Protocol):
+    """What is behind the doors."""
+
+    cuts: Cuts
+
+    def take(self, event: Event) -> None:
+        """Take a request, or the end of a connection."""
+
+    def complain(self, sentence: str) -> None:
+        """Write down what somebody did wrong."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A place in the order of answers."""
+
+    question: Question
+    answer: bytes | None = None
+
+
+class Door(asyncio.Protocol):
+    """One connection that came in.
+
+    Args:
+        inside: Who takes what comes.
+        number: Of the connection.
+        doors: All that are open, by number.
+    """
+
+    def __init__(self, inside: Inside, number: int, doors: "dict[int, Door]") -> None:
+        self._inside, self._number, self._doors = inside, number, doors
+        self._frames = Frames()
+        self._first = b""
+        self._peer: int | None = None
+        self._outlet: Outlet | None = None
+        self._transport: asyncio.Transport | None = None
+        self._order: deque[_Slot] = deque()
+        self._slots: dict[int, _Slot] = {}
+        self._count = 0
+        self._heard = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._doors[self._number] = self
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """Tell the machine, if it knows of the connection."""
+        del self._doors[self._number]
+        if self._heard:
+            self._inside.take(Hung(connection=self._number))
+
+    def pause_writing(self) -> None:
+        """Whoever does not read answers is not read either."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; hang up on whoever sends no requests."""
+        try:
+            if self._peer is None:
+                data = self._greeting(data)
+                if self._peer is None:
+                    return
+            for frame in self._frames.feed(data):
+                if self._peer == CLIENT:
+                    self._ask(frame)
+                else:
+                    self._ask_as_peer(frame)
+        except (FrameError, PeerError, RequestError) as nonsense:
+            self._hang_up(str(nonsense))
+
+    def reply(self, correlation: int, message: object) -> None:
+        """Answer a request."""
+        if self._outlet is None:
+            return
+        if self._peer != CLIENT:
+            self._outlet.send(framed(packed(correlation, message)))
+            return
+        slot = self._slots.pop(correlation, None)
+        if slot is not None:
+            silent = slot.question.silent
+            slot.answer = b"" if silent else answered(slot.question.asked, message)
+            if silent and _failed(message):
+                # Nobody else can tell a client without acknowledgements that it failed.
+                self._hang_up("a request without an answer failed", complain=False)
+            self._send_ready()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _greeting(self, data: bytes) -> bytes:
+        """Find out who is there, by the first bytes; return what comes after them."""
+        self._first += data
+        if self._first[:1] != HELLO[:1]:
+            self._become(CLIENT)
+        elif len(self._first) >= HELLO_SIZE:
+            self._become(greeted(self._first[:HELLO_SIZE]))
+            self._first = self._first[HELLO_SIZE:]
+        else:
+            return b""
+        rest, self._first = self._first, b""
+        return rest
+
+    def _become(self, peer: int) -> None:
+        self._peer = peer
+        if self._transport is not None:
+            self._outlet = Outlet(self._transport, self._inside.cuts, peer)
+
+    def _ask(self, frame: bytes) -> None:
+        asked = question(frame)
+        slot = _Slot(asked, asked.answer or None)
+        self._order.append(slot)
+        if slot.answer is not None:
+            self._send_ready()
+            return
+        self._count += 1
+        self._slots[self._count] = slot
+        if len(self._order) >= MOST_UNANSWERED and self._transport is not None:
+            self._transport.pause_reading()
+        self._arrive(CLIENT, self._count, asked.message)
+
+    def _ask_as_peer(self, frame: bytes) -> None:
+        number, message = unpacked(frame)
+        if message is None or self._peer is None:
+            raise PeerError("a request without a message")
+        self._arrive(self._peer, number, message)
+
+    def _arrive(self, who: int, correlation: int, message: object) -> None:
+        self._heard = True
+        asker = Asker(who=who, connection=self._number, correlation=correlation)
+        self._inside.take(Arrived(asker=asker, message=message))
+
+    def _send_ready(self) -> None:
+        order = self._order
+        was_full = len(order) >= MOST_UNANSWERED
+        while order and order[0].answer is not None:
+            answer = order.popleft().answer
+            if answer and self._outlet is not None:
+                self._outlet.send(answer)
+        if was_full and len(order) < MOST_UNANSWERED:
+            self.resume_writing()
+
+    def _hang_up(self, why: str, *, complain: bool = True) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if complain:
+            self._inside.complain(f"hung up on {self._transport.get_extra_info('peername')}: {why}")
+        self._transport.abort()
+
+
+def _failed(message: object) -> bool:
+    partitions = getattr(message, "partitions", ())
+    return any(each.error_code for each in partitions)

@@ -1,0 +1,160 @@
+"""Drives a machine: events in one at a time, effects out in their order."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Protocol
+
+from cluster.reference.machine import (
+    Append,
+    CancelTimer,
+    DiskFailed,
+    DropLog,
+    Effect,
+    End,
+    Event,
+    Fired,
+    Flush,
+    Machine,
+    Reply,
+    Request,
+    Say,
+    SetTimer,
+    Truncate,
+    WriteFile,
+)
+from cluster.reference.process.cuts import Cuts
+from cluster.reference.process.doors import Door
+from cluster.reference.process.journal import Journal
+from cluster.reference.process.links import Address, Links
+from results.record.clock import RunClock
+
+NS_PER_S = 1e9
+
+
+class Storage(Protocol):
+    """What carries disk effects out: `log.files.LogFiles`."""
+
+    def write(self, effect: Effect) -> None:
+        """Carry out an Append, Flush, Truncate, DropLog or WriteFile."""
+
+
+class Driver:
+    """Runs one machine in this process's loop.
+
+    Args:
+        node: Its id.
+        storage: Its files.
+        journal: Its log.
+        find: Tells where another node listens.
+
+    Attributes:
+        cuts: Links that are cut by our own hand.
+        ended: Set when the machine has said `End`, or has failed.
+        failure: By what it failed.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        storage: Storage,
+        *,
+        journal: Journal,
+        find: Callable[[int], Address | None],
+    ) -> None:
+        self.cuts = Cuts()
+        self.ended = asyncio.Event()
+        self.failure: Exception | None = None
+        self._storage, self._journal = storage, journal
+        self._loop = asyncio.get_running_loop()
+        self._clock = RunClock(start_ns=0)
+        self._random = Random()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._doors: dict[int, Door] = {}
+        self._connections = 0
+        self._links = Links(node, self.cuts, find=find, take=self.take)
+        self._machine: Machine | None = None
+        self._effects: dict[type, Callable[[Any], None]] = {
+            Request: self._links.ask, Reply: self._reply, SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer, Say: self._say, End: self._end,
+            Append: storage.write, Flush: storage.write, Truncate: storage.write,
+            DropLog: storage.write, WriteFile: storage.write,
+        }  # fmt: skip
+
+    def start(self, machine: Machine) -> None:
+        """Begin."""
+        self._machine = machine
+        self._carry_out(machine.start(self._clock.now_ns()))
+
+    def door(self) -> Door:
+        """Return what takes one more connection."""
+        self._connections += 1
+        return Door(self, self._connections, self._doors)
+
+    def take(self, event: Event) -> None:
+        """Give the machine an event, and do what it wants."""
+        if self._machine is None or self.ended.is_set():
+            return
+        try:
+            effects = self._machine.on(self._clock.now_ns(), event)
+        except Exception as failed:  # noqa: BLE001 - the interpreter of machines
+            # What is in memory may be no longer what is in the files: nothing may come after it.
+            self.failure = failed
+            self.ended.set()
+            return
+        self._carry_out(effects)
+
+    def complain(self, sentence: str) -> None:
+        """Write down what a client did wrong."""
+        self._journal.say(sentence, level="WARN")
+
+    def close(self) -> None:
+        """Close all connections."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._links.close()
+        for door in list(self._doors.values()):
+            door.close()
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        carry_out = self._effects
+        for effect in effects:
+            try:
+                carry_out[type(effect)](effect)
+            except OSError as failed:
+                self._disk_failed(effect, failed)
+                return
+
+    def _disk_failed(self, effect: Effect, failed: OSError) -> None:
+        folder = getattr(effect, "folder", None) or getattr(effect, "path", "").rpartition("/")[0]
+        reason = failed.strerror or str(failed)
+        self._journal.say(f"{type(effect).__name__} of {folder} failed: {reason}", level="ERROR")
+        self._loop.call_soon(self.take, DiskFailed(folder=folder, reason=reason))
+
+    def _reply(self, effect: Reply) -> None:
+        door = self._doors.get(effect.asker.connection)
+        if door is not None:
+            door.reply(effect.asker.correlation, effect.message)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        if (before := self._timers.get(effect.timer)) is not None:
+            before.cancel()
+        spread_ns = effect.at_most_ns - effect.after_ns
+        after_ns = effect.after_ns + (self._random.random() * spread_ns if spread_ns > 0 else 0)
+        self._timers[effect.timer] = self._loop.call_later(
+            after_ns / NS_PER_S, self._fire, effect.timer
+        )
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        if (timer := self._timers.pop(effect.timer, None)) is not None:
+            timer.cancel()
+
+    def _fire(self, timer: str) -> None:
+        del self._timers[timer]
+        self.take(Fired(timer=timer))
+
+    def _say(self, effect: Say) -> None:
+        self._journal.say(effect.text)
+
+    def _end(self, _effect: End) -> None:
+        self.ended.set()

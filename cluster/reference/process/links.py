@@ -1,0 +1,158 @@
+"""Connections to other nodes: requests go out, answers come back by their numbers.
+
+As Kafka's own clients do, a request that is not answered in time takes its connection with it, and
+all that waits on it: nobody can know any more what of it was done.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from cluster.reference.machine import Answered, Request
+from cluster.reference.process.cuts import Cuts
+from cluster.reference.process.stream import Outlet
+from cluster.reference.wire.frames import FrameError, Frames, framed
+from cluster.reference.wire.peers import PeerError, hello, packed, unpacked
+
+RECONNECT_S = 0.05
+"""Kafka's `reconnect.backoff.ms`: who does not answer is not knocked at in a tight loop."""
+NS_PER_S = 1e9
+Address = tuple[str, int]
+
+
+class Links:
+    """One connection to each other node, made when it is needed.
+
+    Args:
+        node: This one's id.
+        cuts: Which links are cut.
+        find: Tells where a node listens; None: nobody knows yet.
+        take: Takes answers.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        cuts: Cuts,
+        *,
+        find: Callable[[int], Address | None],
+        take: Callable[[Answered], None],
+    ) -> None:
+        self.node, self.cuts, self.find, self.take = node, cuts, find, take
+        self._open: dict[int, _Link] = {}
+        self._broke_at: dict[int, float] = {}
+
+    def ask(self, request: Request) -> None:
+        """Send a request; `Answered` comes once, whatever happens."""
+        link = self._open.get(request.to)
+        if link is None:
+            link = self._open[request.to] = _Link(self, request.to)
+            link.connect(after_s=self._pause_s(request.to))
+        link.ask(request)
+
+    def broke(self, link: "_Link") -> None:
+        """Forget a connection that is gone."""
+        if self._open.get(link.peer) is link:
+            del self._open[link.peer]
+            self._broke_at[link.peer] = asyncio.get_running_loop().time()
+
+    def close(self) -> None:
+        """Close all connections; nothing is answered any more."""
+        for link in list(self._open.values()):
+            link.abandon()
+
+    def _pause_s(self, peer: int) -> float:
+        broke_s = self._broke_at.get(peer)
+        if broke_s is None:
+            return 0.0
+        return max(0.0, broke_s + RECONNECT_S - asyncio.get_running_loop().time())
+
+
+class _Link(asyncio.Protocol):
+    """One connection, until it breaks."""
+
+    def __init__(self, links: Links, peer: int) -> None:
+        self._links, self.peer = links, peer
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
+        self._early: list[bytes] = []
+        self._pending: dict[int, asyncio.TimerHandle] = {}
+        self._connecting: asyncio.Task[None] | None = None
+        self._over = False
+
+    def connect(self, *, after_s: float) -> None:
+        """Begin to connect."""
+        self._connecting = self._loop.create_task(self._connect(after_s))
+
+    async def _connect(self, after_s: float) -> None:
+        if after_s:
+            await asyncio.sleep(after_s)
+        address = self._links.find(self.peer)
+        if address is None:
+            self._break()
+            return
+        try:
+            await self._loop.create_connection(lambda: self, *address)
+        except OSError:
+            self._break()
+
+    def ask(self, request: Request) -> None:
+        """Send a request."""
+        number = request.number
+        self._pending[number] = self._loop.call_later(request.timeout_ns / NS_PER_S, self._break)
+        frame = framed(packed(number, request.message))
+        if self._outlet is None:
+            self._early.append(frame)
+        else:
+            self._outlet.send(frame)
+
+    def abandon(self) -> None:
+        """Close the connection without a word to the machine."""
+        for overdue in self._pending.values():
+            overdue.cancel()
+        self._pending.clear()
+        self._break()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say who is there, then what was asked meanwhile."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._over:
+            transport.abort()
+            return
+        self._outlet = Outlet(transport, self._links.cuts, self.peer)
+        self._outlet.send(hello(self._links.node))
+        for frame in self._early:
+            self._outlet.send(frame)
+        self._early.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand answers on."""
+        try:
+            for frame in self._frames.feed(data):
+                number, message = unpacked(frame)
+                if (overdue := self._pending.pop(number, None)) is not None:
+                    overdue.cancel()
+                    self._links.take(Answered(request=number, message=message))
+        except (FrameError, PeerError):
+            self._break()
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """Tell the machine of all that will not be answered."""
+        self._break()
+
+    def _break(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._links.broke(self)
+        if self._connecting is not None and self._transport is None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        for number, overdue in self._pending.items():
+            overdue.cancel()
+            # Later: the machine may be in the middle of an event.
+            self._loop.call_soon(self._links.take, Answered(request=number, message=None))
+        self._pending.clear()

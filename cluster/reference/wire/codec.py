@@ -1,0 +1,128 @@
+"""Kafka's requests as bytes to our messages, and our answers to bytes, of one client's connection.
+
+A request of an unknown kind or version, or one that is cut short, cannot be answered in any form
+that its sender would understand: Kafka closes the connection then, and so do we. The exception is
+ApiVersions, which is answered in version 0 with the versions that there are (KIP-511).
+"""
+
+import io
+import struct
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32
+
+from cluster.reference.wire.apis import (
+    API_VERSIONS,
+    API_VERSIONS_RANGE,
+    APIS,
+    PRODUCE,
+    Asked,
+    api_versions,
+)
+
+_KEY = struct.Struct(">hhi")
+_LENGTH = struct.Struct(">i")
+
+
+class RequestError(Exception):
+    """What came is no request that can be answered; its connection is to be closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request of a client, and what is needed to answer it.
+
+    Attributes:
+        asked: Its header.
+        message: Ours; None of a request that is answered at once.
+        answer: The frame to answer with, of such a request.
+        silent: Whether it gets no answer on the wire (a Produce with acks 0).
+    """
+
+    asked: Asked
+    message: object | None = None
+    answer: bytes = b""
+    silent: bool = False
+
+
+def question(frame: bytes) -> Question:
+    """Read a request.
+
+    Raises:
+        RequestError: It is none that we know, or it is cut short.
+    """
+    if len(frame) < _KEY.size:
+        raise RequestError(f"a request of {len(frame)} bytes")
+    key, version, correlation = _KEY.unpack_from(frame)
+    if key == API_VERSIONS:
+        return _versions(version, correlation)
+    api = APIS.get(key)
+    if api is None or not api.low <= version <= api.high:
+        raise RequestError(f"request {key} in version {version} is not known")
+    try:
+        header, said = _parsed(key, version, frame)
+        asked = Asked(
+            api_key=key,
+            version=version,
+            correlation=correlation,
+            client_id=header.client_id or "",
+        )
+        message = api.read(said, asked)
+    except Exception as malformed:
+        # Whatever kio or a reader stumbles over: bytes of a stranger must not stop a broker.
+        raise RequestError(f"request {key} in version {version}: {malformed!r}") from malformed
+    return Question(asked=asked, message=message, silent=key == PRODUCE and said.acks == 0)
+
+
+def answered(to: Asked, message: object) -> bytes:
+    """Return the frame of an answer, in the version of its question."""
+    form = _response(to.api_key, to.version)
+    return _encoded(APIS[to.api_key].write(message, form), to.correlation)
+
+
+def _versions(version: int, correlation: int) -> Question:
+    low, high = API_VERSIONS_RANGE
+    known = low <= version <= high
+    spoken = version if known else 0
+    error = ErrorCode.none if known else ErrorCode.unsupported_version
+    said = api_versions(_response(API_VERSIONS, spoken), error)
+    asked = Asked(api_key=API_VERSIONS, version=spoken, correlation=correlation, client_id="")
+    return Question(asked=asked, answer=_encoded(said, correlation))
+
+
+def _parsed(key: int, version: int, frame: bytes) -> tuple[Any, Any]:
+    read_header, read = _request(key, version)
+    header, size = read_header(frame, 0)
+    said, _size = read(frame, size)
+    return header, said
+
+
+@cache
+def _request(key: int, version: int) -> tuple[Any, Any]:
+    schema: Any = load_request_schema(key, version)
+    return entity_reader(schema.__header_schema__), entity_reader(schema)
+
+
+@cache
+def _response(key: int, version: int) -> Any:  # noqa: ANN401 - a class of kio's
+    return load_response_schema(key, version)
+
+
+def _encoded(said: Any, correlation: int) -> bytes:  # noqa: ANN401 - a response of kio's
+    header = _header(type(said))
+    buffer = io.BytesIO()
+    buffer.write(bytes(_LENGTH.size))
+    entity_writer(header)(buffer, header(correlation_id=i32(correlation)))
+    entity_writer(type(said))(buffer, said)
+    frame = buffer.getbuffer()
+    _LENGTH.pack_into(frame, 0, len(frame) - _LENGTH.size)
+    return bytes(frame)
+
+
+def _header(form: Any) -> Any:  # noqa: ANN401 - a class of kio's
+    return form.__header_schema__

@@ -1,0 +1,254 @@
+"""Produce, Fetch, ListOffsets and OffsetForLeaderEpoch: Kafka nests partitions in topics.
+
+Ours are lists of partitions. Since Fetch 13 (KIP-516) a topic is named by its id alone: then our
+name is empty, and the node, which knows the ids, fills it in.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from cluster.reference.messages.data import (
+    EpochPartition,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetsForLeaderEpochRequest,
+    OffsetsForLeaderEpochResponse,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from cluster.reference.wire.translation import inner, made, milliseconds
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)
+
+
+class _InTopic(Protocol):
+    @property
+    def topic(self) -> str: ...
+
+
+P = TypeVar("P", bound=_InTopic)
+
+
+def read_produce(said: Any) -> ProduceRequest:  # noqa: ANN401 - of any version
+    """Return a ProduceRequest as ours."""
+    return ProduceRequest(
+        acks=said.acks,
+        timeout_ms=milliseconds(said.timeout),
+        partitions=tuple(
+            ProducePartition(
+                topic=topic.name, partition=each.index, records=bytes(each.records or b"")
+            )
+            for topic in said.topic_data
+            for each in topic.partition_data
+        ),
+    )
+
+
+def write_produced(own: ProduceResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a ProduceResponse."""
+    of_topic = inner(form, "responses")
+    of_partition = inner(of_topic, "partition_responses")
+
+    def partition(each: ProducedPartition) -> object:
+        return made(
+            of_partition,
+            index=each.partition,
+            error_code=each.error_code,
+            base_offset=each.base_offset,
+            log_start_offset=each.log_start_offset,
+            error_message=each.error_message,
+        )
+
+    topics = tuple(
+        made(of_topic, name=topic, partition_responses=tuple(map(partition, partitions)))
+        for topic, partitions in by_topic(own.partitions)
+    )
+    return made(form, responses=topics)
+
+
+def read_fetch(said: Any) -> FetchRequest:  # noqa: ANN401
+    """Return a FetchRequest as ours."""
+    state = getattr(said, "replica_state", said)  # Since version 15 (KIP-903).
+    return FetchRequest(
+        replica_id=state.replica_id,
+        replica_epoch=getattr(state, "replica_epoch", -1),
+        max_wait_ms=milliseconds(said.max_wait),
+        min_bytes=said.min_bytes,
+        max_bytes=said.max_bytes,
+        isolation_level=said.isolation_level,
+        cluster_id=getattr(said, "cluster_id", None),
+        partitions=tuple(
+            FetchPartition(
+                topic=name,
+                topic_id=topic_id,
+                partition=each.partition,
+                fetch_offset=each.fetch_offset,
+                partition_max_bytes=each.partition_max_bytes,
+                current_leader_epoch=getattr(each, "current_leader_epoch", -1),
+                last_fetched_epoch=getattr(each, "last_fetched_epoch", -1),
+                log_start_offset=getattr(each, "log_start_offset", -1),
+            )
+            for topic in said.topics
+            for name, topic_id in (_named(topic),)
+            for each in topic.partitions
+        ),
+    )
+
+
+def write_fetched(own: FetchResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a FetchResponse."""
+    of_topic = inner(form, "responses")
+    of_partition = inner(of_topic, "partitions")
+    topics = tuple(
+        made(
+            of_topic,
+            topic=topic,
+            topic_id=METADATA_TOPIC_ID if topic == METADATA_TOPIC else partitions[0].topic_id,
+            partitions=tuple(_fetched(each, of_partition) for each in partitions),
+        )
+        for topic, partitions in by_topic(own.partitions)
+    )
+    return made(form, responses=topics, error_code=own.error_code)
+
+
+def _fetched(own: FetchedPartition, form: type) -> object:
+    values = {
+        "partition_index": own.partition,
+        "error_code": own.error_code,
+        "high_watermark": own.high_watermark,
+        "last_stable_offset": own.last_stable_offset,
+        "log_start_offset": own.log_start_offset,
+        "records": own.records,
+    }
+    # Tagged: only versions that have them take them, and only where they say something.
+    if own.diverging_epoch >= 0 or own.diverging_end_offset >= 0:
+        values["diverging_epoch"] = _in(
+            form, "diverging_epoch", epoch=own.diverging_epoch, end_offset=own.diverging_end_offset
+        )
+    if own.current_leader_epoch >= 0:
+        values["current_leader"] = _in(
+            form,
+            "current_leader",
+            leader_id=own.current_leader,
+            leader_epoch=own.current_leader_epoch,
+        )
+    if own.snapshot_epoch >= 0:
+        values["snapshot_id"] = _in(
+            form, "snapshot_id", end_offset=own.snapshot_end_offset, epoch=own.snapshot_epoch
+        )
+    return made(form, **values)
+
+
+def _in(form: type, name: str, **values: object) -> object:
+    nested = inner(form, name)
+    return made(nested, **values) if nested is not object else None
+
+
+def _named(topic: Any) -> tuple[str, UUID | None]:  # noqa: ANN401
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id == METADATA_TOPIC_ID:
+        return METADATA_TOPIC, topic_id
+    return getattr(topic, "topic", ""), topic_id
+
+
+def read_list_offsets(said: Any) -> ListOffsetsRequest:  # noqa: ANN401
+    """Return a ListOffsetsRequest as ours."""
+    return ListOffsetsRequest(
+        replica_id=said.replica_id,
+        isolation_level=getattr(said, "isolation_level", 0),
+        partitions=tuple(
+            ListOffsetsPartition(
+                topic=topic.name,
+                partition=each.partition_index,
+                timestamp=each.timestamp,
+                current_leader_epoch=getattr(each, "current_leader_epoch", -1),
+            )
+            for topic in said.topics
+            for each in topic.partitions
+        ),
+    )
+
+
+def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a ListOffsetsResponse."""
+    of_topic = inner(form, "topics")
+    of_partition = inner(of_topic, "partitions")
+    topics = tuple(
+        made(
+            of_topic,
+            name=topic,
+            partitions=tuple(
+                made(
+                    of_partition,
+                    partition_index=each.partition,
+                    error_code=each.error_code,
+                    timestamp=each.timestamp,
+                    offset=each.offset,
+                    leader_epoch=each.leader_epoch,
+                )
+                for each in partitions
+            ),
+        )
+        for topic, partitions in by_topic(own.partitions)
+    )
+    return made(form, topics=topics)
+
+
+def read_epochs(said: Any) -> OffsetsForLeaderEpochRequest:  # noqa: ANN401
+    """Return an OffsetForLeaderEpochRequest as ours."""
+    return OffsetsForLeaderEpochRequest(
+        replica_id=getattr(said, "replica_id", -1),
+        partitions=tuple(
+            EpochPartition(
+                topic=topic.topic,
+                partition=each.partition,
+                leader_epoch=each.leader_epoch,
+                current_leader_epoch=getattr(each, "current_leader_epoch", -1),
+            )
+            for topic in said.topics
+            for each in topic.partitions
+        ),
+    )
+
+
+def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as an OffsetForLeaderEpochResponse."""
+    of_topic = inner(form, "topics")
+    of_partition = inner(of_topic, "partitions")
+    topics = tuple(
+        made(
+            of_topic,
+            topic=topic,
+            partitions=tuple(
+                made(
+                    of_partition,
+                    partition=each.partition,
+                    error_code=each.error_code,
+                    leader_epoch=each.leader_epoch,
+                    end_offset=each.end_offset,
+                )
+                for each in partitions
+            ),
+        )
+        for topic, partitions in by_topic(own.partitions)
+    )
+    return made(form, topics=topics)
+
+
+def by_topic(partitions: Iterable[P]) -> list[tuple[str, list[P]]]:
+    """Group partitions by topic, in their order."""
+    grouped: dict[str, list[P]] = {}
+    for each in partitions:
+        # Topics that are named by an id that nobody knows must not fall together.
+        key = each.topic or str(getattr(each, "topic_id", ""))
+        grouped.setdefault(key, []).append(each)
+    return [(group[0].topic, group) for group in grouped.values()]

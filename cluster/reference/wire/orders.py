@@ -1,0 +1,279 @@
+"""Orders that a broker hands on to the controller: topics, elections, reassignments, configs."""
+
+from typing import Any
+
+from cluster.reference.messages.control import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ReassignablePartition,
+)
+from cluster.reference.messages.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    ReplicaState,
+)
+from cluster.reference.wire.data import METADATA_TOPIC, by_topic
+from cluster.reference.wire.translation import inner, made, milliseconds, theirs
+
+
+def read_create_topics(said: Any) -> CreateTopicsRequest:  # noqa: ANN401 - of any version
+    """Return a CreateTopicsRequest as ours."""
+    return CreateTopicsRequest(
+        topics=tuple(
+            CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=topic.replication_factor,
+                assignments=tuple(
+                    (each.partition_index, tuple(each.broker_ids)) for each in topic.assignments
+                ),
+                configs=tuple((each.name, each.value) for each in topic.configs),
+            )
+            for topic in said.topics
+        ),
+        timeout_ms=milliseconds(said.timeout),
+        validate_only=said.validate_only,
+    )
+
+
+def write_created_topics(own: CreateTopicsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a CreateTopicsResponse."""
+    of_topic = inner(form, "topics")
+    topics = tuple(
+        made(
+            of_topic,
+            name=each.name,
+            topic_id=each.topic_id,
+            error_code=each.error_code,
+            error_message=each.error_message,
+            num_partitions=each.num_partitions,
+            replication_factor=each.replication_factor,
+            configs=(),
+        )
+        for each in own.topics
+    )
+    return made(form, topics=topics)
+
+
+def read_create_partitions(said: Any) -> CreatePartitionsRequest:  # noqa: ANN401
+    """Return a CreatePartitionsRequest as ours."""
+    return CreatePartitionsRequest(
+        topics=tuple(
+            CreatePartitionsTopic(
+                name=topic.name,
+                count=topic.count,
+                assignments=None
+                if topic.assignments is None
+                else tuple(tuple(each.broker_ids) for each in topic.assignments),
+            )
+            for topic in said.topics
+        ),
+        timeout_ms=milliseconds(said.timeout),
+        validate_only=said.validate_only,
+    )
+
+
+def write_created_partitions(own: CreatePartitionsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a CreatePartitionsResponse."""
+    return theirs(own, form)
+
+
+def read_delete_topics(said: Any) -> DeleteTopicsRequest:  # noqa: ANN401
+    """Return a DeleteTopicsRequest as ours."""
+    named = getattr(said, "topic_names", ())  # Until version 5.
+    states = getattr(said, "topics", ())
+    return DeleteTopicsRequest(
+        topics=tuple(DeleteTopicState(name=name) for name in named)
+        + tuple(DeleteTopicState(name=it.name, topic_id=it.topic_id) for it in states),
+        timeout_ms=milliseconds(said.timeout),
+    )
+
+
+def write_deleted_topics(own: DeleteTopicsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a DeleteTopicsResponse."""
+    return theirs(own, form)
+
+
+def read_elect_leaders(said: Any) -> ElectLeadersRequest:  # noqa: ANN401
+    """Return an ElectLeadersRequest as ours; version 0 knows preferred leaders only."""
+    asked = said.topic_partitions
+    return ElectLeadersRequest(
+        election_type=getattr(said, "election_type", 0),
+        topic_partitions=None
+        if asked is None
+        else tuple((topic.topic, each) for topic in asked for each in topic.partitions),
+        timeout_ms=milliseconds(said.timeout),
+    )
+
+
+def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as an ElectLeadersResponse."""
+    of_topic = inner(form, "replica_election_results")
+    of_partition = inner(of_topic, "partition_result")
+    results = tuple(
+        made(
+            of_topic,
+            topic=topic,
+            partition_result=tuple(
+                made(
+                    of_partition,
+                    partition_id=each.partition_index,
+                    error_code=each.error_code,
+                    error_message=each.error_message,
+                )
+                for each in partitions
+            ),
+        )
+        for topic, partitions in by_topic(own.replica_election_results)
+    )
+    return made(form, error_code=own.error_code, replica_election_results=results)
+
+
+def read_reassign(said: Any) -> AlterPartitionReassignmentsRequest:  # noqa: ANN401
+    """Return an AlterPartitionReassignmentsRequest as ours."""
+    return AlterPartitionReassignmentsRequest(
+        partitions=tuple(
+            ReassignablePartition(
+                topic=topic.name,
+                partition_index=each.partition_index,
+                replicas=None if each.replicas is None else tuple(each.replicas),
+            )
+            for topic in said.topics
+            for each in topic.partitions
+        ),
+        timeout_ms=milliseconds(said.timeout),
+    )
+
+
+def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as an AlterPartitionReassignmentsResponse."""
+    of_topic = inner(form, "responses")
+    of_partition = inner(of_topic, "partitions")
+    topics = tuple(
+        made(
+            of_topic,
+            name=topic,
+            partitions=tuple(
+                made(
+                    of_partition,
+                    partition_index=each.partition_index,
+                    error_code=each.error_code,
+                    error_message=each.error_message,
+                )
+                for each in partitions
+            ),
+        )
+        for topic, partitions in by_topic(own.responses)
+    )
+    return made(form, error_code=own.error_code, error_message=own.error_message, responses=topics)
+
+
+def read_list_reassignments(said: Any) -> ListPartitionReassignmentsRequest:  # noqa: ANN401
+    """Return a ListPartitionReassignmentsRequest as ours."""
+    asked = said.topics
+    return ListPartitionReassignmentsRequest(
+        topic_partitions=None
+        if asked is None
+        else tuple((topic.name, each) for topic in asked for each in topic.partition_indexes),
+        timeout_ms=milliseconds(said.timeout),
+    )
+
+
+def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a ListPartitionReassignmentsResponse."""
+    of_topic = inner(form, "topics")
+    of_partition = inner(of_topic, "partitions")
+    topics = tuple(
+        made(
+            of_topic,
+            name=topic,
+            partitions=tuple(
+                made(
+                    of_partition,
+                    partition_index=each.partition_index,
+                    replicas=each.replicas,
+                    adding_replicas=each.adding_replicas,
+                    removing_replicas=each.removing_replicas,
+                )
+                for each in partitions
+            ),
+        )
+        for topic, partitions in by_topic(own.partitions)
+    )
+    return made(form, error_code=own.error_code, error_message=own.error_message, topics=topics)
+
+
+def read_alter_configs(said: Any) -> IncrementalAlterConfigsRequest:  # noqa: ANN401
+    """Return an IncrementalAlterConfigsRequest as ours."""
+    return IncrementalAlterConfigsRequest(
+        resources=tuple(
+            AlterConfigsResource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=tuple(
+                    AlterableConfig(
+                        name=each.name,
+                        config_operation=each.config_operation,
+                        value=each.value,
+                    )
+                    for each in resource.configs
+                ),
+            )
+            for resource in said.resources
+        ),
+        validate_only=said.validate_only,
+    )
+
+
+def write_altered_configs(own: IncrementalAlterConfigsResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as an IncrementalAlterConfigsResponse."""
+    return theirs(own, form)
+
+
+def read_describe_quorum(_said: Any) -> DescribeQuorumRequest:  # noqa: ANN401
+    """Return a DescribeQuorumRequest as ours: there is one quorum."""
+    return DescribeQuorumRequest()
+
+
+def write_described_quorum(own: DescribeQuorumResponse, form: type) -> Any:  # noqa: ANN401
+    """Return our answer as a DescribeQuorumResponse."""
+    of_topic = inner(form, "topics")
+    of_partition = inner(of_topic, "partitions")
+    of_voter, of_observer = inner(of_partition, "current_voters"), inner(of_partition, "observers")
+
+    def state(each: ReplicaState, of_replica: type) -> object:
+        return made(
+            of_replica,
+            replica_id=each.replica_id,
+            replica_directory_id=each.replica_directory_id,
+            log_end_offset=each.log_end_offset,
+        )
+
+    partition = made(
+        of_partition,
+        partition_index=0,
+        error_code=own.error_code,
+        leader_id=own.leader_id,
+        leader_epoch=own.leader_epoch,
+        high_watermark=own.high_watermark,
+        current_voters=tuple(state(each, of_voter) for each in own.current_voters),
+        observers=tuple(state(each, of_observer) for each in own.observers),
+    )
+    return made(form, topics=(made(of_topic, topic_name=METADATA_TOPIC, partitions=(partition,)),))

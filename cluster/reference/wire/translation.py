@@ -1,0 +1,146 @@
+"""Turns Kafka's messages of some version into ours and back: fields by name, the rest defaults.
+
+Kafka's are `kio`'s classes, one for each version. A field of ours that ends in `_ms` is theirs
+without the ending, which is a time span. What a version lacks is left out or has our default; that
+is how Kafka's own generated classes behave with fields that a version cannot carry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import timedelta
+from functools import cache
+from types import NoneType
+from typing import Any, cast, get_args, get_type_hints
+
+from kio.schema.errors import ErrorCode
+
+_MS = timedelta(milliseconds=1)
+_DEFAULTS: Mapping[str, object] = {
+    "error_code": ErrorCode.none,
+    "timedelta_i32": timedelta(),
+    "timedelta_i64": timedelta(),
+    "uuid": None,
+    "bool": False,
+    "string": None,
+    "bytes": b"",
+    "records": None,
+}
+"""By kio's name of a type, where its class has none; numbers are 0."""
+_Convert = Callable[[Any], Any] | None
+_Step = tuple[str, str, _Convert]
+
+
+def ours(theirs: Any, form: type) -> Any:  # noqa: ANN401 - of the form
+    """Return a message of Kafka's as one of ours."""
+    source: Any = type(theirs)
+    steps = _inward(source, form)
+    return form(
+        **{
+            name: getattr(theirs, field) if convert is None else convert(getattr(theirs, field))
+            for name, field, convert in steps
+        }
+    )
+
+
+def theirs(own: Any, form: type) -> Any:  # noqa: ANN401 - of the form
+    """Return a message of ours as one of Kafka's, in the version of its form."""
+    source: Any = type(own)
+    steps, rest = _outward(source, form)
+    values = {
+        name: getattr(own, field) if convert is None else convert(getattr(own, field))
+        for name, field, convert in steps
+    }
+    return form(**values, **rest)
+
+
+@cache
+def _inward(source: type, form: type) -> tuple[_Step, ...]:
+    there = {each.name: each for each in fields(source)}
+    inner, outer = _nested(form), _nested(source)
+    steps: list[_Step] = []
+    for each in fields(form):
+        bare = each.name.removesuffix("_ms")
+        if each.name in there:
+            known = each.name in inner and each.name in outer
+            steps.append((each.name, each.name, _each(ours, inner[each.name]) if known else None))
+        elif bare in there:
+            steps.append((each.name, bare, milliseconds))
+    return tuple(steps)
+
+
+@cache
+def _outward(source: type, form: type) -> tuple[tuple[_Step, ...], Mapping[str, object]]:
+    there = {each.name for each in fields(source)}
+    inner = _nested(form)
+    steps: list[_Step] = []
+    rest: dict[str, object] = {}
+    for each in fields(form):
+        if each.name in there:
+            convert = _each(theirs, inner[each.name]) if each.name in inner else None
+            steps.append((each.name, each.name, convert))
+        elif f"{each.name}_ms" in there:
+            steps.append((each.name, f"{each.name}_ms", _span))
+        elif each.default is MISSING:
+            rest[each.name] = default_of(each)
+    return tuple(steps), rest
+
+
+@cache
+def _makings(form: type) -> tuple[frozenset[str], Mapping[str, object]]:
+    missing = {each.name: default_of(each) for each in fields(form) if each.default is MISSING}
+    return frozenset(each.name for each in fields(form)), missing
+
+
+def _each(convert: Callable[[object, type], Any], form: type) -> _Convert:
+    def converted(value: Any) -> Any:  # noqa: ANN401 - a message, many, or none
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            return tuple(convert(each, form) for each in value)
+        return convert(value, form)
+
+    return converted
+
+
+def made(form: type, **values: object) -> Any:  # noqa: ANN401 - of the form
+    """Return a message of Kafka's of these values; what its version lacks is left out."""
+    known, rest = _makings(form)
+    kept = {name: value for name, value in values.items() if name in known}
+    return form(**{**rest, **kept})
+
+
+def inner(form: type, name: str) -> type:
+    """Return the class of what a field holds; `object` if the version has no such field."""
+    return _nested(form).get(name, object)
+
+
+def milliseconds(span: timedelta) -> int:
+    """Return a time span of a message in milliseconds."""
+    return span // _MS
+
+
+def _span(milliseconds: int) -> timedelta:
+    return milliseconds * _MS
+
+
+@cache
+def _nested(form: type) -> Mapping[str, type]:
+    """Return which fields of a class hold messages, and of which class."""
+    hints = get_type_hints(form)
+    found = {each.name: _message(hints[each.name]) for each in fields(form)}
+    return {name: message for name, message in found.items() if message is not None}
+
+
+def _message(hint: object) -> type | None:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return cast("type", hint)
+    inner = [_message(each) for each in get_args(hint) if each not in (NoneType, Ellipsis)]
+    return inner[0] if inner else None
+
+
+def default_of(missing: "Field[Any]") -> object:
+    """Return what stands in a field of Kafka's of which we have nothing to say."""
+    kind = missing.metadata.get("kafka_type")
+    if kind is None or str(missing.type).startswith("tuple"):
+        return ()
+    return _DEFAULTS.get(kind, 0)
