@@ -50,11 +50,13 @@ class Played:
         plan: As it was played.
         paths: Its folder.
         result: How it ended.
+        clock: Its clock.
     """
 
     plan: Plan
     paths: RunPaths
     result: StageResult
+    clock: RunClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Staging:
             collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             result = self._play_audited(plan, paths, clock)
-            yield Played(plan=plan, paths=paths, result=result)
+            yield Played(plan=plan, paths=paths, result=result, clock=clock)
 
     def _prepare(self) -> tuple[Plan, Java]:
         java = find_java()

@@ -202,6 +202,7 @@ class Conductor:
                         item=event.item,
                         run_id=event.run_id,
                         sentence=event.sentence,
+                        main_at=event.main_at,
                         main_s=event.main_s,
                     )
                 )

@@ -68,6 +68,8 @@ class Played(_Line):
     run_id: str
     sentence: str = ""
     """Why, if not to its end."""
+    main_at: float = 0
+    """When its main phase began, in seconds since 1970; 0: it had none, or nobody noted it."""
     main_s: float = 0
     """How long its main phase was."""
 

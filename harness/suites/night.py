@@ -47,6 +47,7 @@ class Item:
         cut_short: Runs of it that died with the night.
         left: What these left behind that could not be undone, in sentences.
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
+        main_at: When its main phase began, in seconds since 1970.
         main_s: How long its main phase was.
         judged: Its verdict.
         sentence: Why it was not played to its end, or has no verdict.
@@ -60,6 +61,7 @@ class Item:
     started_at: float = 0
     played_at: float = 0
     judged_at: float = 0
+    main_at: float = 0
     main_s: float = 0
     judged: Judged | None = None
     sentence: str = ""
@@ -205,6 +207,8 @@ def _moved(item: Item, line: Started | Played | CutShort | Judged | Unplayed | L
                 item,
                 phase=Phase.PLAYED,
                 played_at=line.at,
+                # Of journals that do not tell: it was over by then.
+                main_at=line.main_at or line.at - line.main_s,
                 main_s=line.main_s,
                 sentence=line.sentence,
             )

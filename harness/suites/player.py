@@ -22,6 +22,7 @@ from harness.suites.lines import GO
 from harness.suites.playing import note_cut_short
 from results.atomic import StoreError
 from results.nights import write_night
+from results.record.clock import NS_PER_S, unix_s
 from results.record.milestones import load_milestones
 from results.record.night import Night
 from results.record.paths import RunPaths
@@ -37,11 +38,13 @@ def main() -> None:
         with staging.played(begun=lambda paths: _begin(paths, night)) as played:
             # Whatever was written is on disk before anybody is told that it is there.
             os.sync()
+            at_s, main_s = main_phase_s(played.paths)
             _tell(
                 run_id=played.paths.run_id,
                 ending=played.result.ending.value,
                 sentence=_sentence(played.result),
-                main_s=main_phase_s(played.paths),
+                main_at=unix_s() - played.clock.now_ns() / NS_PER_S + at_s,
+                main_s=main_s,
             )
     except (UserError, PlanError, StoreError, ClusterError) as refused:
         _tell(refused=str(refused))
@@ -69,14 +72,14 @@ def _sentence(result: StageResult) -> str:
     return "" if result.ending is Ending.PLAYED else result.sentence or result.ending.value
 
 
-def main_phase_s(paths: RunPaths) -> float:
-    """Return how long a run's main phase was, in seconds; 0 if it has none."""
+def main_phase_s(paths: RunPaths) -> tuple[float, float]:
+    """Return when a run's main phase began, since its start, and its length; zeros: it had none."""
     at = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
-    if "main" in at and "main-ended" in at:
-        return (at["main-ended"] - at["main"]) / 1e9
-    if "ready" in at and "healed" in at:  # A story has no other main phase.
-        return (at["healed"] - at["ready"]) / 1e9
-    return 0.0
+    # A story has no other main phase.
+    for begins, ends in (("main", "main-ended"), ("ready", "healed")):
+        if begins in at and ends in at:
+            return at[begins] / NS_PER_S, (at[ends] - at[begins]) / NS_PER_S
+    return 0.0, 0.0
 
 
 if __name__ == "__main__":

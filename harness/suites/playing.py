@@ -35,6 +35,7 @@ class WasPlayed:
     item: int
     run_id: str
     sentence: str
+    main_at: float
     main_s: float
 
 
@@ -139,10 +140,15 @@ class Play:
     def _end(self, last: Words, status: int) -> PlayEvent:
         item = self.order.item
         if "ending" in last:
-            main_s = last["main_s"]
+            main_at, main_s = last["main_at"], last["main_s"]
+            assert isinstance(main_at, int | float)
             assert isinstance(main_s, int | float)
             return WasPlayed(
-                item=item, run_id=self._run_id, sentence=str(last["sentence"]), main_s=main_s
+                item=item,
+                run_id=self._run_id,
+                sentence=str(last["sentence"]),
+                main_at=main_at,
+                main_s=main_s,
             )
         if "refused" in last:
             return WasRefused(item=item, sentence=str(last["refused"]))

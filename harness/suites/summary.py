@@ -44,12 +44,25 @@ def counts(state: NightState) -> dict[str, int]:
 
 
 def beyond_main(state: NightState) -> float | None:
-    """Return the share of the night beyond its runs' own main phases; None: nothing was played.
+    """Return the share of the night in which no run was in its main phase; None: none had one.
 
-    Runs that go side by side share the night, so that it can be below zero.
+    The night is the time that somebody led it, from its first line to its last, the judging of the
+    last run included. Main phases that went side by side count once: their sum would hide starts
+    and ends, and could be more than the night. Of runs that were cut short nothing counts: they
+    were played anew, and their time was lost.
     """
-    main_s = sum(each.main_s for each in state.items.values())
-    return 1 - main_s / state.active_s if main_s and state.active_s else None
+    phases = sorted((each.main_at, each.main_at + each.main_s) for each in _with_main(state))
+    if not phases or not state.active_s:
+        return None
+    covered_s, until = 0.0, 0.0
+    for begins, ends in phases:
+        covered_s += max(0.0, ends - max(begins, until))
+        until = max(until, ends)
+    return 1 - covered_s / state.active_s
+
+
+def _with_main(state: NightState) -> list[Item]:
+    return [each for each in state.items.values() if each.main_s]
 
 
 def _headline(state: NightState) -> str:
@@ -131,11 +144,13 @@ def _table(state: NightState) -> list[str]:
 def _figures(state: NightState) -> list[str]:
     share = beyond_main(state)
     cut = sum(len(each.cut_short) for each in state.items.values())
-    main_s = sum(each.main_s for each in state.items.values())
+    main_s = sum(each.main_s for each in _with_main(state))
     lines = ["## Figures", ""]
     lines += [f"- {state.active_s / 60:.1f} of {state.budget_s / 60:.1f} minutes were used"]
     if share is not None:
-        lines += [f"- main phases: {main_s:.0f} s; time beyond them: {share:.0%} of the night"]
+        at_once = f"{main_s / state.active_s:.2f} at once on average over the night"
+        beyond = f"time beyond them, in which no run was in its main phase: {share:.0%}"
+        lines += [f"- main phases: {main_s:.0f} s in all, {at_once}; {beyond} of the night"]
     if len(state.spans) > 1:
         lines += [f"- resumed {len(state.spans) - 1} times; {cut} runs were cut short by that"]
     for item in state.items.values():

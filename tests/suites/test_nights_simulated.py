@@ -240,7 +240,7 @@ def test_the_webhook_is_told_of_a_night_that_is_wound_up(
     played_night(store, NIGHTS[0], "loss-acks-1")
     Hook.said = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv(VARIABLE, f"http://127.0.0.1:{server.server_port}/")
         with opened(suite, store, mode=Mode.NEW) as lead:
             assert lead.wound_up.endswith(

@@ -23,6 +23,7 @@ from harness.suites.journal import (
     LeftOut,
     Line,
     Planned,
+    Played,
     Unplayed,
     load_journal,
 )
@@ -173,8 +174,19 @@ def test_a_night_that_is_not_over_is_unknown_at_best() -> None:
 
 def test_time_beyond_main_phases() -> None:
     state = night(Run(entry="a"), Run(entry="b"))
-    assert beyond_main(state) == pytest.approx(1 - 16 / 60)
+    assert beyond_main(state) == pytest.approx(1 - 16 / 60), "of a journal without their starts"
     assert beyond_main(NightState()) is None
+    begun, *rest = lines(MONDAY, [Run(entry=name) for name in "abc"])
+    at = {1: (1_010, 20), 2: (1_020, 20), 3: (1_025, 5)}  # From 10 s to 40 s of 80 s.
+    told = [
+        line.model_copy(update={"main_at": at[line.item][0], "main_s": at[line.item][1]})
+        if isinstance(line, Played)
+        else line
+        for line in rest
+    ]
+    side_by_side = folded([begun, *told])
+    assert beyond_main(side_by_side) == pytest.approx(1 - 30 / 80)
+    assert "45 s in all, 0.56 at once on average" in summary_markdown(side_by_side, [])
 
 
 def test_status_shows_a_night_and_obeys_nobody(tmp_path: Path) -> None:
@@ -252,7 +264,7 @@ def serving() -> Iterator[tuple[str, list[bytes]]]:
     Hook.said = []
     Hook.told.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", Hook.said
     server.shutdown()
