@@ -4,9 +4,10 @@ It is written from what is stored, so it can be written again at any time, and o
 what is missing is left out or said. All text of others passes `inert` and the template's escaping.
 """
 
+import itertools
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,17 @@ from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
 from results.record.paths import RunPaths
 from results.record.terms import F
-from results.record.verdict import Example, Verdict
+from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
 from results.tables import RunTables
 
 MAX_FAULTS = 200
 """In the table of faults; the time lines and the table of kinds have them all."""
 MAX_PLAN = 200_000
+MAX_ANOMALIES = 60
+"""Kinds; we know some forty."""
+MAX_WINDOWS = 400
+"""Drawings of what replicas hold; each reads the tables."""
 TIME_LINE = "timeline.html"
 
 
@@ -121,10 +126,12 @@ def render_report(
 
 def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[str, object]:
     verdict, head = found.verdict, found.head
+    ranked = ranked_anomalies(verdict) if verdict else []
     return {
         "window": _witness_window(tables, head),
-        "anomalies": ranked_anomalies(verdict) if verdict else [],
-        "windows": _windows(tables, verdict, head),
+        "anomalies": ranked[:MAX_ANOMALIES],
+        "more_anomalies": max(0, len(ranked) - MAX_ANOMALIES),
+        "windows": _windows(tables, ranked[:MAX_ANOMALIES], head),
         "final_files": final_files(paths, head.witness),
     }
 
@@ -213,17 +220,18 @@ def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
 
 
 def _windows(
-    tables: RunTables, verdict: Verdict | None, head: Headline
+    tables: RunTables, ranked: Sequence[tuple[str, AnomalySummary]], head: Headline
 ) -> dict[int, ReplicaWindow]:
     """Return the drawings by the identity of their examples; each place is drawn once."""
     drawn = {_where(head.witness)} if head.witness else set()
-    windows = {}
-    for _, summary in ranked_anomalies(verdict) if verdict else ():
-        for example in summary.examples:
-            window = None if _where(example) in drawn else replica_window(tables, example)
-            if window is not None:
-                drawn.add(_where(example))
-                windows[id(example)] = window
+    windows: dict[int, ReplicaWindow] = {}
+    for example in itertools.chain(*(summary.examples for _, summary in ranked)):
+        if len(windows) >= MAX_WINDOWS:
+            break
+        window = None if _where(example) in drawn else replica_window(tables, example)
+        drawn.add(_where(example))
+        if window is not None:
+            windows[id(example)] = window
     return windows
 
 

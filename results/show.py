@@ -4,6 +4,8 @@ Nothing that comes from a record is read as markup, and control characters are s
 that neither a topic's name nor a broker's error can move the cursor.
 """
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from results.atomic import StoreError
@@ -29,6 +31,7 @@ from results.verdict_json import read_verdict
 
 _MAX_FAULTS = 40
 _MAX_OUTAGES = 8
+_MAX_ANOMALIES, _MAX_REASONS = 60, 40
 
 
 def show_run(paths: RunPaths, console: Console) -> None:
@@ -94,24 +97,36 @@ def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None
     say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
     if head.witness:
         say(console, said(named(head.witness.sentence)))
-    for sentence in head.more:
+    for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
+    if len(head.more) > _MAX_REASONS:
+        say(console, f"and {len(head.more) - _MAX_REASONS:,} more reasons, in verdict.json")
 
 
 def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
-    for why in verdict.unknown_because if tone != "unknown" else ():
-        say(console, why, style="yellow")
+    _print_reasons(verdict.unknown_because if tone != "unknown" else (), console)
     ranked = ranked_anomalies(verdict)
     if ranked:
         rows = [
-            (name, each.count, counting(each), each.allowed, each.trusted) for name, each in ranked
+            (name, each.count, counting(each), each.allowed, each.trusted)
+            for name, each in ranked[:_MAX_ANOMALIES]
         ]
         print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
+    if len(ranked) > _MAX_ANOMALIES:
+        say(console, f"and {len(ranked) - _MAX_ANOMALIES:,} more kinds, in verdict.json")
     looked = sum(rows is not None for rows in verdict.checked.values())
     rest = len(verdict.checked) - looked
     beside = f" ({rest} more are not applicable)" if rest else ""
     told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
     say(console, told, style="dim")
+
+
+def _print_reasons(reasons: Sequence[str], console: Console) -> None:
+    for why in reasons[:_MAX_REASONS]:
+        say(console, why, style="yellow")
+    if len(reasons) > _MAX_REASONS:
+        more = f"and {len(reasons) - _MAX_REASONS:,} more reasons, in verdict.json"
+        say(console, more, style="yellow")
 
 
 def list_runs(store: Store, console: Console) -> None:

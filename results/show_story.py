@@ -10,6 +10,7 @@ from results.page.logs import Log, Run
 from results.page.naming import said
 from results.page.scenes import UP, ReplicaAt, Scene
 from results.page.story import Told, told
+from results.print_table import say
 from results.record.paths import RunPaths
 
 _STYLES = ("blue", "dark_orange", "green", "magenta", "cyan", "red")
@@ -23,23 +24,23 @@ def print_story(paths: RunPaths, console: Console) -> None:
     if run is None:
         return
     choices = "".join(f", {key} {value}" for key, value in run.story.choices.items())
-    _say(console, f"scenario {run.story.name}{choices}: {run.story.title}", style="bold")
+    say(console, f"scenario {run.story.name}{choices}: {run.story.title}", style="bold")
     for at, scene in enumerate(run.scenes):
         _print_step(scene, run.scenes[at - 1] if at else None, console)
     _print_end(run, console)
     for trouble in run.troubles:
-        _say(console, f"{trouble}, and was left out", style="yellow")
+        say(console, f"{trouble}, and was left out", style="yellow")
 
 
 def _print_step(scene: Scene, before: Scene | None, console: Console) -> None:
-    _say(console, "")
-    _say(console, f"{scene.step.number}. {scene.step.tells}", style="bold")
+    say(console, "")
+    say(console, f"{scene.step.number}. {scene.step.tells}", style="bold")
     for replica in scene.replicas:
         console.print(_line(replica), soft_wrap=True)
     if changes := in_words(before, scene):
-        _say(console, " ".join(said(each) for each in changes), style="dim")
+        say(console, " ".join(said(each) for each in changes), style="dim")
     if scene.step.failed:
-        _say(console, f"here the story ended: {scene.step.failed}", style="bold yellow")
+        say(console, f"here the story ended: {scene.step.failed}", style="bold yellow")
 
 
 def _line(replica: ReplicaAt) -> Text:
@@ -84,17 +85,13 @@ def _parts(run: Run) -> list[tuple[int, int]]:
 
 def _print_end(run: Told, console: Console) -> None:
     story = run.story
-    _say(console, "")
+    say(console, "")
     if run.ending.read is not None:
-        _say(console, f"a reader gets: {', '.join(in_short(run.ending.read)) or 'nothing'}")
+        say(console, f"a reader gets: {', '.join(in_short(run.ending.read)) or 'nothing'}")
     if story.moral:
-        _say(console, story.moral)
+        say(console, story.moral)
     if story.as_expected is not None:
         verdict = "as expected" if story.as_expected else "not as expected"
-        _say(console, f"{verdict}: {story.expected}", style="green" if story.as_expected else "red")
+        say(console, f"{verdict}: {story.expected}", style="green" if story.as_expected else "red")
     for each in story.differs:
-        _say(console, each, style="red")
-
-
-def _say(console: Console, text: str, *, style: str = "") -> None:
-    console.print(Text(inert(text), style=style))
+        say(console, each, style="red")

@@ -160,12 +160,13 @@ def _without_symptoms(anomalies: dict[str, AnomalySummary]) -> dict[str, Anomaly
     What is wrong in the controllers' log explains nothing in a topic's, nor the other way round.
     """
     kept: dict[str, AnomalySummary] = {}
+    places: dict[str, list[str]] = {}  # Of those that explain others: there are a few kinds.
     order = [*(name for name in SYMPTOMS if name in anomalies), *anomalies]
     for name in dict.fromkeys(order):
         here = _place([anomalies[name]])
-        roots = [root for root, each in kept.items() if _place([each]) == here]
-        if reason_for(name, roots) is None:
+        if reason_for(name, places.get(here, ())) is None:
             kept[name] = anomalies[name]
+            places.setdefault(here, []).extend([name] if name in SYMPTOMS else [])
     return kept
 
 

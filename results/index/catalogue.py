@@ -33,6 +33,8 @@ from results.store import Store
 
 FILE_NAME = ".index.sqlite"
 _BATCH = 100
+_OFFERED = 500
+"""Values to choose from."""
 _COUNTS = "state = 'judged' AND (verdict != 'unknown' OR signature = ?)"
 """Runs of the N of k of N: one that came to no verdict says nothing about another one's failure."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
@@ -244,8 +246,8 @@ class Index:
 
     def _distinct(self, column: str, *, table: str = "runs") -> tuple[str, ...]:
         rows = self._asked(
-            f"SELECT DISTINCT {column} FROM {table} WHERE {column} != '' ORDER BY {column}",  # noqa: S608 - our own names
-            (),
+            f"SELECT DISTINCT {column} FROM {table} WHERE {column} != '' ORDER BY {column} LIMIT ?",  # noqa: S608 - our own names
+            (_OFFERED,),
         )
         return tuple(each[0] for each in rows)
 

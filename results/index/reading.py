@@ -6,10 +6,11 @@ taken for missing: nothing that lies outside of the store is read.
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from results.verdict_json import read_verdict
 
 MAX_VERDICT_BYTES = 64_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
+_MAX_NAMES, _MAX_NAME = 200, 120
+"""Of anomalies and faults, and characters of each: we have some forty, others may have any."""
 _STARTED_DIGITS = 16
 _WITH_CLIENTS = ("warmup", "main", "main-ended", "healed", "recovered", "final-reads")
 """Phases, by the milestones that begin them, in which clients are at work."""
@@ -157,15 +160,19 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
         "witness": _witness(verdict, head, story)[:_MAX_WITNESS],
-        "anomalies": tuple(
-            (inert(name), counting(each)) for name, each in ranked_anomalies(verdict)
-        ),
-        "faults": tuple(sorted((inert(kind), count) for kind, count in faults.items())),
+        "anomalies": _named((name, counting(each)) for name, each in ranked_anomalies(verdict)),
+        "faults": _named(sorted(faults.items())),
         "signature": signature.key if signature else "",
         "signature_sentence": signature.sentence if signature else "",
         "operations": operations,
         "throughput": throughput,
     }
+
+
+def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (inert(name[:_MAX_NAME]), count) for name, count in itertools.islice(counts, _MAX_NAMES)
+    )
 
 
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
@@ -249,9 +256,13 @@ def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
 
 
 def _printable(parts: dict[str, object]) -> dict[str, object]:
-    """Return the fields without what SQLite cannot store: halves of surrogate pairs."""
-    return {key: inert(each) if isinstance(each, str) and not isinstance(each, RunState) else each
-            for key, each in parts.items()}  # fmt: skip
+    """Return the fields without what SQLite cannot store, halves of surrogate pairs; and cut."""
+    texts = {
+        key: inert(each[:_MAX_SENTENCE])
+        for key, each in parts.items()
+        if isinstance(each, str) and not isinstance(each, RunState)
+    }
+    return {**parts, **texts}
 
 
 def _started(paths: RunPaths) -> str:

@@ -15,6 +15,7 @@ _FACTS = (
     ("leader at the end", ("final_leader",)),
     ("its epoch", ("final_leader_epoch",)),
 )
+_MOST_OTHERS = 20
 _BROKERS = {"leader then, as observed", "leader at the end"}
 
 
@@ -129,6 +130,8 @@ def _invalid(verdict: Verdict) -> Headline:
         for other, each in sorted(verdict.anomalies.items())
         if other != name and counting(each)
     ]
+    if (rest := len(others) - _MOST_OTHERS) > 0:
+        others[_MOST_OTHERS:] = [f"{rest:,} more kinds"]
     more = (f"Besides: {'; '.join(others)}.",) if others else ()
     return _with_witness("invalid", sentence, name, summary, more=more)
 

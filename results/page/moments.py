@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from results.page.case import Case, Look
 from results.page.faults import FaultLine
-from results.page.witness import Kind, Told, reign_at
+from results.page.witness import Kind, Told, from_s, reign_at
 from results.record.clock import NS_PER_S
 
 MAX_MOMENTS = 16
@@ -61,9 +61,9 @@ def _times(told: Told) -> list[float]:
 
 def _in_force(faults: Sequence[FaultLine], at_s: float) -> str:
     held = [
-        f"{each.kind} {each.nodes}"
+        f"{each.kind} {each.nodes}{'' if each.confirmed_s is not None else ' (perhaps)'}"
         for each in faults
-        if each.confirmed_s is not None and each.confirmed_s <= at_s
+        if each.begun and from_s(each) <= at_s
         and (each.healed_s is None or at_s < each.healed_s)
     ]  # fmt: skip
     return "; ".join(held[:2]) + (f" +{len(held) - 2}" if len(held) > 2 else "") or "-"  # noqa: PLR2004 - as many as fit

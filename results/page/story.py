@@ -167,7 +167,9 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
     endings = [each.ending for each in runs]
     return StoryPage(
         story=mine.story,
-        columns=tuple(_column(each, mine=each is mine, page=page) for each in runs),
+        columns=tuple(
+            _column(each, mine=each is mine, page=page, both=page == paths.report) for each in runs
+        ),
         steps=_steps(runs),
         parting=parting(runs[0].scenes, runs[1].scenes) if other else None,
         fates=tuple(fates(endings)),
@@ -252,9 +254,11 @@ def _what(choice: str) -> str:
     return "rules" if choice in set(Rule) else "runs" if choice else "stories"
 
 
-def _column(run: Told, *, mine: bool, page: Path) -> Column:
+def _column(run: Told, *, mine: bool, page: Path, both: bool) -> Column:
     href = None
-    if not mine and not is_sample(run.paths) and page.parent.is_dir():
+    # A run's own page is written together with its twin's; one elsewhere is written alone.
+    there = both or run.paths.report.is_file()
+    if not mine and there and not is_sample(run.paths) and page.parent.is_dir():
         href = os.path.relpath(run.paths.report.absolute(), page.parent.absolute())
     return Column(
         title=RULES.get(run.choice, run.choice),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from results.page.faults import FaultLine
-from results.page.headline import broker_name
+from results.page.headline import broker_name, ranked_anomalies
 from results.page.inert import shortened
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone
@@ -22,7 +22,7 @@ WIDTH, LEFT, RIGHT = 1000, 118, 12
 LANE, GAP = 20, 5
 BROKER_COLOURS = 6
 MAX_PARTITIONS = 24
-MAX_BARS = 400
+MAX_BARS = MAX_MARKS = 400
 _CHARACTER = 6.3
 """Width of a character of the bars' labels; a label that does not fit is left out."""
 _MAX_TITLE = 400
@@ -250,12 +250,15 @@ def _marks(sheet: _Sheet, tables: RunTables, verdict: Verdict | None) -> dict[_P
             title = shortened(f"{name}: {example.sentence}", _MAX_TITLE)
             mark = Mark(x=sheet.x(time_ns / NS_PER_S), css="anomaly", title=title)
             marks[example.topic, example.partition].append(mark)
+    for mine in marks.values():
+        mine.sort(key=lambda each: each.css != "anomaly")
+        del mine[MAX_MARKS:]
     return marks
 
 
 def _examples(verdict: Verdict | None) -> Iterable[tuple[str, Example]]:
     if verdict is not None:
-        for name, summary in sorted(verdict.anomalies.items()):
+        for name, summary in ranked_anomalies(verdict):
             yield from ((name, example) for example in summary.examples)
 
 

@@ -319,14 +319,14 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
     near = [
         each
         for each in faults
-        if each.begun and _from_s(each) <= high
+        if each.begun and from_s(each) <= high
         and (each.healed_s is None or each.healed_s >= low)
     ]  # fmt: skip
     for each in near[:_MAX_FAULTS]:
         who = f"fault {each.fault_id}"
         begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
         held = f"{each.kind} of {each.nodes}{begun}: {each.effect}"
-        yield Event(at_s=_from_s(each), kind=Kind.FAULT, who=who, what=held)
+        yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
             yield Event(
                 at_s=each.healed_s, kind=Kind.FAULT, who=who,
@@ -334,7 +334,7 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
             )  # fmt: skip
 
 
-def _from_s(fault: FaultLine) -> float:
+def from_s(fault: FaultLine) -> float:
     """Return since when a fault may have had an effect."""
     return fault.requested_s if fault.confirmed_s is None else fault.confirmed_s
 

@@ -34,6 +34,7 @@ def make_site(store: Store, *, hosts: tuple[str, ...] = LOOPBACK) -> Flask:
     for blueprint in (browsing, nightly, running, stored):
         app.register_blueprint(blueprint)
     app.add_url_rule("/assets/<name>", "asset", _asset)
+    app.add_url_rule("/favicon.ico", "icon", _no_icon)
     app.register_error_handler(HTTPException, _wrong)
     app.register_error_handler(StoreError, _unreadable)
     return app
@@ -49,6 +50,11 @@ def _asset(name: str) -> Response:
         response = send_from_directory(TEMPLATES / "site", name, mimetype="text/javascript")
     response.headers["Cache-Control"] = f"max-age={_KEPT_S}"
     return response
+
+
+def _no_icon() -> Response:
+    """Our pages name their icon; for files of runs, which have none, browsers ask here."""
+    return Response(status=204)
 
 
 def _style() -> str:

@@ -11,7 +11,13 @@ from werkzeug.exceptions import NotFound
 from results.atomic import StoreError
 from results.index import Ending, Index, NightRow, Rate, RunQuery, RunRow, Seen
 from results.record.verdict import Verdict
-from results.site.comparing import anomaly_pairs, figure_pairs, latency_pairs, plan_differences
+from results.site.comparing import (
+    anomaly_pairs,
+    figure_pairs,
+    latency_pairs,
+    plan_differences,
+    shown,
+)
 from results.site.forms import filled, page_from, query_from
 from results.site.matrix import LETTERS, workload_of
 from results.site.pages import moment_of, page
@@ -191,9 +197,9 @@ def compare() -> Response:
     if left and right:
         verdicts = (_verdict(left), _verdict(right))
         context |= {
-            "anomalies": anomaly_pairs(*verdicts),
-            "plans": plan_differences(_plan(left), _plan(right)),
-            "figures": [*figure_pairs(left, right), *latency_pairs(*verdicts)],
+            "anomalies": shown(anomaly_pairs(*verdicts)),
+            "plans": shown(plan_differences(_plan(left), _plan(right))),
+            "figures": shown([*figure_pairs(left, right), *latency_pairs(*verdicts)]),
         }
     return page("compare.html", **context)
 

@@ -1,11 +1,14 @@
 """Two runs side by side: verdicts, anomalies, what their plans differ in, figures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from results.index import RunRow
+from results.page.inert import shortened
 from results.record.verdict import Verdict
 
+MAX_PAIRS, MAX_TEXT = 300, 500
+"""Of a table, and of a cell: a plan may be of any size."""
 _UNSET, _NONE = "not set", "-"
 
 
@@ -17,10 +20,22 @@ class Pair:
     left: str
     right: str
 
+    def cut(self) -> "Pair":
+        """Return the line with the ends of very long texts cut off."""
+        texts = (shortened(each, MAX_TEXT) for each in (self.what, self.left, self.right))
+        what, left, right = texts
+        return Pair(what=what, left=left, right=right)
+
     @property
     def differs(self) -> bool:
         """Whether the two are not the same."""
         return self.left != self.right
+
+
+def shown(pairs: Iterable[Pair]) -> tuple[list[Pair], int]:
+    """Return the lines that are shown, and how many more there are."""
+    whole = list(pairs)
+    return [each.cut() for each in whole[:MAX_PAIRS]], max(0, len(whole) - MAX_PAIRS)
 
 
 def plan_differences(left: Mapping[str, object], right: Mapping[str, object]) -> list[Pair]:
@@ -85,13 +100,16 @@ def _latencies(verdict: Verdict | None) -> dict[str, str]:
     }
 
 
-def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+def _flat(values: Mapping[str, object]) -> dict[str, str]:
+    """Return a plan's values by their dotted keys; tables may be nested however deep."""
     flat: dict[str, str] = {}
-    for key, value in values.items():
+    ahead: list[tuple[str, object]] = list(values.items())
+    while ahead:
+        key, value = ahead.pop()
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
+            ahead += [(f"{key}.{each}", below) for each, below in value.items()]
         else:
-            flat[f"{prefix}{key}"] = _told(value)
+            flat[key] = _told(value)
     return flat
 
 

@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 from results.record.stream import STREAM_SUFFIX
 
 MAX_STREAMS = 512
+MAX_WORDS, OTHERS = 32, "others"
+"""Different words that are counted by themselves; of outcomes there are three."""
+_MAX_WORD = 100
 
 
 @dataclass(slots=True)
@@ -93,4 +96,6 @@ def _count(stream: _Stream, batch: pa.RecordBatch, column: str) -> None:
     counted = pc.value_counts(batch[column])
     values, counts = counted.field("values"), counted.field("counts")
     for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):
-        stream.words[str(value)] += count or 0
+        word = str(value)[:_MAX_WORD]
+        known = word in stream.words or len(stream.words) < MAX_WORDS
+        stream.words[word if known else OTHERS] += count or 0

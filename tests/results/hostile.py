@@ -51,7 +51,8 @@ def poison(paths: RunPaths) -> RunPaths:
     environment = {"started_utc": f"{STARTED:%Y%m%dT%H%M%SZ}", "kernel": HOSTILE, HOSTILE: HOSTILE,
                    "libraries": {HOSTILE: HOSTILE, "confluent-kafka": HOSTILE}}  # fmt: skip
     paths.environment.write_text(json.dumps(environment), encoding="utf-8")
-    write_night(paths.night, Night(suite=TOPIC, night=TOPIC, entry=TOPIC, repeats=TOPIC))
+    named = TOPIC.replace("/", "|")  # A night is a part of a path.
+    write_night(paths.night, Night(suite=named, night=named, entry=TOPIC, repeats=TOPIC))
     _logs(paths)
     _checkpoints(paths)
     return paths

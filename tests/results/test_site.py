@@ -29,7 +29,7 @@ from results.record.story import Story, dump_story
 from results.record.stream import StreamWriter
 from results.site import make_site
 from results.site.guard import hosts_of
-from results.site.tallies import Tallies
+from results.site.tallies import MAX_WORDS, Tallies
 from results.store import Store, lock_run
 from tests.results.planted import (
     LATE,
@@ -238,6 +238,18 @@ def test_two_runs_stand_side_by_side(client: FlaskClient) -> None:
     assert "no run nothing/here in this store" in words_of(
         text_of(client, "/compare?left=nothing/here")
     )
+
+
+def test_plans_of_any_size_are_compared_on_a_page_of_a_bearable_one(tmp_path: Path) -> None:
+    left, right = (plant(tmp_path, f"2026112{day}T010000Z") for day in (1, 2))
+    many = "".join(f'"k{number}" = "{"v" * 20_000}"\n' for number in range(1000))
+    with right.plan.open("a", encoding="utf-8") as plan:
+        plan.write(f"\n[more]\n{many}\n{'.'.join(['deep'] * 3000)} = 1\n")
+    page = text_of(site(tmp_path), f"/compare?left={left.run_id}&right={right.run_id}")
+    assert len(page) < 1_000_000
+    words = words_of(page)
+    assert "And 101 more." in words
+    assert "(4,500 more characters)" in words
 
 
 def test_files_are_served_as_what_they_are_and_nothing_more(client: FlaskClient) -> None:
@@ -751,6 +763,17 @@ def test_what_was_counted_once_is_not_read_again(tmp_path: Path) -> None:
     stream.append((1, 1, "ok", None))
     stream.close()
     assert tallies.rows(tmp_path, "op_completions") == rows + 1
+
+
+def test_words_of_others_are_counted_in_bounded_memory(tmp_path: Path) -> None:
+    stream = StreamWriter(tmp_path, "op_completions", "worker-0")
+    for op in range(1000):
+        stream.append((op, op, f"{op} {'x' * 10_000}", None))
+    stream.close()
+    counted = Tallies().words(tmp_path, "op_completions", column="outcome")
+    assert sum(counted.values()) == 1000
+    assert len(counted) <= MAX_WORDS + 1
+    assert sum(map(len, counted)) < 10_000
 
 
 def test_a_message_that_is_half_written_is_counted_when_it_is_whole(tmp_path: Path) -> None:

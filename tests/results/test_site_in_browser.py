@@ -1,8 +1,6 @@
 """The site as somebody meets it who comes to work in the morning: a real browser, a real server."""
 
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
@@ -33,10 +31,9 @@ from tests.results.planted import (
     plant,
     planted_nights,
 )
+from tests.results.serving import WAIT_S, served
 
-WAIT_S = 120
 BAD = {"error", "warning"}
-ADDRESS = re.compile(r"http://[0-9.:]+")
 LOSS_RUN = "/run/loss-acks-1/20261122T013000Z-1/"
 LATE_RUN = "late/20261122T015700Z-8"
 LIVE_RUN, EVIL_RUN = "live/20261101T020000Z-7", "evil/20261101T010000Z-7"
@@ -75,37 +72,6 @@ def planted_evil(paths: RunPaths) -> None:
         (paths.root / name).write_text(text, encoding="utf-8")
 
 
-@contextmanager
-def served(store: Path, log: Path) -> Iterator[str]:
-    """Start `logquake serve`, and return its URL without the last slash."""
-    command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
-    with log.open("wb") as file:
-        server = subprocess.Popen(
-            [
-                # What starts tests in the background may have them ignore Ctrl-C.
-                "env", "--default-signal=INT",
-                sys.executable, "-c", command, "serve", "--port", "0", "--store", str(store),
-            ],
-            stdout=file, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        wait_until(
-            lambda: ADDRESS.search(log.read_text(encoding="utf-8")) or server.poll() is not None,
-            timeout_s=WAIT_S,
-            what="the site's address",
-        )
-        said = log.read_text(encoding="utf-8")
-        found = ADDRESS.search(said)
-        assert found, said
-        yield found[0]
-        server.send_signal(signal.SIGINT)
-        assert server.wait(WAIT_S) == 0
-    finally:
-        server.kill()
-        server.wait()
-    assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served") / "runs"
@@ -115,7 +81,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(store: Path) -> Iterator[str]:
-    with served(store, store.parent / "serve.log") as address:
+    with served(store, store.parent / "serve.log") as (address, _):
         yield address
 
 

@@ -178,6 +178,20 @@ def test_a_page_elsewhere_leaves_the_other_runs_page_alone(
     assert not both[Rule.HIGH_WATERMARK].report.exists()
 
 
+def test_a_page_elsewhere_links_to_the_other_runs_page_if_there_is_one(
+    both: Mapping[Rule, RunPaths], tmp_path: Path
+) -> None:
+    other, page = both[Rule.HIGH_WATERMARK], tmp_path / "x.html"
+    link = f'{other.root.name}/report.html">{other.run_id}</a>'
+    write_report(both[Rule.LEADER_EPOCH], output=page)
+    told = page.read_text(encoding="utf-8")
+    assert link not in told
+    assert other.run_id in told
+    other.report.write_text("there", encoding="utf-8")
+    write_report(both[Rule.LEADER_EPOCH], output=page)
+    assert link in page.read_text(encoding="utf-8")
+
+
 def test_the_newest_run_of_another_rule_is_the_other_one(
     both: Mapping[Rule, RunPaths], tmp_path: Path
 ) -> None:

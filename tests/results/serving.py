@@ -1,0 +1,45 @@
+"""A site as its user starts it: `logquake serve`, in a process of its own."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from results.record.clock import wait_until
+
+WAIT_S = 120
+ADDRESS = re.compile(r"http://[0-9.:]+")
+
+
+@contextmanager
+def served(store: Path, log: Path) -> Iterator[tuple[str, int]]:
+    """Start `logquake serve`, and return its URL, without the last slash, and its process."""
+    command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
+    with log.open("wb") as file:
+        server = subprocess.Popen(
+            [
+                # What starts tests in the background may have them ignore Ctrl-C.
+                "env", "--default-signal=INT",
+                sys.executable, "-c", command, "serve", "--port", "0", "--store", str(store),
+            ],
+            stdout=file, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        wait_until(
+            lambda: ADDRESS.search(log.read_text(encoding="utf-8")) or server.poll() is not None,
+            timeout_s=WAIT_S,
+            what="the site's address",
+        )
+        said = log.read_text(encoding="utf-8")
+        found = ADDRESS.search(said)
+        assert found, said
+        yield found[0], server.pid
+        server.send_signal(signal.SIGINT)
+        assert server.wait(WAIT_S) == 0
+    finally:
+        server.kill()
+        server.wait()
+    assert "Traceback" not in log.read_text(encoding="utf-8")
