@@ -1,4 +1,4 @@
-"""The messages of the metadata log that matter here, declared for kio's generic reader.
+"""The messages of the metadata log that matter here, declared for kio's reader and writer.
 
 Field order, types and tags are those of `metadata/src/main/resources/common/metadata/*.json` in
 Kafka's source, up to 4.3. All versions are flexible (KIP-482): what one version adds to another is
@@ -6,14 +6,16 @@ tagged, but for the two fields that have classes of their own here.
 """
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import ClassVar, cast
 from uuid import UUID
 
-from kio.serial import entity_reader
+from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
+from kio.serial.writers import write_unsigned_varint
 from kio.static.constants import EntityType
-from kio.static.primitive import i8, i16, i32, i64, u16
+from kio.static.primitive import i8, i16, i32, i64, u16, uvarint
 
 from cluster.files.damage import DamagedFileError
 
@@ -165,6 +167,38 @@ class FeatureLevelRecord(_Message):
     feature_level: i16 = field(metadata=_INT16)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord(_Message):
+    """A broker will not come back."""
+
+    broker_id: i32 = field(metadata=_INT32)
+    broker_epoch: i64 = field(metadata=_INT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord(_Message):
+    """A config of a topic (resource type 2) or a broker (4); without a value: it is unset."""
+
+    resource_type: i8 = field(metadata=_INT8)
+    resource_name: str = field(metadata=_STRING)
+    name: str = field(metadata=_STRING)
+    value: str | None = field(metadata=_STRING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsRecord(_Message):
+    """All producer ids below this one are given away; the last block to this broker."""
+
+    broker_id: i32 = field(metadata=_INT32)
+    broker_epoch: i64 = field(metadata=_INT64)
+    next_producer_id: i64 = field(metadata=_INT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOpRecord(_Message):
+    """Nothing: a sign of life of the active controller (KIP-835)."""
+
+
 Message = (
     TopicRecord
     | RemoveTopicRecord
@@ -173,21 +207,46 @@ Message = (
     | RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
     | FeatureLevelRecord
+    | UnregisterBrokerRecord
+    | ConfigRecord
+    | ProducerIdsRecord
+    | NoOpRecord
 )
 
 _PARTITION_RECORD = 3
 _READERS = {
     (0, 2): entity_reader(RegisterBrokerRecord),
+    (1, 0): entity_reader(UnregisterBrokerRecord),
     (2, 0): entity_reader(TopicRecord),
     (_PARTITION_RECORD, 0): entity_reader(PartitionRecord),
     (_PARTITION_RECORD, 1): entity_reader(PlacedPartitionRecord),
+    (4, 0): entity_reader(ConfigRecord),
     (5, 0): entity_reader(PartitionChangeRecord),
     (9, 0): entity_reader(RemoveTopicRecord),
     (12, 0): entity_reader(FeatureLevelRecord),
+    (15, 0): entity_reader(ProducerIdsRecord),
     (17, 0): entity_reader(BrokerRegistrationChangeRecord),
+    (20, 0): entity_reader(NoOpRecord),
 }
 """By a record's type (`apiKey`) and the lowest version that the reader understands."""
 _LOWEST_FIRST = sorted(_READERS)
+
+_WRITTEN: dict[type[Message], tuple[int, int]] = {
+    RegisterBrokerRecord: (0, 3),
+    UnregisterBrokerRecord: (1, 0),
+    TopicRecord: (2, 0),
+    PartitionRecord: (3, 0),
+    PlacedPartitionRecord: (3, 1),
+    ConfigRecord: (4, 0),
+    PartitionChangeRecord: (5, 0),
+    RemoveTopicRecord: (9, 0),
+    FeatureLevelRecord: (12, 0),
+    ProducerIdsRecord: (15, 0),
+    BrokerRegistrationChangeRecord: (17, 2),
+    NoOpRecord: (20, 0),
+}
+"""The type and version that a message is written as; log folders are tagged since 3.7."""
+_WRITERS = {kind: entity_writer(kind) for kind in _WRITTEN}
 
 
 def decode_message(value: bytes) -> Message | None:
@@ -213,3 +272,12 @@ def decode_message(value: bytes) -> Message | None:
     except (SerialError, KeyError, ValueError, IndexError) as broken:
         raise DamagedFileError(f"a metadata record cannot be read: {broken!r}") from broken
     return cast("Message", message)
+
+
+def encode_message(message: Message) -> bytes:
+    """Return the value of a record of the metadata log, as the active controller writes it."""
+    coded = BytesIO()
+    for number in (_FRAME_VERSION, *_WRITTEN[type(message)]):
+        write_unsigned_varint(coded, uvarint(number))
+    _WRITERS[type(message)](coded, message)
+    return coded.getvalue()

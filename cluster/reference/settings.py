@@ -75,6 +75,16 @@ class Settings:
     replica_socket_timeout_ms: int = 30_000
     replica_high_watermark_checkpoint_interval_ms: int = 5000
 
+    controller_quorum_election_timeout_ms: int = 1000
+    controller_quorum_fetch_timeout_ms: int = 2000
+    controller_quorum_election_backoff_max_ms: int = 1000
+    controller_quorum_request_timeout_ms: int = 2000
+    controller_quorum_retry_backoff_ms: int = 20
+    metadata_log_max_record_bytes_between_snapshots: int = 20 << 20
+    metadata_max_idle_interval_ms: int = 500
+    broker_heartbeat_interval_ms: int = 2000
+    broker_session_timeout_ms: int = 9000
+
     others: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def topic(self, overrides: Mapping[str, str] | None = None) -> TopicSettings:

@@ -253,7 +253,7 @@ def test_a_change_of_an_unknown_partition_makes_no_row() -> None:
 
 
 def test_a_record_of_another_type_is_passed_over() -> None:
-    assert decode_message(b"\x01\x14\x00\x00") is None
+    assert decode_message(b"\x01\x18\x00\x00") is None
 
 
 def refusal_of(value: bytes) -> str | None:

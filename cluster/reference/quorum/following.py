@@ -1,0 +1,221 @@
+"""How a member gets the leader's log: fetches, truncation where logs part, snapshots.
+
+Records are flushed before the next fetch, since that tells the leader that they are stored.
+"""
+
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from cluster.files.metadata import METADATA_TOPIC
+from cluster.reference.log.batches import BadBatchError
+from cluster.reference.log.log import MisplacedBatchError
+from cluster.reference.machine import WriteFile
+from cluster.reference.messages.data import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
+from cluster.reference.messages.quorum import FetchSnapshotRequest, FetchSnapshotResponse
+from cluster.reference.quorum.elections import Elections
+from cluster.reference.quorum.member import Member, Snapshot
+from cluster.reference.quorum.state import FOLDER, Role
+
+_MAX_WAIT_MS = 500
+_MAX_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class _Download:
+    """A snapshot that is being fetched."""
+
+    end_offset: int
+    epoch: int
+    leader_epoch: int
+    data: bytearray = field(default_factory=bytearray)
+
+
+class Following:
+    """Fetches, whenever this member has somebody to fetch from.
+
+    Args:
+        member: Who fetches.
+        elections: Told what answers say of leaders and epochs.
+    """
+
+    def __init__(self, member: Member, elections: Elections) -> None:
+        self._member = member
+        self._elections = elections
+        self._download: _Download | None = None
+        self._next_voter = 0
+        self.loaded: Snapshot | None = None
+        """A snapshot that was fetched, and that nobody has looked at yet."""
+
+    def fetch(self) -> None:
+        """Fetch, if that is to be done and is not under way."""
+        member = self._member
+        if member.fetch is not None or member.retrying or member.closing:
+            return
+        if member.role is Role.FOLLOWER:
+            member.fetch = member.ask(member.state.leader, self._request())
+        elif member.role is Role.UNATTACHED and member.others:
+            # Anybody can tell who leads; observers find their leader so.
+            target = member.others[self._next_voter % len(member.others)]
+            self._next_voter += 1
+            member.fetch = member.ask(target, self._fetch_request())
+
+    def on_answer(self, response: object | None) -> None:
+        """Take the answer to the fetch that is under way."""
+        self._member.fetch = None
+        match response:
+            case FetchResponse():
+                self._on_records(response)
+            case FetchSnapshotResponse():
+                self._on_piece(response)
+            case _:
+                self._member.retry_later()
+
+    def _request(self) -> object:
+        member, download = self._member, self._download
+        if download is None or download.leader_epoch != member.state.epoch:
+            self._download = None
+            return self._fetch_request()
+        return FetchSnapshotRequest(
+            cluster_id=member.identity.cluster_id,
+            replica_id=member.node,
+            replica_directory_id=member.identity.directory,
+            max_bytes=_MAX_BYTES,
+            current_leader_epoch=member.state.epoch,
+            end_offset=download.end_offset,
+            epoch=download.epoch,
+            position=len(download.data),
+        )
+
+    def _fetch_request(self) -> FetchRequest:
+        member = self._member
+        wanted = FetchPartition(
+            topic=METADATA_TOPIC,
+            partition=0,
+            fetch_offset=member.log.end_offset,
+            partition_max_bytes=_MAX_BYTES,
+            current_leader_epoch=member.state.epoch,
+            last_fetched_epoch=member.last_epoch,
+            log_start_offset=member.log.start_offset,
+        )
+        return FetchRequest(
+            partitions=(wanted,),
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=0,
+            max_bytes=_MAX_BYTES,
+            replica_id=member.node,
+            cluster_id=member.identity.cluster_id,
+        )
+
+    def _on_records(self, response: FetchResponse) -> None:
+        member = self._member
+        if not response.partitions:
+            member.retry_later()
+            return
+        answer = response.partitions[0]
+        if self._changes_leader(answer.current_leader, answer.current_leader_epoch):
+            return
+        if answer.error_code is not ErrorCode.none or member.role is not Role.FOLLOWER:
+            member.retry_later()
+            return
+        self._heard()
+        if answer.diverging_epoch >= 0:
+            self._truncate(answer)
+        elif answer.snapshot_end_offset >= 0:
+            self._download = _Download(
+                answer.snapshot_end_offset, answer.snapshot_epoch, member.state.epoch
+            )
+        elif self._append(answer.records):
+            member.raise_high_watermark(answer.high_watermark)
+
+    def _changes_leader(self, leader: int, epoch: int) -> bool:
+        """Take note of what an answer says of leader and epoch; True if that changed anything."""
+        member = self._member
+        before = member.state, member.role
+        possible = self._elections.learn(leader, epoch)
+        if not possible:
+            member.retry_later()
+        return not possible or (member.state, member.role) != before
+
+    def _heard(self) -> None:
+        member = self._member
+        member.has_fetched = True
+        member.failures = 0
+        member.set_fetch_timeout()
+
+    def _append(self, records: bytes) -> bool:
+        member = self._member
+        if not records:
+            return True
+        try:
+            member.log.append_as_follower(records, out=member.out)
+        except (BadBatchError, MisplacedBatchError) as wrong:
+            member.say(f"A fetch from leader {member.state.leader} cannot be appended: {wrong}")
+            member.retry_later()
+            return False
+        member.log.flush(member.out)
+        return True
+
+    def _truncate(self, answer: FetchedPartition) -> None:
+        """Cut the log where it parts from the leader's (KIP-595, as KIP-279's rule).
+
+        The leader's largest epoch up to the fetched one ends at some offset there. If this log has
+        that epoch, it may have less of it or more: both have what the shorter has. If not, its own
+        next smaller epoch is what both may have; the next fetch asks again.
+        """
+        member = self._member
+        known, end = member.log.end_of(answer.diverging_epoch)
+        offset = min(end, answer.diverging_end_offset) if known == answer.diverging_epoch else end
+        offset = max(offset, 0)
+        if offset < member.high_watermark:
+            member.say(
+                f"Cannot truncate to offset {offset} below the high watermark"
+                f" {member.high_watermark} as leader {member.state.leader} told"
+                " (org.apache.kafka.raft.KafkaRaftClient)"
+            )
+            member.retry_later()
+            return
+        member.log.truncate(offset, out=member.out)
+        member.log.flush(member.out)
+        member.say(
+            f"Truncated to offset {member.log.end_offset} from Fetch response from leader"
+            f" {member.state.leader} (org.apache.kafka.raft.KafkaRaftClient)"
+        )
+
+    def _on_piece(self, response: FetchSnapshotResponse) -> None:
+        member, download = self._member, self._download
+        if self._changes_leader(response.leader_id, response.leader_epoch) or download is None:
+            return
+        wrong_place = response.position != len(download.data)
+        if response.error_code is not ErrorCode.none or wrong_place:
+            self._download = None  # The next fetch names another snapshot, if it still must be one.
+            member.retry_later()
+            return
+        self._heard()
+        download.data += response.unaligned_records
+        if len(download.data) >= response.size:
+            self._install(download)
+
+    def _install(self, download: _Download) -> None:
+        """Go on behind a snapshot, once it is safe: it stands for all of the log (KIP-630)."""
+        member = self._member
+        self._download = None
+        snapshot = Snapshot(
+            end_offset=download.end_offset, epoch=download.epoch, data=bytes(download.data)
+        )
+        path = snapshot_path(snapshot.end_offset, snapshot.epoch)
+        member.out.append(WriteFile(path=path, data=snapshot.data))
+        member.log.restart_at(snapshot.end_offset, out=member.out)
+        member.log.begin_epoch(snapshot.epoch, out=member.out)
+        member.snapshot = self.loaded = snapshot
+        member.raise_high_watermark(snapshot.end_offset)
+
+
+def snapshot_path(end_offset: int, epoch: int) -> str:
+    """Return the path of a snapshot below the log dir."""
+    return f"{FOLDER}/{end_offset:020}-{epoch:010}.checkpoint"

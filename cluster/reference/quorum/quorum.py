@@ -1,0 +1,303 @@
+"""The quorum as a part of a node: events in, effects out, committed batches handed on.
+
+Every voter has one, and every broker that is none: as an observer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cluster.reference.log.batches import Batch
+from cluster.reference.log.log import Log
+from cluster.reference.machine import (
+    Answered,
+    Arrived,
+    Effect,
+    Event,
+    Fired,
+    Hung,
+    Nanoseconds,
+    WriteFile,
+)
+from cluster.reference.messages.data import FetchRequest
+from cluster.reference.messages.quorum import (
+    BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
+    EndQuorumEpochRequest,
+    FetchSnapshotRequest,
+    VoteRequest,
+)
+from cluster.reference.quorum.elections import Elections
+from cluster.reference.quorum.following import Following, snapshot_path
+from cluster.reference.quorum.member import (
+    BEGIN,
+    PARKED,
+    RETRY,
+    TIMEOUT,
+    Identity,
+    Member,
+    Snapshot,
+)
+from cluster.reference.quorum.records import metadata_batch
+from cluster.reference.quorum.serving import Serving
+from cluster.reference.quorum.state import FOLDER, ElectionState, Role
+from cluster.reference.settings import Settings
+
+QUORUM_REQUESTS = (
+    VoteRequest,
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchSnapshotRequest,
+    DescribeQuorumRequest,
+)
+"""What goes to the quorum, with fetches of `__cluster_metadata-0`."""
+
+
+class Quorum:
+    """A member of the quorum, or an observer of it.
+
+    After each call, `committed` has what is new. Requests are those of `QUORUM_REQUESTS`, and
+    fetches of the metadata topic; timers begin with `quorum-`.
+
+    Args:
+        identity: Who this is, and who votes.
+        settings: The node's.
+        log: Of `__cluster_metadata-0`, sound batches that the files held.
+        state: What `quorum-state` held (`state.election_state`).
+        snapshot: The latest sound one among the files.
+        numbers: Of requests, shared by all parts of a node.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        settings: Settings,
+        log: Log,
+        state: ElectionState,
+        snapshot: Snapshot | None,
+        numbers: Iterator[int],
+    ) -> None:
+        self._member = Member(
+            identity,
+            settings=settings,
+            log=log,
+            state=state,
+            snapshot=snapshot,
+            numbers=numbers,
+        )
+        self._elections = Elections(self._member)
+        self._serving = Serving(self._member)
+        self._following = Following(self._member, self._elections)
+        self._applied = 0
+        self._unread: Snapshot | None = snapshot
+
+    @property
+    def role(self) -> Role:
+        """What this member is now."""
+        return self._member.role
+
+    @property
+    def epoch(self) -> int:
+        """The quorum's, as far as this member knows."""
+        return self._member.state.epoch
+
+    @property
+    def leader(self) -> int:
+        """Who leads in the epoch; -1: nobody that is known, or one that resigned."""
+        return -1 if self.role is Role.RESIGNED else self._member.state.leader
+
+    @property
+    def state(self) -> ElectionState:
+        """Epoch, leader and vote."""
+        return self._member.state
+
+    @property
+    def log(self) -> Log:
+        """The metadata log."""
+        return self._member.log
+
+    @property
+    def high_watermark(self) -> int:
+        """All below is committed; -1: not known yet."""
+        return self._member.high_watermark
+
+    @property
+    def may_write(self) -> bool:
+        """Whether this is a leader whose epoch has begun for a majority: it knows all commits."""
+        leading = self._member.leading
+        return leading is not None and leading.high_watermark > leading.epoch_start
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a member that is shutting down has told everybody who answers."""
+        return self._member.closing and not self._member.round.unanswered
+
+    def start(self, now: Nanoseconds) -> Sequence[Effect]:
+        """Begin, with what the files held."""
+        self._member.begin(now)
+        member = self._member
+        if member.snapshot is not None and member.log.end_offset < member.snapshot.end_offset:
+            member.log.restart_at(member.snapshot.end_offset, out=member.out)
+            member.log.begin_epoch(member.snapshot.epoch, out=member.out)
+        self._elections.start()
+        return self._settled()
+
+    def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
+        """Take an event that concerns the quorum (`concerns`)."""
+        self._member.begin(now)
+        match event:
+            case Arrived():
+                self._on_request(event)
+            case Answered(request=number, message=message):
+                self._on_answer(number, message)
+            case Fired(timer=timer):
+                self._on_timer(timer)
+            case Hung(connection=connection):
+                if self._member.leading is not None:
+                    self._member.leading.unpark(connection)
+            case _:
+                pass
+        return self._settled()
+
+    def owns(self, request: int) -> bool:
+        """Say whether a request that was answered is one of the quorum's."""
+        return request in self._member.asked
+
+    def append(self, now: Nanoseconds, values: Sequence[bytes]) -> tuple[int, Sequence[Effect]]:
+        """Append metadata records, as the leader; they count once they are committed.
+
+        Returns:
+            The first record's offset, and the effects.
+        """
+        member = self._member
+        assert member.leading is not None, "only the leader appends"
+        member.begin(now)
+        offset = member.log.end_offset
+        batch = metadata_batch(
+            values, base_offset=offset, epoch=member.state.epoch, time_ms=member.time_ms
+        )
+        member.log.append_as_leader(batch, epoch=member.state.epoch, out=member.out)
+        member.log.flush(member.out)
+        return offset, self._settled()
+
+    def committed(self) -> tuple[Snapshot | None, list[Batch]]:
+        """Return what was committed since the last call.
+
+        Returns:
+            A snapshot that stands for all before, if there is one to read first; and the batches
+            behind it, in order.
+        """
+        member = self._member
+        snapshot = self._following.loaded or self._unread
+        self._following.loaded = self._unread = None
+        if snapshot is not None:
+            self._applied = snapshot.end_offset
+        if member.high_watermark <= self._applied:
+            return snapshot, []
+        end = member.high_watermark
+        batches = [
+            each
+            for each in member.log.batches(self._applied)
+            if self._applied <= each.base_offset and each.end_offset <= end
+        ]
+        if batches:
+            self._applied = batches[-1].end_offset
+        return snapshot, batches
+
+    def keep_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> Sequence[Effect]:
+        """Keep a snapshot of all that is committed below an offset (KIP-630).
+
+        The log begins where the snapshot before ended, so that who is a little behind need not
+        fetch a snapshot.
+        """
+        member = self._member
+        if member.snapshot is not None:
+            member.log.delete_before(member.snapshot.end_offset)
+        member.snapshot = Snapshot(end_offset=end_offset, epoch=epoch, data=data)
+        return [WriteFile(path=snapshot_path(end_offset, epoch), data=data)]
+
+    def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
+        """End: a leader resigns first, so that its successor need not wait (KIP-595)."""
+        self._member.begin(now)
+        if self._member.leading is not None:
+            self._member.resign()
+            self._elections.ask_due()
+        self._member.closing = True
+        return self._settled()
+
+    def resign(self, now: Nanoseconds) -> Sequence[Effect]:
+        """Lead no more, for what is committed could not be replayed or written."""
+        self._member.begin(now)
+        if self._member.leading is not None:
+            self._member.resign()
+            self._elections.ask_due()
+        return self._settled()
+
+    def _on_request(self, event: Arrived) -> None:
+        asker = event.asker
+        match event.message:
+            case FetchRequest() as request:
+                self._serving.on_fetch(asker, request)
+            case VoteRequest() as request:
+                self._elections.on_vote(asker, request)
+            case BeginQuorumEpochRequest() as request:
+                self._elections.on_begin_epoch(asker, request)
+            case EndQuorumEpochRequest() as request:
+                self._elections.on_end_epoch(asker, request)
+            case FetchSnapshotRequest() as request:
+                self._serving.on_fetch_snapshot(asker, request)
+            case DescribeQuorumRequest() as request:
+                self._serving.on_describe(asker, request)
+            case _:
+                raise AssertionError(f"{event.message} is nothing for the quorum")
+
+    def _on_answer(self, number: int, message: object | None) -> None:
+        asked = self._member.asked.pop(number, None)
+        if asked is None:
+            return
+        if number == self._member.fetch:
+            self._following.on_answer(message)
+        elif not isinstance(asked.message, FetchRequest | FetchSnapshotRequest):
+            self._elections.on_answer(asked, message)
+
+    def _on_timer(self, timer: str) -> None:
+        match timer:
+            case _ if timer == TIMEOUT:
+                self._elections.on_timeout()
+            case _ if timer == RETRY:
+                self._member.retrying = False
+                self._elections.ask_due()
+            case _ if timer == PARKED:
+                self._serving.on_timer()
+            case _ if timer == BEGIN:
+                self._elections.begin_again()
+            case _:
+                raise AssertionError(f"the quorum has no timer {timer}")
+
+    def _settled(self) -> Sequence[Effect]:
+        """Do what every event may have made possible, and return all effects."""
+        self._serving.release()
+        self._serving.advance()
+        self._following.fetch()
+        return self._member.out
+
+
+def voters_of(text: str) -> Mapping[int, tuple[str, int]]:
+    """Read `controller.quorum.voters`: `1@host:9093,2@host:9093`.
+
+    Returns:
+        Where each voter listens, by its id, in the order of ids.
+
+    Raises:
+        ValueError: A voter is not `ID@HOST:PORT`.
+    """
+    found = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        node, _, place = each.partition("@")
+        host, _, port = place.rpartition(":")
+        if not (node.isdecimal() and host and port.isdecimal()):
+            raise ValueError(f"controller.quorum.voters: {each!r} is not ID@HOST:PORT")
+        found[int(node)] = (host, int(port))
+    return dict(sorted(found.items()))
+
+
+__all__ = ["FOLDER", "QUORUM_REQUESTS", "Quorum", "voters_of"]
