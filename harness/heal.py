@@ -5,6 +5,7 @@ from pathlib import Path
 from cluster.hosts.heal import Healed, heal_trials
 from harness.scratch import remove_scratch
 from nemesis.ledger import heal_dead_run
+from results.export.unpacking import remove_abandoned
 from results.record.clock import WaitTimeoutError
 from results.store import Store, is_alive
 
@@ -28,5 +29,6 @@ def heal_store(root: Path) -> Healed:
             done += [f"{run.run_id}: {sentence}" for sentence in remove_scratch(run)]
         except WaitTimeoutError as late:
             failed.append(f"{run.run_id}: {late}")
+    done += [f"removed {name}, of an import that was killed" for name in remove_abandoned(root)]
     trials = heal_trials()
     return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))

@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from results.atomic import StoreError, store_error
 from results.export.contents import MANIFEST, Contents, belongs, contents_of, is_folder
+from results.export.unpacking import unpacking_folder
 from results.export.whole import written_whole
 from results.record.paths import RunPaths
 from results.record.tables import SCHEMA_VERSION
@@ -160,17 +160,18 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
     store.check_usable()
-    temporary = Path(tempfile.mkdtemp(prefix=".import-", dir=store.root))
     try:
-        with file.open("rb") as packed, gzip.GzipFile(fileobj=packed) as unpacked:
+        with (
+            unpacking_folder(store.root) as temporary,
+            file.open("rb") as packed,
+            gzip.GzipFile(fileobj=packed) as unpacked,
+        ):
             manifest = _unpack(cast("BinaryIO", unpacked), temporary, os.fstat(packed.fileno()))
-        return _settle(temporary, store.root / manifest.run_id)
+            return _settle(temporary, store.root / manifest.run_id)
     except _BROKEN as broken:
         raise StoreError(f"{file} is no bundle, or a damaged one: {broken}") from broken
     except OSError as refused:
         raise store_error(Path(refused.filename or file), refused) from refused
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _settle(folder: Path, target: Path) -> RunPaths:

@@ -4,12 +4,16 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.heal import heal_store
 from harness.judgement import Engine, judge_stored
 from results.atomic import StoreError
 from results.export.bundle import bundle_name, read_bundle, write_bundle
@@ -223,3 +227,63 @@ def test_a_hostile_or_damaged_bundle_is_refused_and_leaves_nothing(
     with pytest.raises(StoreError, match=sentence):
         taken_in(content, tmp_path)
     assert everything(tmp_path) <= {"some.tar.gz", "other"}
+
+
+HELD_BACK = """
+import sys
+from pathlib import Path
+from results.export import bundle
+from results.store import Store
+
+def held_back(*_):
+    print("unpacked", flush=True)
+    sys.stdin.read()
+
+bundle._settle = held_back
+bundle.read_bundle(Path(sys.argv[1]), Store(Path(sys.argv[2])))
+"""
+
+
+@contextmanager
+def importing(file: Path, store: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start an import that has unpacked everything, and waits before the last step."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD_BACK, str(file), str(store)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"unpacked\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def unpacked(store: Path) -> set[str]:
+    return {path.name for path in store.glob(".import-*") if (path / "plan.toml").is_file()}
+
+
+@pytest.mark.parametrize("by", ["import", "heal"])
+def test_what_a_killed_import_left_is_removed_and_never_a_living_ones(
+    tmp_path: Path, by: str
+) -> None:
+    file, other, store = (tmp_path / name for name in ("a.tar.gz", "b.tar.gz", "runs"))
+    file.write_bytes(packed([manifest(), PLAN]))
+    run = "log/20261121T104501Z-8"
+    other.write_bytes(packed([manifest(run_id=run), (f"{run}/plan.toml", b"name = 'log'\n")]))
+    with importing(file, store):
+        (alive,) = unpacked(store)
+        with importing(file, store) as killed:
+            assert len(unpacked(store)) == 2
+            killed.kill()
+        assert len(unpacked(store)) == 2
+        if by == "import":
+            read_bundle(other, Store(store))
+        else:
+            told = heal_store(store).done
+            assert [each for each in told if "of an import that was killed" in each]
+        assert unpacked(store) == {alive}
+    # Its owner is gone now, too; of a run that was taken in, nothing is ever removed.
+    read_bundle(file, Store(store))
+    assert unpacked(store) == set()
+    assert (store / RUN / "plan.toml").is_file()
