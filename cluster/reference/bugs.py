@@ -28,6 +28,6 @@ _ANOMALIES = {
 }
 _LINES = {
     Bug.TRUNCATE_TO_HIGH_WATERMARK: "partition/follower.py",
-    Bug.ACK_BEFORE_COMMIT: "partition/replicas.py",
+    Bug.ACK_BEFORE_COMMIT: "partition/requests.py",
     Bug.VOTE_NOT_PERSISTED: "quorum/",
 }

@@ -28,12 +28,12 @@ class BadBatchError(Exception):
     """Some bytes are no sound record batch: one sentence says why.
 
     Attributes:
-        intact: How many bytes before the bad batch are sound.
+        magic: Its format, if that is another one.
     """
 
-    def __init__(self, what: str, *, intact: int = 0) -> None:
+    def __init__(self, what: str, *, magic: int | None = None) -> None:
         super().__init__(what)
-        self.intact = intact
+        self.magic = magic
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,13 +103,9 @@ def sound_batches(data: bytes) -> Iterator[Batch]:
         mine = data if end - position == size else data[position:end]
         found = batch(mine)
         if crc32c(memoryview(mine)[_CRC_FROM:]) != HEADER.unpack_from(mine)[4]:
-            raise BadBatchError(
-                f"the batch of offset {found.base_offset} does not match its CRC", intact=position
-            )
+            raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
         if found.end_offset <= found.base_offset:
-            raise BadBatchError(
-                f"the batch of offset {found.base_offset} ends before it begins", intact=position
-            )
+            raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
         yield found
         position = end
 
@@ -122,12 +118,12 @@ def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
 def _size_at(data: bytes, position: int) -> int:
     remaining = len(data) - position
     if remaining < HEADER_BYTES:
-        raise BadBatchError(f"a torn batch: {remaining} bytes are left", intact=position)
+        raise BadBatchError(f"a torn batch: {remaining} bytes are left")
     _, length = _PREFIX.unpack_from(data, position)
     size: int = length + _PREFIX.size
     magic = data[position + 16]
     if magic != MAGIC:
-        raise BadBatchError(f"a batch of magic {magic}, not {MAGIC}", intact=position)
+        raise BadBatchError(f"a batch of magic {magic}, not {MAGIC}", magic=magic)
     if not HEADER_BYTES <= size <= remaining:
-        raise BadBatchError(f"a torn batch: {remaining} bytes of {size}", intact=position)
+        raise BadBatchError(f"a torn batch: {remaining} bytes of {size}")
     return size

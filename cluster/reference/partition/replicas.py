@@ -1,11 +1,36 @@
-"""All replicas of a broker: requests in, answers and fetches out."""
+"""All replicas of a broker: requests in, answers and fetches out (Kafka's ReplicaManager)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
 
-from cluster.reference.log.recovery import Recovered
-from cluster.reference.machine import Answered, Asker, Effect, Nanoseconds
+from kio.schema.errors import ErrorCode
+
+from cluster.files.checkpoints import partition_topic_id
+from cluster.files.damage import DamagedFileError
+from cluster.reference.log.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    clean_shutdown,
+    offsets_file,
+    partition_metadata,
+)
+from cluster.reference.log.log import Log
+from cluster.reference.log.recovery import Recovered, RecoveredLog
+from cluster.reference.machine import (
+    Answered,
+    Asker,
+    DropLog,
+    Effect,
+    Nanoseconds,
+    SetTimer,
+    WriteFile,
+)
 from cluster.reference.messages.control import AlteredPartition, AlterPartition
 from cluster.reference.messages.data import (
+    UNKNOWN,
     FetchRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -13,15 +38,23 @@ from cluster.reference.messages.data import (
     OffsetsForLeaderEpochResponse,
     ProduceRequest,
 )
+from cluster.reference.partition.fetchers import BACKOFF_TIMER, Fetchers
+from cluster.reference.partition.isr import IsrChanges
+from cluster.reference.partition.partition import Partition
+from cluster.reference.partition.registry import Registry
+from cluster.reference.partition.requests import PARKED_TIMER, Requests
 from cluster.reference.partition.state import PartitionState
-from cluster.reference.settings import Settings
+from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 TIMERS = "replicas:"
 """What the names of all timers set here begin with."""
+_LAG = "replicas:lag"
+_HIGH_WATERMARKS = "replicas:high-watermarks"
+_RECOVERY_POINTS = "replicas:recovery-points"
 
 
 class Replicas:
-    """All replicas of a broker. Every method returns the effects, in their order."""
+    """All replicas of a broker. Methods that may have effects return them, in their order."""
 
     def __init__(
         self, *, node_id: int, settings: Settings, recovered: Recovered, numbers: Iterator[int]
@@ -34,62 +67,120 @@ class Replicas:
             recovered: Logs and high watermarks.
             numbers: Hands out `Request.number`; the node's one counter.
         """
-        raise NotImplementedError
+        self._registry = Registry(me=node_id, settings=settings)
+        self._isr = IsrChanges(self._registry)
+        self._requests = Requests(self._registry, self._isr)
+        self._fetchers = Fetchers(me=node_id, settings=settings, next_number=numbers.__next__)
+        self._recovered = dict(recovered.logs)
+        self._high_watermarks = recovered.high_watermarks
+        self._written: dict[str, bytes] = {}
+
+    @property
+    def partitions(self) -> Mapping[str, Partition]:
+        """The replicas here, by folder; to look at only."""
+        return self._registry.partitions
+
+    @property
+    def unclaimed(self) -> tuple[str, ...]:
+        """The folders whose logs were found at the start, and no state has named since."""
+        return tuple(self._recovered)
 
     def start(self, now: Nanoseconds) -> list[Effect]:
         """Set the timers: ISR checks, checkpoints."""
-        raise NotImplementedError
+        del now  # As every timer, these count from the event.
+        return [self._timer(name) for name in (_LAG, _HIGH_WATERMARKS, _RECOVERY_POINTS)]
 
     def apply(self, now: Nanoseconds, states: Sequence[PartitionState]) -> list[Effect]:
-        """Take what the controller decided: of changed partitions, whether they are here or not."""
-        raise NotImplementedError
+        """Take what the controller decided: of changed partitions, whether they are here or not.
+
+        States that are older than what is known already are ignored.
+        """
+        out: list[Effect] = []
+        for state in states:
+            self._apply(now, state, out)
+        return out
 
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
-        """Drop logs: their topics were deleted, or they are no longer assigned here."""
-        raise NotImplementedError
+        """Drop logs: their topics were deleted, or nobody knows them any more."""
+        del now
+        out: list[Effect] = []
+        for folder in folders:
+            self._registry.known.pop(folder, None)
+            self._drop(folder, out)
+        return out
 
-    def brokers(self, now: Nanoseconds, epochs: Mapping[int, int]) -> list[Effect]:
+    def brokers(
+        self, now: Nanoseconds, epochs: Mapping[int, int], *, own_epoch: int
+    ) -> list[Effect]:
         """Take the broker epochs of all brokers that may be in an ISR.
 
-        That is: registered, unfenced, not in a controlled shutdown (KIP-841); epochs: KIP-903. This
-        broker's own is what its fetches carry.
+        Args:
+            now: This moment.
+            epochs: Of those registered, unfenced and not in a controlled shutdown (KIP-841), by id.
+            own_epoch: This broker's, which its fetches carry (KIP-903); -1: none yet.
         """
-        raise NotImplementedError
+        self._registry.eligible = dict(epochs)
+        self._fetchers.broker_epoch = own_epoch
+        out: list[Effect] = []
+        for partition in self._registry.led():
+            self._requests.settle(partition, now, out)
+        return out
 
     def produce(self, now: Nanoseconds, asker: Asker, asked: ProduceRequest) -> list[Effect]:
         """Append; the `Reply` may come later. It is made with acks 0, too."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        self._requests.produce(now, asker, asked, out=out)
+        return out
 
     def fetch(self, now: Nanoseconds, asker: Asker, asked: FetchRequest) -> list[Effect]:
         """Read, for a follower or a consumer; the `Reply` may come later."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        self._requests.fetch(now, asker, asked, out=out)
+        return out
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
         """Answer at once."""
-        raise NotImplementedError
+        return self._requests.list_offsets(asked)
 
     def epoch_ends(self, asked: OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochResponse:
         """Answer at once."""
-        raise NotImplementedError
+        return self._requests.epoch_ends(asked)
 
     def answered(self, now: Nanoseconds, answer: Answered) -> list[Effect]:
         """Take the answer to a `Request` that was made here (whose number the node remembers)."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        self._fetchers.answered(now, answer.request, answer.message, out=out)
+        return out
 
     def fired(self, now: Nanoseconds, timer: str) -> list[Effect]:
         """Take a timer whose name begins with `TIMERS`."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        if timer == PARKED_TIMER:
+            self._requests.overdue(now, out)
+        elif timer.startswith(BACKOFF_TIMER):
+            self._fetchers.rested(now, int(timer.removeprefix(BACKOFF_TIMER)), out)
+        elif timer == _LAG:
+            self._isr.remove_laggards(now, out)
+            out.append(self._timer(_LAG))
+        elif timer == _HIGH_WATERMARKS:
+            self._write(HIGH_WATERMARKS, self._marks(), out)
+            out.append(self._timer(_HIGH_WATERMARKS))
+        elif timer == _RECOVERY_POINTS:
+            self._write(RECOVERY_POINTS, self._points(), out)
+            self._write(LOG_STARTS, self._starts(), out)
+            out.append(self._timer(_RECOVERY_POINTS))
+        return out
 
     def hung(self, connection: int) -> None:
         """Forget what is parked for a connection that is gone."""
-        raise NotImplementedError
+        self._requests.hung(connection)
 
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out the ISR changes that are to be asked for; each is handed out once.
 
         Look after every event; ask the controller, and say how it ended with `isr_answered`.
         """
-        raise NotImplementedError
+        return self._isr.wishes()
 
     def isr_answered(
         self,
@@ -98,12 +189,159 @@ class Replicas:
         answers: Sequence[AlteredPartition] | None,
     ) -> list[Effect]:
         """Take the controller's answer; None: nobody answered, or all was refused: ask again."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        for partition in self._isr.answered(wishes, answers, out):
+            self._requests.settle(partition, now, out)
+        return out
 
     def disk_failed(self, now: Nanoseconds, folder: str) -> list[Effect]:
         """Take a log offline (KAFKA_STORAGE_ERROR from now on). With one log dir, end the node."""
-        raise NotImplementedError
+        del now
+        out: list[Effect] = []
+        partition = self._registry.partitions.get(folder)
+        if partition is not None:
+            partition.offline = True
+            self._fetchers.leave(folder)
+            self._requests.stop(partition, ErrorCode.kafka_storage_error, out)
+        return out
 
     def shut_down(self, broker_epoch: int) -> list[Effect]:
         """Flush all, write the checkpoints and the mark of a clean shutdown: the last effects."""
-        raise NotImplementedError
+        out: list[Effect] = []
+        for partition in self._registry.partitions.values():
+            partition.log.flush(out)
+        for name, offsets in (
+            (RECOVERY_POINTS, self._points()),
+            (LOG_STARTS, self._starts()),
+            (HIGH_WATERMARKS, self._marks()),
+        ):
+            out.append(WriteFile(path=name, data=offsets_file(offsets)))
+        out.append(WriteFile(path=CLEAN_SHUTDOWN, data=clean_shutdown(broker_epoch)))
+        return out
+
+    def _apply(self, now: Nanoseconds, state: PartitionState, out: list[Effect]) -> None:
+        folder = state.folder
+        known = self._registry.known.get(folder)
+        if known is not None and known.topic_id == state.topic_id and _is_older(state, known):
+            return
+        self._registry.known[folder] = state
+        partition = self._registry.partitions.get(folder)
+        mine = self._registry.me in state.replicas
+        if partition and not (mine and partition.state.topic_id == state.topic_id):
+            self._drop(folder, out)
+            partition = None
+        if not mine:
+            return
+        if partition is None:
+            partition = self._registry.partitions[folder] = self._made(state, out)
+        partition.log.flush_messages = state.settings.flush_messages
+        if _is_same(state, partition.state):
+            partition.take_settings(state)
+        elif state.leader == self._registry.me:
+            self._lead(partition, state, now, out)
+        else:
+            self._follow(partition, state, now, out)
+
+    def _lead(
+        self, partition: Partition, state: PartitionState, now: Nanoseconds, out: list[Effect]
+    ) -> None:
+        self._fetchers.leave(state.folder)
+        self._isr.forget(state.folder)
+        lag_ns = self._registry.settings.lag_time_max_ns
+        partition.lead(state, now, lag_ns=lag_ns, out=out)
+        self._requests.settle(partition, now, out)
+
+    def _follow(
+        self, partition: Partition, state: PartitionState, now: Nanoseconds, out: list[Effect]
+    ) -> None:
+        led, before = partition.leading is not None, partition.state
+        partition.follow(state, out)
+        self._isr.forget(state.folder)
+        if led:
+            self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
+        if state.leader == UNKNOWN:
+            self._fetchers.leave(state.folder)
+        elif led or state.leader_epoch > before.leader_epoch:
+            # With the same leader, too: what lay between two epochs may differ (KAFKA-7164).
+            self._fetchers.follow(partition, now, out)
+
+    def _made(self, state: PartitionState, out: list[Effect]) -> Partition:
+        """Return the replica with the log that was found, or with a new one."""
+        found = self._recovered.pop(state.folder, None)
+        mark = 0
+        if found is not None and _topic_id(found) not in (None, state.topic_id):
+            out.append(DropLog(folder=state.folder))  # It is of a topic that was deleted.
+            found = None
+        if found is None:
+            log = Log(state.folder)
+            log.create(out)
+        else:
+            log = found.log()
+            mark = self._high_watermarks.get(state.folder, 0)
+        if found is None or _topic_id(found) is None:
+            path = f"{state.folder}/{PARTITION_METADATA}"
+            out.append(WriteFile(path=path, data=partition_metadata(state.topic_id)))
+        return Partition(state, log, me=self._registry.me, high_watermark=mark)
+
+    def _drop(self, folder: str, out: list[Effect]) -> None:
+        self._fetchers.leave(folder)
+        self._isr.forget(folder)
+        partition = self._registry.partitions.pop(folder, None)
+        if partition is not None:
+            partition.leading = None
+            self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
+        if partition is not None or self._recovered.pop(folder, None) is not None:
+            out.append(DropLog(folder=folder))
+
+    def _marks(self) -> dict[tuple[str, int], int]:
+        return {place: each.high_watermark for place, each in self._places()}
+
+    def _points(self) -> dict[tuple[str, int], int]:
+        return {place: each.log.recovery_point for place, each in self._places()}
+
+    def _starts(self) -> dict[tuple[str, int], int]:
+        return {
+            place: each.log.start_offset for place, each in self._places() if each.log.start_offset
+        }
+
+    def _places(self) -> Iterator[tuple[tuple[str, int], Partition]]:
+        for each in self._registry.partitions.values():
+            yield (each.state.topic, each.state.partition), each
+
+    def _write(self, name: str, offsets: Mapping[tuple[str, int], int], out: list[Effect]) -> None:
+        """Write a checkpoint, if it is another one than last time."""
+        data = offsets_file(offsets)
+        if self._written.get(name) != data:
+            self._written[name] = data
+            out.append(WriteFile(path=name, data=data))
+
+    def _timer(self, name: str) -> SetTimer:
+        settings = self._registry.settings
+        after_ms = {
+            _LAG: settings.replica_lag_time_max_ms // 2,
+            _HIGH_WATERMARKS: settings.replica_high_watermark_checkpoint_interval_ms,
+            _RECOVERY_POINTS: settings.log_flush_offset_checkpoint_interval_ms,
+        }[name]
+        after = max(after_ms, 1) * NANOSECONDS_A_MS
+        return SetTimer(timer=name, after_ns=after, at_most_ns=after)
+
+
+def _is_older(state: PartitionState, known: PartitionState) -> bool:
+    older = state.partition_epoch < known.partition_epoch
+    return older or state.leader_epoch < known.leader_epoch
+
+
+def _is_same(state: PartitionState, known: PartitionState) -> bool:
+    return (state.leader_epoch, state.partition_epoch) == (
+        known.leader_epoch,
+        known.partition_epoch,
+    )
+
+
+def _topic_id(found: RecoveredLog) -> UUID | None:
+    """Return the topic's id that a log was of; None: the file that says so is lost or damaged."""
+    try:
+        text = found.files.get(PARTITION_METADATA, b"").decode()
+        return UUID(partition_topic_id(text))
+    except (DamagedFileError, UnicodeDecodeError):
+        return None

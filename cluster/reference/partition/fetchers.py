@@ -1,0 +1,358 @@
+"""A follower's side: one fetcher for each leader, which asks for all partitions at once.
+
+A fetcher has one request under way. What comes back counts for a partition only if it still follows
+the same leader in the same epoch, and its log still ends where the fetch began.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.log.batches import BadBatchError
+from cluster.reference.log.log import MisplacedBatchError
+from cluster.reference.machine import Effect, Nanoseconds, Request, Say, SetTimer
+from cluster.reference.messages.data import (
+    EARLIEST,
+    LATEST,
+    UNKNOWN,
+    EpochPartition,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetsForLeaderEpochRequest,
+    OffsetsForLeaderEpochResponse,
+)
+from cluster.reference.partition import follower
+from cluster.reference.partition.partition import Partition
+from cluster.reference.settings import NANOSECONDS_A_MS, Settings, Truncation
+
+BACKOFF_TIMER = "replicas:backoff:"
+
+
+class Phase(Enum):
+    """What a follower asks its leader next."""
+
+    FETCH = "fetch"
+    EPOCH_END = "epoch-end"
+    """Where its last epoch ends: the one question of `leader-epoch-v0`."""
+    BOUNDS = "bounds"
+    """Where the leader's log begins and ends: a fetch was out of range."""
+    WAIT = "wait"
+    """Nothing: the leader is in a later epoch, and the controller will tell."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Following:
+    """One partition of a fetcher.
+
+    Attributes:
+        partition: Which.
+        epoch: The leader epoch in which it follows.
+        phase: What is asked next.
+        rests_until_ns: Not before this moment (`replica.fetch.backoff.ms`).
+        asked: The last fetch, which stays the same while nothing is new.
+    """
+
+    partition: Partition
+    epoch: int
+    phase: Phase
+    rests_until_ns: Nanoseconds = 0
+    asked: FetchPartition | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Fetcher:
+    """Copies partitions from one leader.
+
+    Attributes:
+        leader: Its broker id.
+        following: By folder.
+        under_way: The number of the request that is not answered yet, None: there is none.
+        asked: The folders that it asks about, each with what was known then.
+        request: The last fetch, made again only when something changed.
+    """
+
+    leader: int
+    following: dict[str, Following] = field(default_factory=dict)
+    under_way: int | None = None
+    asked: tuple[Following, ...] = ()
+    request: FetchRequest | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Fetchers:
+    """All fetchers of a broker.
+
+    Attributes:
+        me: The broker's id.
+        settings: The node's.
+        next_number: Hands out `Request.number`.
+        broker_epoch: This broker's (KIP-903).
+    """
+
+    me: int
+    settings: Settings
+    next_number: Callable[[], int]
+    broker_epoch: int = UNKNOWN
+    _by_leader: dict[int, Fetcher] = field(default_factory=dict)
+    _leader_of: dict[str, int] = field(default_factory=dict)
+    _asked_by: dict[int, Fetcher] = field(default_factory=dict)
+
+    def follow(self, partition: Partition, now: Nanoseconds, out: list[Effect]) -> None:
+        """Follow the leader of the partition's state, from the truncation on."""
+        folder, leader = partition.log.folder, partition.state.leader
+        self.leave(folder)
+        rule, phase = follower.rule_of(self.settings), Phase.FETCH
+        if rule is Truncation.HIGH_WATERMARK:
+            follower.truncate_to_high_watermark(partition, me=self.me, out=out)
+        elif rule is Truncation.LEADER_EPOCH_V0 and partition.log.last_epoch != UNKNOWN:
+            phase = Phase.EPOCH_END
+        fetcher = self._by_leader.setdefault(leader, Fetcher(leader=leader))
+        self._leader_of[folder] = leader
+        fetcher.following[folder] = Following(
+            partition=partition, epoch=partition.state.leader_epoch, phase=phase
+        )
+        self._turn(fetcher, now, out)
+
+    def leave(self, folder: str) -> None:
+        """Follow nobody; what is under way for the partition counts no longer."""
+        leader = self._leader_of.pop(folder, None)
+        if leader is None:
+            return
+        fetcher = self._by_leader[leader]
+        del fetcher.following[folder]
+        if not fetcher.following:
+            # What it asked may hang for long; whoever follows this leader next need not wait.
+            del self._by_leader[leader]
+
+    def answered(
+        self, now: Nanoseconds, number: int, answer: object, out: list[Effect]
+    ) -> tuple[Partition, ...]:
+        """Take an answer, and ask on; returns the partitions whose high watermark may be new."""
+        fetcher = self._asked_by.pop(number)
+        asked, fetcher.under_way = fetcher.asked, None
+        mine = [each for each in asked if self._still(fetcher, each)]
+        match answer:
+            case FetchResponse() if answer.error_code is ErrorCode.none:
+                self._fetched(asked, answer.partitions, fetcher, now=now, out=out)
+            case OffsetsForLeaderEpochResponse():
+                self._epochs_end(mine, answer, now, out)
+            case ListOffsetsResponse():
+                self._bounds(mine, answer, now, out)
+            case _:
+                for each in mine:
+                    self._rest(each, now)
+        self._turn(fetcher, now, out)
+        return tuple(each.partition for each in mine)
+
+    def rested(self, now: Nanoseconds, leader: int, out: list[Effect]) -> None:
+        """Go on after a rest."""
+        if (fetcher := self._by_leader.get(leader)) is not None:
+            self._turn(fetcher, now, out)
+
+    def _still(self, fetcher: Fetcher, each: Following) -> bool:
+        """Whether a partition still follows as it did when it asked."""
+        return fetcher.following.get(each.partition.log.folder) is each
+
+    def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
+        """Ask the next question, unless one is under way or everybody rests."""
+        if fetcher.under_way is not None or not fetcher.following:
+            return
+        ready = [each for each in fetcher.following.values() if each.rests_until_ns <= now]
+        resting = [each for each in fetcher.following.values() if each.rests_until_ns > now]
+        if resting:
+            after = min(each.rests_until_ns for each in resting) - now
+            timer = f"{BACKOFF_TIMER}{fetcher.leader}"
+            out.append(SetTimer(timer=timer, after_ns=after, at_most_ns=after))
+        for phase in (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH):
+            asked = tuple(each for each in ready if each.phase is phase)
+            if asked:
+                self._ask(fetcher, asked, self._question(phase, fetcher, asked), out)
+                return
+
+    def _ask(
+        self, fetcher: Fetcher, asked: tuple[Following, ...], question: object, out: list[Effect]
+    ) -> None:
+        number = self.next_number()
+        wait_ms = self.settings.replica_fetch_wait_max_ms + self.settings.replica_socket_timeout_ms
+        fetcher.under_way, fetcher.asked = number, asked
+        self._asked_by[number] = fetcher
+        out.append(
+            Request(
+                number=number,
+                to=fetcher.leader,
+                message=question,
+                timeout_ns=wait_ms * NANOSECONDS_A_MS,
+            )
+        )
+
+    def _question(self, phase: Phase, fetcher: Fetcher, asked: tuple[Following, ...]) -> object:
+        if phase is Phase.EPOCH_END:
+            return OffsetsForLeaderEpochRequest(
+                partitions=tuple(_epoch_question(each) for each in asked), replica_id=self.me
+            )
+        if phase is Phase.BOUNDS:
+            return ListOffsetsRequest(
+                partitions=tuple(one for each in asked for one in _bounds_question(each)),
+                replica_id=self.me,
+            )
+        return self._fetch(fetcher, asked)
+
+    def _fetch(self, fetcher: Fetcher, asked: tuple[Following, ...]) -> FetchRequest:
+        entries = tuple(self._entry(each) for each in asked)
+        before = fetcher.request
+        if (
+            before is not None
+            and before.replica_epoch == self.broker_epoch
+            and len(before.partitions) == len(entries)
+            and all(one is other for one, other in zip(before.partitions, entries, strict=True))
+        ):
+            return before
+        settings = self.settings
+        fetcher.request = FetchRequest(
+            partitions=entries,
+            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            replica_id=self.me,
+            replica_epoch=self.broker_epoch,
+        )
+        return fetcher.request
+
+    def _entry(self, each: Following) -> FetchPartition:
+        log, before = each.partition.log, each.asked
+        knows = follower.rule_of(self.settings) is Truncation.LEADER_EPOCH
+        last_epoch = log.last_epoch if knows else UNKNOWN
+        if (
+            before is not None
+            and before.fetch_offset == log.end_offset
+            and before.last_fetched_epoch == last_epoch
+        ):
+            return before
+        state = each.partition.state
+        each.asked = FetchPartition(
+            topic=state.topic,
+            partition=state.partition,
+            topic_id=state.topic_id,
+            fetch_offset=log.end_offset,
+            partition_max_bytes=self.settings.replica_fetch_max_bytes,
+            current_leader_epoch=each.epoch,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=log.start_offset,
+        )
+        return each.asked
+
+    def _fetched(
+        self,
+        asked: tuple[Following, ...],
+        told: tuple[FetchedPartition, ...],
+        fetcher: Fetcher,
+        *,
+        now: Nanoseconds,
+        out: list[Effect],
+    ) -> None:
+        by_folder = {f"{each.topic}-{each.partition}": each for each in told}
+        for each in asked:
+            answer = by_folder.get(each.partition.log.folder)
+            if not self._still(fetcher, each):
+                continue
+            if answer is None:
+                self._rest(each, now)
+            elif each.asked and each.asked.fetch_offset == each.partition.log.end_offset:
+                self._take(each, answer, now, out)
+
+    def _take(
+        self, each: Following, told: FetchedPartition, now: Nanoseconds, out: list[Effect]
+    ) -> None:
+        """Take what a fetch brought for one partition."""
+        if told.error_code is not ErrorCode.none:
+            self._refused(each, told.error_code, now)
+            return
+        partition = each.partition
+        if told.diverging_epoch != UNKNOWN or told.diverging_end_offset != UNKNOWN:
+            follower.truncate_to_agreement(partition, told, me=self.me, out=out)
+            return
+        try:
+            if told.records:
+                partition.log.append_as_follower(told.records, out=out)
+        except (BadBatchError, MisplacedBatchError) as wrong:
+            out.append(Say(text=f"Found invalid messages during fetch for {wrong}"))
+            self._rest(each, now)
+            return
+        known = min(told.high_watermark, partition.log.end_offset)
+        # A new leader's mark may lag behind the old one's: what is committed stays so.
+        partition.high_watermark = max(partition.high_watermark, known)
+
+    def _refused(self, each: Following, code: ErrorCode, now: Nanoseconds) -> None:
+        if code is ErrorCode.offset_out_of_range:
+            each.phase = Phase.BOUNDS
+        elif code is ErrorCode.fenced_leader_epoch:
+            each.phase = Phase.WAIT
+        else:
+            self._rest(each, now)
+
+    def _epochs_end(
+        self,
+        mine: list[Following],
+        answer: OffsetsForLeaderEpochResponse,
+        now: Nanoseconds,
+        out: list[Effect],
+    ) -> None:
+        told = {f"{each.topic}-{each.partition}": each for each in answer.partitions}
+        for each in mine:
+            end = told.get(each.partition.log.folder)
+            if end is None or end.error_code is not ErrorCode.none:
+                self._refused(each, end.error_code if end else ErrorCode.none, now)
+                continue
+            follower.truncate_to_epoch_end(each.partition, end, me=self.me, out=out)
+            each.phase = Phase.FETCH
+
+    def _bounds(
+        self,
+        mine: list[Following],
+        answer: ListOffsetsResponse,
+        now: Nanoseconds,
+        out: list[Effect],
+    ) -> None:
+        told: dict[str, list[int]] = {}
+        for each in answer.partitions:
+            if each.error_code is ErrorCode.none:
+                told.setdefault(f"{each.topic}-{each.partition}", []).append(each.offset)
+        for following in mine:
+            bounds = told.get(following.partition.log.folder, [])
+            following.phase = Phase.FETCH
+            self._rest(following, now)
+            if len(bounds) == 2:  # noqa: PLR2004 - the first and the last offset
+                follower.truncate_to_leaders_log(
+                    following.partition, *sorted(bounds), me=self.me, out=out
+                )
+
+    def _rest(self, each: Following, now: Nanoseconds) -> None:
+        each.rests_until_ns = now + self.settings.replica_fetch_backoff_ms * NANOSECONDS_A_MS
+
+
+def _epoch_question(each: Following) -> EpochPartition:
+    state = each.partition.state
+    return EpochPartition(
+        topic=state.topic,
+        partition=state.partition,
+        leader_epoch=each.partition.log.last_epoch,
+        current_leader_epoch=each.epoch,
+    )
+
+
+def _bounds_question(each: Following) -> Iterator[ListOffsetsPartition]:
+    state = each.partition.state
+    for timestamp in (EARLIEST, LATEST):
+        yield ListOffsetsPartition(
+            topic=state.topic,
+            partition=state.partition,
+            timestamp=timestamp,
+            current_leader_epoch=each.epoch,
+        )

@@ -1,0 +1,171 @@
+"""What a leader knows of its followers: the ISR, and how far everybody has come.
+
+- The high watermark is the smallest log end offset of the maximal ISR, which has those that are
+  about to join as well (KIP-497), and it waits for whoever has caught up and may join. It moves
+  only while the ISR has enough members (Kafka 3.7, KIP-966), and never back.
+- A follower that was not at the log's end for `replica.lag.time.max.ms` leaves the ISR. It joins
+  again when it has reached the high watermark and the start of the leader's epoch, unless it is
+  fenced or is shutting down (KIP-841), or was started again since it fetched (KIP-903).
+- The controller decides: the leader wishes, with AlterPartition (KIP-497), one wish at a time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster.reference.log.log import Log
+from cluster.reference.machine import Nanoseconds
+from cluster.reference.messages.control import AlterPartition
+from cluster.reference.messages.data import UNKNOWN
+from cluster.reference.partition.state import PartitionState
+
+_NEVER = -(1 << 62)
+
+
+@dataclass(slots=True, kw_only=True)
+class Remote:
+    """A follower, as its leader knows it.
+
+    Attributes:
+        end_offset: Its log end offset, the offset of its last fetch; -1: it has not fetched yet.
+        caught_up_ns: When it last had all that the leader had.
+        fetched_ns, leader_end: When it last fetched, and what the leader's log ended at then.
+        broker_epoch: That its last fetch carried.
+    """
+
+    end_offset: int = UNKNOWN
+    caught_up_ns: Nanoseconds = _NEVER
+    fetched_ns: Nanoseconds = _NEVER
+    leader_end: int = UNKNOWN
+    broker_epoch: int = UNKNOWN
+
+    def fetches(self, offset: int, *, now: Nanoseconds, leader_end: int) -> None:
+        """Note a fetch: all before its offset is stored there (there are no ACK messages)."""
+        if offset >= leader_end:
+            self.caught_up_ns = max(self.caught_up_ns, now)
+        elif offset >= self.leader_end:
+            # It has what there was at its last fetch: a leader that never rests outruns nobody.
+            self.caught_up_ns = max(self.caught_up_ns, self.fetched_ns)
+        self.end_offset = offset
+        self.fetched_ns = now
+        self.leader_end = max(self.leader_end, leader_end)
+
+
+class Leading:
+    """A partition's leadership in one leader epoch.
+
+    Attributes:
+        state: As it was committed by the controller.
+        epoch_start: Where the log ended when the epoch began.
+        remotes: The followers, by broker's id, in the order of assignment.
+        wish: The ISR change that is asked for, None: none.
+    """
+
+    __slots__ = ("_lag_ns", "_log", "_me", "epoch_start", "remotes", "state", "wish")
+
+    def __init__(
+        self, state: PartitionState, log: Log, *, me: int, lag_ns: Nanoseconds, now: Nanoseconds
+    ) -> None:
+        """Begin to lead: nothing is known of the followers, and the ISR has its full time."""
+        self.state = state
+        self.epoch_start = log.end_offset
+        self.wish: AlterPartition | None = None
+        self.remotes: dict[int, Remote] = {}
+        self._log, self._me, self._lag_ns = log, me, lag_ns
+        self.take(state, now)
+
+    def take(self, state: PartitionState, now: Nanoseconds) -> None:
+        """Take what the controller decided; it answers any wish, granted or not."""
+        again = state.leader_epoch > self.state.leader_epoch
+        if again:
+            self.epoch_start = self._log.end_offset
+        self.state = state
+        self.wish = None
+        known, self.remotes = self.remotes, {}
+        for broker in state.replicas:
+            if broker == self._me:
+                continue
+            remote = self.remotes[broker] = known.get(broker) or Remote()
+            if broker in state.isr and (again or broker not in known):
+                remote.caught_up_ns = now
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR and whoever the leader wishes to add (KIP-497)."""
+        if self.wish is None:
+            return self.state.isr
+        added = (broker for broker, _ in self.wish.new_isr_with_epochs)
+        return self.state.isr + tuple(each for each in added if each not in self.state.isr)
+
+    @property
+    def enough_in_sync(self) -> bool:
+        """Whether the ISR has `min.insync.replicas`, or all replicas if there are fewer."""
+        state = self.state
+        return len(state.isr) >= min(state.settings.min_insync_replicas, len(state.replicas))
+
+    def high_watermark(self, now: Nanoseconds, *, before: int, eligible: Mapping[int, int]) -> int:
+        """Return the high watermark; it never moves back.
+
+        Args:
+            now: This moment.
+            before: What it was.
+            eligible: The brokers that may be in an ISR, with their epochs.
+        """
+        if not self.enough_in_sync:  # KIP-966: nothing is committed by too few.
+            return before
+        mark = end = self._log.end_offset
+        maximal = self.maximal_isr
+        for broker, remote in self.remotes.items():
+            if remote.end_offset >= mark:
+                continue
+            # Whoever is about to join would fall behind again if the mark ran ahead of it.
+            if broker in maximal or (
+                self._keeps_up(remote, end, now) and _is_eligible(broker, remote, eligible)
+            ):
+                mark = remote.end_offset
+        return max(before, mark)
+
+    def wish_to_add(self, broker: int, *, high_watermark: int, eligible: Mapping[int, int]) -> bool:
+        """Wish a follower into the ISR if it may join; returns whether there is a new wish."""
+        if self.wish is not None or broker in self.state.isr:
+            return False
+        remote = self.remotes[broker]
+        # KAFKA-7128: behind the epoch's start it may still hold what this leader never had.
+        caught_up = remote.end_offset >= max(high_watermark, self.epoch_start)
+        if not caught_up or not _is_eligible(broker, remote, eligible):
+            return False
+        self._wish((*self.state.isr, broker), eligible)
+        return True
+
+    def wish_to_remove(self, now: Nanoseconds, eligible: Mapping[int, int]) -> tuple[int, ...]:
+        """Wish the followers out of the ISR that lag; returns them."""
+        if self.wish is not None:
+            return ()
+        end, remotes = self._log.end_offset, self.remotes
+        lags = tuple(
+            broker
+            for broker in self.state.isr
+            if broker in remotes and not self._keeps_up(remotes[broker], end, now)
+        )
+        if lags:
+            self._wish(tuple(each for each in self.state.isr if each not in lags), eligible)
+        return lags
+
+    def _keeps_up(self, remote: Remote, end: int, now: Nanoseconds) -> bool:
+        return remote.end_offset == end or now - remote.caught_up_ns <= self._lag_ns
+
+    def _wish(self, isr: tuple[int, ...], eligible: Mapping[int, int]) -> None:
+        mine = eligible.get(self._me, UNKNOWN)
+        epochs = {broker: remote.broker_epoch for broker, remote in self.remotes.items()}
+        self.wish = AlterPartition(
+            topic_id=self.state.topic_id,
+            partition_index=self.state.partition,
+            leader_epoch=self.state.leader_epoch,
+            new_isr_with_epochs=tuple((each, epochs.get(each, mine)) for each in isr),
+            partition_epoch=self.state.partition_epoch,
+        )
+
+
+def _is_eligible(broker: int, remote: Remote, eligible: Mapping[int, int]) -> bool:
+    """Whether a broker may join: it is live (KIP-841), and is who fetched (KIP-903)."""
+    epoch = eligible.get(broker)
+    return epoch is not None and remote.broker_epoch in (UNKNOWN, epoch)

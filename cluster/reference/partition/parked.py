@@ -1,0 +1,158 @@
+"""Requests that wait, as data: Kafka's purgatory.
+
+A produce with acks=all waits for the high watermark, a fetch for bytes; both wait no longer than
+they say, and none outlives its connection.
+"""
+
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.machine import Asker, Nanoseconds, Reply
+from cluster.reference.messages.data import FetchRequest, ProducedPartition, ProduceResponse
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ParkedFetch:
+    """A fetch that found too little."""
+
+    asker: Asker
+    asked: FetchRequest
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ParkedProduce:
+    """A produce request of which some partitions are not committed yet.
+
+    Attributes:
+        results: An answer for each partition, in the request's order; of those that are waited for
+            the one that they get when they are committed.
+        waiting: The folders of those that are waited for, by their place in the request.
+    """
+
+    asker: Asker
+    results: list[ProducedPartition]
+    waiting: dict[int, str] = field(default_factory=dict)
+    done: bool = False
+
+    def settle(self, place: int, error: ErrorCode) -> None:
+        """Note how one of them ended."""
+        del self.waiting[place]
+        if error is not ErrorCode.none:
+            mine = self.results[place]
+            self.results[place] = ProducedPartition(
+                topic=mine.topic, partition=mine.partition, error_code=error
+            )
+
+    def reply(self) -> Reply:
+        """Return the answer."""
+        self.done = True
+        return Reply(asker=self.asker, message=ProduceResponse(partitions=tuple(self.results)))
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Awaited:
+    """One partition of a parked produce: the offset that the high watermark must reach."""
+
+    offset: int
+    parked: ParkedProduce
+    place: int
+
+    def __lt__(self, other: "Awaited") -> bool:
+        """Order by offset; duplicates wait for offsets long before those of new batches."""
+        return self.offset < other.offset
+
+    def end(self, error: ErrorCode) -> Reply | None:
+        """Settle the partition; return the answer if it was the last."""
+        if self.parked.done:
+            return None
+        self.parked.settle(self.place, error)
+        return None if self.parked.waiting else self.parked.reply()
+
+
+@dataclass(slots=True, eq=False)
+class ParkedProduces:
+    """What waits for one partition's high watermark."""
+
+    _awaited: list[Awaited] = field(default_factory=list)
+
+    def add(self, awaited: Awaited) -> None:
+        """Wait."""
+        insort(self._awaited, awaited)
+
+    def committed(self, high_watermark: int, *, enough_in_sync: bool) -> Iterator[Reply]:
+        """Yield the answers that a high watermark makes possible."""
+        count = 0
+        for each in self._awaited:
+            if each.offset > high_watermark:
+                break
+            count += 1
+        if not count:
+            return
+        error = ErrorCode.none if enough_in_sync else ErrorCode.not_enough_replicas_after_append
+        reached = self._awaited[:count]
+        del self._awaited[:count]
+        yield from self._settled(reached, error)
+
+    def failed(self, error: ErrorCode) -> Iterator[Reply]:
+        """Yield the answers of all, since this is no leader any more."""
+        all_of_them, self._awaited = self._awaited, []
+        yield from self._settled(all_of_them, error)
+
+    def forget_done(self) -> None:
+        """Forget what waits no longer."""
+        self._awaited = [each for each in self._awaited if not each.parked.done]
+
+    def _settled(self, those: list[Awaited], error: ErrorCode) -> Iterator[Reply]:
+        for each in those:
+            reply = each.end(error)
+            if reply is not None:
+                yield reply
+
+
+class Deadlines:
+    """When parked requests have waited long enough; one timer stands for all."""
+
+    __slots__ = ("_heap", "_number", "armed_ns")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Nanoseconds, int, ParkedFetch | ParkedProduce]] = []
+        self._number = 0
+        self.armed_ns: Nanoseconds | None = None
+
+    def add(self, deadline_ns: Nanoseconds, parked: ParkedFetch | ParkedProduce) -> bool:
+        """Note a deadline; returns whether the timer must be set for it."""
+        self._forget_done()
+        self._number += 1
+        heappush(self._heap, (deadline_ns, self._number, parked))
+        if self.armed_ns is not None and self.armed_ns <= deadline_ns:
+            return False
+        self.armed_ns = deadline_ns
+        return True
+
+    def due(self, now: Nanoseconds) -> Iterator[ParkedFetch | ParkedProduce]:
+        """Yield what has waited long enough."""
+        self.armed_ns = None
+        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].done):
+            parked = heappop(self._heap)[2]
+            if not parked.done:
+                yield parked
+
+    def next_ns(self) -> Nanoseconds | None:
+        """Return the next deadline, which the timer is set for; None: there is none."""
+        self.armed_ns = self._heap[0][0] if self._heap else None
+        return self.armed_ns
+
+    def all(self) -> Iterator[ParkedFetch | ParkedProduce]:
+        """Yield all that is parked, in the order in which it was."""
+        for _, _, parked in sorted(self._heap, key=lambda each: each[1]):
+            if not parked.done:
+                yield parked
+
+    def _forget_done(self) -> None:
+        while self._heap and self._heap[0][2].done:
+            heappop(self._heap)

@@ -1,0 +1,126 @@
+"""One replica of a partition: its log, its high watermark, and whether it leads."""
+
+from dataclasses import replace
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.log.checkpoints import kafka_id
+from cluster.reference.log.log import Log
+from cluster.reference.machine import Effect, Nanoseconds, Say
+from cluster.reference.messages.data import UNKNOWN
+from cluster.reference.partition.leader import Leading
+from cluster.reference.partition.parked import ParkedFetch, ParkedProduces
+from cluster.reference.partition.produced import RefusedError
+from cluster.reference.partition.state import PartitionState
+
+
+class Partition:
+    """A replica.
+
+    Attributes:
+        log: Its batches.
+        high_watermark: All before it is committed, as far as this replica knows.
+        state: What the controller decided last.
+        leading: What a leader knows; None in a follower.
+        offline: Whether its disk failed.
+        produces: Parked produce requests with acks=all, by the offset that they wait for.
+        fetches: Parked fetches that read it.
+    """
+
+    __slots__ = (
+        "_me", "fetches", "high_watermark", "leading", "log", "offline", "produces", "state",
+    )  # fmt: skip
+
+    def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
+        """Begin as nobody, before any epoch."""
+        self._me = me
+        self.log = log
+        # What a crash took from the log is no longer below the mark.
+        self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
+        self.state = replace(state, leader=UNKNOWN, leader_epoch=UNKNOWN, partition_epoch=UNKNOWN)
+        self.leading: Leading | None = None
+        self.offline = False
+        self.produces = ParkedProduces()
+        self.fetches: list[ParkedFetch] = []
+
+    def lead(
+        self, state: PartitionState, now: Nanoseconds, *, lag_ns: Nanoseconds, out: list[Effect]
+    ) -> None:
+        """Lead in the state's epoch, or go on to lead with another ISR."""
+        before, first = self.state, self.leading is None
+        self.state = state
+        if self.leading is None:
+            self.leading = Leading(state, self.log, me=self._me, lag_ns=lag_ns, now=now)
+        else:
+            self.leading.take(state, now)
+        if first or state.leader_epoch > before.leader_epoch:
+            # KIP-101: the leader writes its line before it takes anything in its epoch.
+            self.log.begin_epoch(state.leader_epoch, out=out)
+            out.append(Say(text=self._leader_line(before)))
+
+    def follow(self, state: PartitionState, out: list[Effect]) -> None:
+        """Stop leading; the fetcher does the rest."""
+        before, led = self.state, self.leading is not None
+        self.state = state
+        self.leading = None
+        if led or state.leader_epoch > before.leader_epoch:
+            out.append(Say(text=self._follower_line(before)))
+
+    def take_settings(self, state: PartitionState) -> None:
+        """Take the topic's settings; epochs and ISR are what they were."""
+        self.state = state
+        if self.leading is not None:
+            self.leading.state = state
+
+    def lower_high_watermark_to_end(self) -> None:
+        """Take the mark back to where the log was cut: nothing else ever moves it back."""
+        self.high_watermark = min(self.high_watermark, self.log.end_offset)
+
+    def led_in(self, current_leader_epoch: int) -> Leading:
+        """Return the leadership, for a request that believes in an epoch (KIP-320).
+
+        Args:
+            current_leader_epoch: -1: not checked.
+
+        Raises:
+            RefusedError: This is not the leader, or the request's epoch is older or newer.
+        """
+        if self.offline:
+            raise RefusedError(ErrorCode.kafka_storage_error)
+        if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
+            older = current_leader_epoch < self.state.leader_epoch
+            raise RefusedError(
+                ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch
+            )
+        if self.leading is None:
+            raise RefusedError(ErrorCode.not_leader_or_follower)
+        return self.leading
+
+    def _leader_line(self, before: PartitionState) -> str:
+        state = self.state
+        return (
+            f"[Broker id={self._me}] Leader {state.folder}"
+            f" with topic id Some({kafka_id(state.topic_id)})"
+            f" starts at leader epoch {state.leader_epoch} from offset {self.log.end_offset}"
+            f" with partition epoch {state.partition_epoch}, high watermark {self.high_watermark},"
+            f" ISR {_listed(state.isr)}, adding replicas {_listed(state.adding_replicas)} and"
+            f" removing replicas {_listed(state.removing_replicas)}. {_previous(before)}"
+        )
+
+    def _follower_line(self, before: PartitionState) -> str:
+        state = self.state
+        return (
+            f"[Broker id={self._me}] Follower {state.folder}"
+            f" starts at leader epoch {state.leader_epoch} from offset {self.log.end_offset}"
+            f" with partition epoch {state.partition_epoch} and high watermark"
+            f" {self.high_watermark}. Current leader is {state.leader}. {_previous(before)}"
+        )
+
+
+def _listed(brokers: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, brokers))}]"
+
+
+def _previous(before: PartitionState) -> str:
+    leader = "None" if before.leader == UNKNOWN else f"Some({before.leader})"
+    return f"Previous leader {leader} and previous leader epoch was {before.leader_epoch}."

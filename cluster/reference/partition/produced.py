@@ -1,0 +1,90 @@
+"""What a leader refuses of a producer: Kafka's LogValidator, for batches of magic 2."""
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.log.batches import (
+    CODEC_BITS,
+    CONTROL,
+    TRANSACTIONAL,
+    BadBatchError,
+    Batch,
+    sound_batches,
+)
+from cluster.reference.log.records import check_records
+
+_LOG_APPEND_TIME = 0x08
+_MAX_CODEC = 4
+
+
+class RefusedError(Exception):
+    """A request is answered by an error.
+
+    Attributes:
+        code: Which.
+    """
+
+    def __init__(self, code: ErrorCode, what: str = "") -> None:
+        super().__init__(what)
+        self.code = code
+
+
+def accepted(records: bytes, *, max_bytes: int) -> Batch:
+    """Return the one batch that a producer sent.
+
+    Args:
+        records: As they came.
+        max_bytes: The topic's `max.message.bytes`.
+
+    Raises:
+        RefusedError: It is damaged, too large, not one, or none that a client may write.
+    """
+    found = _only_batch(records)
+    if len(records) > max_bytes:
+        raise RefusedError(
+            ErrorCode.message_too_large,
+            f"the batch has {len(records)} bytes, max.message.bytes are {max_bytes}",
+        )
+    wrong = _wrong_header(found)
+    if wrong:
+        raise RefusedError(*wrong)
+    try:
+        check_records(found)
+    except ValueError as broken:
+        raise RefusedError(ErrorCode.invalid_record, str(broken)) from broken
+    return found
+
+
+def _only_batch(records: bytes) -> Batch:
+    try:
+        batches = list(sound_batches(records))
+    except BadBatchError as bad:
+        old = bad.magic is not None
+        code = ErrorCode.invalid_record if old else ErrorCode.corrupt_message
+        raise RefusedError(code, str(bad)) from bad
+    if len(batches) != 1:
+        raise RefusedError(
+            ErrorCode.invalid_record, f"{len(batches)} batches for one partition, not 1"
+        )
+    return batches[0]
+
+
+def _wrong_header(found: Batch) -> tuple[ErrorCode, str] | None:
+    """Return why a client may not write a batch, None if it may."""
+    span, attributes = found.end_offset - found.base_offset, found.attributes
+    wrong = (
+        (found.count != span, ErrorCode.invalid_record, f"{found.count} records, {span} offsets"),
+        (attributes & CONTROL, ErrorCode.invalid_record, "clients write no control records"),
+        (attributes & TRANSACTIONAL, ErrorCode.invalid_txn_state, "there are no transactions here"),
+        (attributes & _LOG_APPEND_TIME, ErrorCode.invalid_timestamp, "time stamps are producers'"),
+        (
+            attributes & CODEC_BITS > _MAX_CODEC,
+            ErrorCode.unsupported_compression_type,
+            f"there is no codec {attributes & CODEC_BITS}",
+        ),
+        (
+            found.producer_id >= 0 > found.base_sequence,
+            ErrorCode.invalid_record,
+            f"a producer id with the sequence number {found.base_sequence}",
+        ),
+    )
+    return next(((code, what) for true, code, what in wrong if true), None)

@@ -1,0 +1,163 @@
+"""What a leader answers without changing anything: records, offsets, where epochs end."""
+
+from kio.schema.errors import ErrorCode
+
+from cluster.files.batches import read_segment, records
+from cluster.reference.log.epochs import NONE
+from cluster.reference.messages.data import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    UNKNOWN,
+    EpochEnd,
+    EpochPartition,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    ListedOffset,
+    ListOffsetsPartition,
+)
+from cluster.reference.partition.leader import Leading
+from cluster.reference.partition.partition import Partition
+from cluster.reference.partition.produced import RefusedError
+
+
+def read(
+    partition: Partition,
+    asked: FetchPartition,
+    request: FetchRequest,
+    *,
+    max_bytes: int,
+    first: bool,
+) -> FetchedPartition:
+    """Read a partition for a fetch.
+
+    Args:
+        partition: Which.
+        asked: From where, and in which epoch.
+        request: Whose: a follower reads to the log's end, a consumer to the high watermark.
+        max_bytes: What the request may still have.
+        first: Whether nothing was read for it yet, so that one batch is given in any case.
+
+    Raises:
+        RefusedError: It cannot be read here, or not from there.
+    """
+    leading = partition.led_in(asked.current_leader_epoch)
+    log = partition.log
+    if request.replica_id != CONSUMER:
+        _check_replica(leading, asked, request)
+    if asked.last_fetched_epoch != UNKNOWN:
+        # KIP-595: what the reader has last must be here too, or the logs differ.
+        epoch, end = log.end_of(asked.last_fetched_epoch)
+        if (epoch, end) == NONE:
+            raise RefusedError(ErrorCode.offset_out_of_range)
+        if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+            return _fetched(partition, asked, diverging=(epoch, end))
+    if not log.start_offset <= asked.fetch_offset <= log.end_offset:
+        raise RefusedError(ErrorCode.offset_out_of_range)
+    data = log.read(
+        asked.fetch_offset,
+        max_bytes=max(0, min(max_bytes, asked.partition_max_bytes)),
+        until=partition.high_watermark if request.replica_id == CONSUMER else None,
+        at_least_one=first,
+    )
+    return _fetched(partition, asked, data=data)
+
+
+def epoch_end(partition: Partition, asked: EpochPartition) -> EpochEnd:
+    """Answer where an epoch ends: the leader's side of KIP-101, with KIP-279's epoch.
+
+    Raises:
+        RefusedError: This is not the leader, or not in that epoch.
+    """
+    partition.led_in(asked.current_leader_epoch)
+    epoch, end = partition.log.end_of(asked.leader_epoch)
+    return EpochEnd(
+        topic=asked.topic,
+        partition=asked.partition,
+        error_code=ErrorCode.none,
+        leader_epoch=epoch,
+        end_offset=end,
+    )
+
+
+def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int) -> ListedOffset:
+    """Answer ListOffsets.
+
+    Raises:
+        RefusedError: This is not the leader, or does not know yet what is committed (KIP-207).
+    """
+    leading = partition.led_in(asked.current_leader_epoch)
+    log = partition.log
+    if asked.timestamp == EARLIEST:
+        return _listed(asked, log.start_offset, UNKNOWN, log.epochs.at(log.start_offset))
+    if replica_id != CONSUMER:
+        return _listed(asked, log.end_offset, UNKNOWN, partition.state.leader_epoch)
+    if partition.high_watermark < leading.epoch_start:
+        # A new leader may be behind what the old one had committed and consumers have read.
+        raise RefusedError(ErrorCode.offset_not_available)
+    if asked.timestamp == LATEST:
+        return _listed(asked, partition.high_watermark, UNKNOWN, partition.state.leader_epoch)
+    return _by_time(partition, asked)
+
+
+def _check_replica(leading: Leading, asked: FetchPartition, request: FetchRequest) -> None:
+    remote = leading.remotes.get(request.replica_id)
+    if remote is None:
+        known = asked.current_leader_epoch != UNKNOWN  # Then the assignment here is the older one.
+        raise RefusedError(
+            ErrorCode.unknown_leader_epoch if known else ErrorCode.not_leader_or_follower
+        )
+    if UNKNOWN != request.replica_epoch < remote.broker_epoch:
+        raise RefusedError(ErrorCode.not_leader_or_follower)  # KIP-903: of an incarnation before.
+
+
+def _by_time(partition: Partition, asked: ListOffsetsPartition) -> ListedOffset:
+    """Find the first record that is not older than a time, or the newest one of all (KIP-734)."""
+    committed = (
+        each for each in partition.log.batches() if each.end_offset <= partition.high_watermark
+    )
+    if asked.timestamp == MAX_TIMESTAMP:
+        batch = max(committed, key=lambda each: each.max_timestamp, default=None)
+        wanted = batch.max_timestamp if batch else 0
+    else:
+        wanted = asked.timestamp
+        batch = next((each for each in committed if each.max_timestamp >= wanted), None)
+    for found in read_segment(batch.data).batches if batch else ():
+        for record in records(found):
+            if record.timestamp >= wanted:
+                return _listed(asked, record.offset, record.timestamp, found.leader_epoch)
+    return _listed(asked, UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def _fetched(
+    partition: Partition,
+    asked: FetchPartition,
+    *,
+    data: bytes = b"",
+    diverging: tuple[int, int] = NONE,
+) -> FetchedPartition:
+    return FetchedPartition(
+        topic=asked.topic,
+        partition=asked.partition,
+        topic_id=asked.topic_id,
+        error_code=ErrorCode.none,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.high_watermark,  # There are no transactions.
+        log_start_offset=partition.log.start_offset,
+        records=data,
+        diverging_epoch=diverging[0],
+        diverging_end_offset=diverging[1],
+    )
+
+
+def _listed(asked: ListOffsetsPartition, offset: int, timestamp: int, epoch: int) -> ListedOffset:
+    return ListedOffset(
+        topic=asked.topic,
+        partition=asked.partition,
+        error_code=ErrorCode.none,
+        offset=offset,
+        timestamp=timestamp,
+        leader_epoch=epoch,
+    )

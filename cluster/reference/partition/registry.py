@@ -1,0 +1,57 @@
+"""The replicas that are here, and what is known of all partitions."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.partition.partition import Partition
+from cluster.reference.partition.produced import RefusedError
+from cluster.reference.partition.state import PartitionState
+from cluster.reference.settings import Settings
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Registry:
+    """What the parts of a broker's replicas share.
+
+    Attributes:
+        me: The broker's id.
+        settings: The node's.
+        partitions: The replicas here, by folder.
+        known: The controller's last word about each partition, by folder, of others' too.
+        eligible: The brokers that may be in an ISR, with their epochs (KIP-841, KIP-903).
+    """
+
+    me: int
+    settings: Settings
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    known: dict[str, PartitionState] = field(default_factory=dict)
+    eligible: Mapping[int, int] = field(default_factory=dict)
+
+    def at(self, topic: str, partition: int, topic_id: UUID | None = None) -> Partition:
+        """Return a replica.
+
+        Raises:
+            RefusedError: It is not here, or the topic of this name is another one.
+        """
+        folder = f"{topic}-{partition}"
+        found = self.partitions.get(folder)
+        if found is None:
+            known = folder in self.known
+            raise RefusedError(
+                ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
+            )
+        if topic_id is not None and topic_id != found.state.topic_id:
+            raise RefusedError(ErrorCode.inconsistent_topic_id)
+        return found
+
+    def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return who leads a partition, and in which epoch; -1: unknown (KIP-951)."""
+        known = self.known.get(f"{topic}-{partition}")
+        return (known.leader, known.leader_epoch) if known else (-1, -1)
+
+    def led(self) -> Iterator[Partition]:
+        """Yield the replicas that lead."""
+        return (each for each in list(self.partitions.values()) if each.leading is not None)

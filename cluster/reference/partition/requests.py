@@ -1,0 +1,331 @@
+"""Produce, Fetch and questions of offsets, for all partitions that one request names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.bugs import Bug
+from cluster.reference.log.producers import Kept
+from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply, SetTimer
+from cluster.reference.messages.data import (
+    CONSUMER,
+    UNKNOWN,
+    EpochEnd,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ListedOffset,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetsForLeaderEpochRequest,
+    OffsetsForLeaderEpochResponse,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+)
+from cluster.reference.partition.isr import IsrChanges
+from cluster.reference.partition.parked import Awaited, Deadlines, ParkedFetch, ParkedProduce
+from cluster.reference.partition.partition import Partition
+from cluster.reference.partition.produced import RefusedError, accepted
+from cluster.reference.partition.reading import epoch_end, listed, read
+from cluster.reference.partition.registry import Registry
+from cluster.reference.settings import NANOSECONDS_A_MS
+
+PARKED_TIMER = "replicas:parked"
+_ALL = -1
+_ACKS = (_ALL, 0, 1)
+
+
+@dataclass(slots=True, eq=False)
+class Requests:
+    """Requests of followers and clients, and those of them that wait."""
+
+    _registry: Registry
+    _isr: IsrChanges
+    _deadlines: Deadlines = field(default_factory=Deadlines)
+
+    def produce(
+        self, now: Nanoseconds, asker: Asker, asked: ProduceRequest, *, out: list[Effect]
+    ) -> None:
+        """Append, and answer when as many have it as `acks` demands."""
+        parked = ParkedProduce(asker=asker, results=[])
+        awaited: list[tuple[Partition, Awaited]] = []
+        for place, each in enumerate(asked.partitions):
+            try:
+                partition, end, result = self._append(each, asked.acks, out)
+            except RefusedError as refused:
+                parked.results.append(self._produce_refused(each, refused))
+                continue
+            parked.results.append(result)
+            awaited.append((partition, Awaited(offset=end, parked=parked, place=place)))
+        for partition, _ in awaited:
+            self.settle(partition, now, out, appended=True)
+        wait = asked.acks == _ALL
+        if Bug.ACK_BEFORE_COMMIT in self._registry.settings.bugs:
+            wait = False  # The bug: what only the leader has is acknowledged.
+        if wait:
+            self._park_uncommitted(parked, awaited)
+        if parked.waiting:
+            self._park(now, parked, asked.timeout_ms, out)
+        else:
+            out.append(parked.reply())
+
+    def fetch(
+        self, now: Nanoseconds, asker: Asker, asked: FetchRequest, *, out: list[Effect]
+    ) -> None:
+        """Read, and answer at once if there is enough, or anything to tell."""
+        results, enough = self._read(asked)
+        if asked.replica_id != CONSUMER:
+            # After the read: followers learn of the high watermark a round trip later.
+            self._note_positions(now, asked, results, out=out)
+        if enough or asked.max_wait_ms <= 0:
+            out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
+            return
+        parked = ParkedFetch(asker=asker, asked=asked)
+        for each in asked.partitions:
+            self._registry.at(each.topic, each.partition).fetches.append(parked)
+        self._park(now, parked, asked.max_wait_ms, out)
+
+    def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
+        """Answer where logs begin, end, or pass a time."""
+        found = []
+        for each in asked.partitions:
+            try:
+                partition = self._registry.at(each.topic, each.partition)
+                found.append(listed(partition, each, replica_id=asked.replica_id))
+            except RefusedError as refused:
+                found.append(
+                    ListedOffset(
+                        topic=each.topic, partition=each.partition, error_code=refused.code
+                    )
+                )
+        return ListOffsetsResponse(partitions=tuple(found))
+
+    def epoch_ends(self, asked: OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochResponse:
+        """Answer where epochs end."""
+        found = []
+        for each in asked.partitions:
+            try:
+                found.append(epoch_end(self._registry.at(each.topic, each.partition), each))
+            except RefusedError as refused:
+                found.append(
+                    EpochEnd(topic=each.topic, partition=each.partition, error_code=refused.code)
+                )
+        return OffsetsForLeaderEpochResponse(partitions=tuple(found))
+
+    def settle(
+        self, partition: Partition, now: Nanoseconds, out: list[Effect], *, appended: bool = False
+    ) -> None:
+        """Move the high watermark on if it can be, and answer what waited for that.
+
+        Args:
+            partition: Whose log, or whose followers, came on.
+            now: This moment.
+            out: Takes the answers.
+            appended: Whether its log came on, for which followers wait.
+        """
+        leading = partition.leading
+        if leading is None:
+            return
+        mark = leading.high_watermark(
+            now, before=partition.high_watermark, eligible=self._registry.eligible
+        )
+        committed = mark > partition.high_watermark
+        partition.high_watermark = mark
+        # Even where the mark stands still: what it had reached may have been parked since.
+        out.extend(partition.produces.committed(mark, enough_in_sync=leading.enough_in_sync))
+        if partition.fetches and (appended or committed):
+            self._wake(partition, out, followers=appended, consumers=committed)
+
+    def stop(self, partition: Partition, error: ErrorCode, out: list[Effect]) -> None:
+        """Answer all that waits for a partition: it is not led here any more, or is gone."""
+        out.extend(partition.produces.failed(error))
+        self._wake(partition, out, followers=True, consumers=True)
+
+    def overdue(self, now: Nanoseconds, out: list[Effect]) -> None:
+        """Answer what has waited as long as it may."""
+        late: list[str] = []
+        for parked in self._deadlines.due(now):
+            if isinstance(parked, ParkedFetch):
+                self._answer(parked, self._read(parked.asked)[0], out)
+                continue
+            for place, folder in list(parked.waiting.items()):
+                parked.settle(place, ErrorCode.request_timed_out)
+                late.append(folder)
+            out.append(parked.reply())
+        self._forget_done(late)
+        following = self._deadlines.next_ns()
+        if following is not None:
+            self._set_timer(now, following, out)
+
+    def hung(self, connection: int) -> None:
+        """Forget what nobody waits for any more.
+
+        A fetch of a follower that died must never be answered to its next incarnation, which may
+        have a shorter log.
+        """
+        for parked in self._deadlines.all():
+            if parked.asker.connection != connection:
+                continue
+            parked.done = True
+            if isinstance(parked, ParkedFetch):
+                self._unpark(parked)
+            else:
+                self._forget_done(parked.waiting.values())
+
+    def _forget_done(self, folders: Iterable[str]) -> None:
+        for folder in dict.fromkeys(folders):
+            if partition := self._registry.partitions.get(folder):
+                partition.produces.forget_done()
+
+    def _append(
+        self, each: ProducePartition, acks: int, out: list[Effect]
+    ) -> tuple[Partition, int, ProducedPartition]:
+        """Append one partition's batch; return what the high watermark must reach, and the answer.
+
+        Raises:
+            RefusedError: It is not appended.
+        """
+        if acks not in _ACKS:
+            raise RefusedError(ErrorCode.invalid_required_acks)
+        partition = self._registry.at(each.topic, each.partition, each.topic_id)
+        leading = partition.led_in(UNKNOWN)
+        if acks == _ALL and not leading.enough_in_sync:
+            raise RefusedError(ErrorCode.not_enough_replicas)
+        log, state = partition.log, partition.state
+        batch = accepted(each.records, max_bytes=state.settings.max_message_bytes)
+        done: Kept | ErrorCode = log.producers.check(batch)
+        if isinstance(done, ErrorCode):
+            if done is not ErrorCode.none:
+                raise RefusedError(done)
+            mine = log.append_as_leader(batch.data, epoch=state.leader_epoch, out=out)
+            first, end = mine.base_offset, mine.end_offset
+        else:  # KIP-98: it was appended before; the producer never had the answer.
+            first, end = done.base_offset, done.end_offset
+        result = ProducedPartition(
+            topic=each.topic,
+            partition=each.partition,
+            error_code=ErrorCode.none,
+            base_offset=first,
+            log_start_offset=log.start_offset,
+        )
+        return partition, end, result
+
+    def _park_uncommitted(
+        self, parked: ParkedProduce, awaited: list[tuple[Partition, Awaited]]
+    ) -> None:
+        for partition, each in awaited:
+            if each.offset > partition.high_watermark:
+                parked.waiting[each.place] = partition.log.folder
+                partition.produces.add(each)
+
+    def _read(self, asked: FetchRequest) -> tuple[tuple[FetchedPartition, ...], bool]:
+        """Read all partitions; tell whether that is enough to answer with."""
+        results = []
+        byte_count, hasty = 0, not asked.partitions
+        for each in asked.partitions:
+            try:
+                partition = self._registry.at(each.topic, each.partition, each.topic_id)
+                result = read(
+                    partition,
+                    each,
+                    asked,
+                    max_bytes=asked.max_bytes - byte_count,
+                    first=not byte_count,
+                )
+            except RefusedError as refused:
+                result = self._fetch_refused(each, refused)
+            byte_count += len(result.records)
+            hasty = (
+                hasty
+                or result.error_code is not ErrorCode.none
+                or result.diverging_end_offset != UNKNOWN
+            )
+            results.append(result)
+        return tuple(results), hasty or byte_count >= asked.min_bytes
+
+    def _note_positions(
+        self,
+        now: Nanoseconds,
+        asked: FetchRequest,
+        results: tuple[FetchedPartition, ...],
+        *,
+        out: list[Effect],
+    ) -> None:
+        """Note how far a follower is, and what follows: it may join, the mark may move."""
+        for each, result in zip(asked.partitions, results, strict=True):
+            diverges = result.diverging_end_offset != UNKNOWN
+            if result.error_code is not ErrorCode.none or diverges:
+                continue
+            partition = self._registry.at(each.topic, each.partition)
+            leading = partition.leading
+            assert leading is not None
+            remote = leading.remotes[asked.replica_id]
+            remote.broker_epoch = asked.replica_epoch
+            remote.fetches(each.fetch_offset, now=now, leader_end=partition.log.end_offset)
+            self._isr.fetched(partition, asked.replica_id)
+            self.settle(partition, now, out)
+
+    def _wake(
+        self, partition: Partition, out: list[Effect], *, followers: bool, consumers: bool
+    ) -> None:
+        for parked in list(partition.fetches):
+            wanted = consumers if parked.asked.replica_id == CONSUMER else followers
+            if wanted and not parked.done:
+                results, enough = self._read(parked.asked)
+                if enough:
+                    self._answer(parked, results, out)
+
+    def _answer(
+        self, parked: ParkedFetch, results: tuple[FetchedPartition, ...], out: list[Effect]
+    ) -> None:
+        parked.done = True
+        self._unpark(parked)
+        out.append(Reply(asker=parked.asker, message=FetchResponse(partitions=results)))
+
+    def _unpark(self, parked: ParkedFetch) -> None:
+        for each in parked.asked.partitions:
+            partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
+            if partition is not None and parked in partition.fetches:
+                partition.fetches.remove(parked)
+
+    def _park(
+        self,
+        now: Nanoseconds,
+        parked: ParkedFetch | ParkedProduce,
+        wait_ms: int,
+        out: list[Effect],
+    ) -> None:
+        deadline = now + max(wait_ms, 0) * NANOSECONDS_A_MS
+        if self._deadlines.add(deadline, parked):
+            self._set_timer(now, deadline, out)
+
+    def _set_timer(self, now: Nanoseconds, at_ns: Nanoseconds, out: list[Effect]) -> None:
+        after = max(at_ns - now, 0)
+        out.append(SetTimer(timer=PARKED_TIMER, after_ns=after, at_most_ns=after))
+
+    def _produce_refused(self, each: ProducePartition, refused: RefusedError) -> ProducedPartition:
+        leader, epoch = self._registry.leader_of(each.topic, each.partition)
+        moved = refused.code is ErrorCode.not_leader_or_follower
+        return ProducedPartition(
+            topic=each.topic,
+            partition=each.partition,
+            error_code=refused.code,
+            error_message=str(refused) or None,
+            current_leader=leader if moved else UNKNOWN,
+            current_leader_epoch=epoch if moved else UNKNOWN,
+        )
+
+    def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
+        leader, epoch = self._registry.leader_of(each.topic, each.partition)
+        moved = refused.code in (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+        return FetchedPartition(
+            topic=each.topic,
+            partition=each.partition,
+            topic_id=each.topic_id,
+            error_code=refused.code,
+            current_leader=leader if moved else UNKNOWN,
+            current_leader_epoch=epoch if moved else UNKNOWN,
+        )
