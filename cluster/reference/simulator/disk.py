@@ -87,6 +87,11 @@ class SimulatedDisk:
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
+    def read_flushed(self, path: str) -> bytes:
+        """Return what of a file would certainly outlive a power loss."""
+        file = self._files[path]
+        return bytes(file.data[: file.flushed])
+
     def size(self, path: str) -> int:
         """Return how many bytes a file has; 0 if there is none."""
         return len(self._files[path].data) if path in self._files else 0

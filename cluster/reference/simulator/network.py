@@ -6,6 +6,7 @@ on its way to a process that has died is not handed to the next one on that mach
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -168,6 +169,16 @@ class Network:
     def is_cut(self, sender: int, receiver: int) -> bool:
         """Tell whether a link is cut."""
         return (sender, receiver) in self._cuts
+
+    def probe(self, link: Link, arrived: Callable[[], object]) -> None:
+        """Send a datagram; `arrived` is called where it arrives, and nobody sends it again."""
+        self._agenda.after(self._delay_ns(link), self._probed, link, arrived)
+
+    def _probed(self, link: Link, arrived: Callable[[], object]) -> None:
+        if link in self._cuts:
+            self.dropped[link] = self.dropped.get(link, 0) + 1
+        else:
+            arrived()
 
     def make_bad(self, links: list[Link], badness: Badness) -> None:
         """Make links bad."""

@@ -18,6 +18,7 @@ from cluster.reference.machine import (
     DiskFailed,
     DropLog,
     Effect,
+    End,
     Event,
     Fired,
     Flush,
@@ -27,6 +28,7 @@ from cluster.reference.machine import (
     Request,
     Say,
     SetTimer,
+    StopAsked,
     Truncate,
     WriteFile,
 )
@@ -67,6 +69,7 @@ class Process:
             Request: self._request, Reply: self._reply, SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer, Say: self._say, Append: self._write,
             Truncate: self._write, DropLog: self._write, WriteFile: self._write,
+            End: self._end,
         }  # fmt: skip
 
     @property
@@ -89,6 +92,11 @@ class Process:
             connection.server_open = False
             if not silently:
                 self._network.send_back(connection, END, None)
+
+    def ask_to_stop(self) -> None:
+        """Ask for an end in good order, as by SIGTERM."""
+        if self.alive:
+            self._later_or_now(self._take, StopAsked())
 
     def pause(self) -> None:
         """Stand still, as by SIGSTOP; what comes is kept."""
@@ -275,6 +283,9 @@ class Process:
 
     def _cancel_timer(self, effect: CancelTimer) -> None:
         self._timers.pop(effect.timer, None)
+
+    def _end(self, effect: End) -> None:  # noqa: ARG002 - of all effects alike
+        self.host.kill()
 
     def _say(self, effect: Say) -> None:
         self.host.said.append((self._agenda.now, effect.text))

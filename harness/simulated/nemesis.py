@@ -1,0 +1,245 @@
+"""Plays a plan's schedule of faults in virtual time; the rows are those of `nemesis`."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from cluster.protocol import ClusterView
+from harness.simulated.cluster import SimulatedCluster
+from harness.simulated.errands import Errand, Steps, until
+from harness.simulated.faults import Aim, Deed, deed_of
+from nemesis.effects import effect_to_json
+from nemesis.registry import KINDS
+from nemesis.roster import Coordinated, roster_of
+from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
+from nemesis.schedule import Schedule, ScheduledFault
+from nemesis.targets import NoTargetError, parse_target, resolve_target
+from results.record.clock import NS_PER_S
+from results.record.plan import Plan
+
+RESOLVE_LIMIT_S = 10.0
+WHOLE_LIMIT_S = 10.0
+BACK_LIMIT_S = 30.0
+
+
+class _Life:
+    """One fault, from its plan to its end."""
+
+    def __init__(self, fault: ScheduledFault, cluster: SimulatedCluster, rows: FaultRows) -> None:
+        self.fault = fault
+        self.deed: Deed | None = None
+        self.over = False
+        self._cluster, self._rows = cluster, rows
+        spec = Spec(
+            kind=fault.kind,
+            family=KINDS[fault.kind].family,
+            target=fault.target,
+            hold_s=fault.hold_s,
+            at_s=fault.at_s,
+        )
+        self.row = FaultRow(fault_id=fault.fault_id, spec=spec)
+
+    @property
+    def confirmed(self) -> bool:
+        return self.row.confirmed_ns is not None
+
+    @property
+    def in_force(self) -> bool:
+        return self.deed is not None and not self.over
+
+    def skip(self, why: str) -> None:
+        self._write(replace(self.row, requested_ns=self._now_ns()))
+        self._fail(why)
+        self.over = True
+
+    def request(self) -> None:
+        self._write(replace(self.row, requested_ns=self._now_ns()))
+
+    def give_up(self, why: str) -> None:
+        self._fail(why)
+        self.over = True
+
+    def begin(self, targets: tuple[str, ...], view: ClusterView | None, rng: Random) -> Steps:
+        aim = Aim(fault_id=self.fault.fault_id, kind=self.fault.kind, targets=targets, rng=rng)
+        deed = deed_of(aim, self._cluster)
+        spec = replace(
+            self.row.spec, roles=roles_of(deed.targets, view), links=deed.links, begun=True
+        )
+        self._write(replace(self.row, targets=deed.targets, spec=spec))
+        self.deed = deed
+        yield from deed.inject()
+        effect = yield from deed.confirm()
+        if effect is None:
+            self._fail("no effect could be measured in time")
+            return
+        self._write(replace(self.row, confirmed_ns=self._now_ns(), effect=effect_to_json(effect)))
+
+    def heal(self, limit_s: float) -> Steps:
+        if self.deed is None or self.over:
+            return
+        self.deed.heal()
+        effect = yield from self.deed.confirm_healed(limit_s)
+        if self._ended():
+            return  # It was healed meanwhile by whoever ended the main phase.
+        if effect is None:
+            why = "the heal could not be confirmed in time"
+            spec = replace(self.row.spec, not_healed=why)
+            heal_effect = json.dumps({"not_healed": why})
+            self._write(replace(self.row, spec=spec, heal_effect=heal_effect))
+            return
+        self.over = True
+        self._write(
+            replace(
+                self.row,
+                spec=replace(self.row.spec, not_healed=None),
+                healed_ns=self._now_ns(),
+                heal_effect=effect_to_json(effect),
+            )
+        )
+
+    def _ended(self) -> bool:
+        return self.over
+
+    def _fail(self, why: str) -> None:
+        spec = replace(self.row.spec, without_effect=why)
+        self._write(replace(self.row, spec=spec, effect=json.dumps({"without_effect": why})))
+
+    def _now_ns(self) -> int:
+        return self._cluster.simulation.now_ns
+
+    def _write(self, row: FaultRow) -> None:
+        self.row = row
+        self._rows.write(row)
+
+
+class SimulatedNemesis:
+    """All faults of a run.
+
+    Args:
+        plan: The run.
+        schedule: Of `deal_schedule`.
+        cluster: Whom they hit.
+        whole: Whether every partition has a leader and a full ISR.
+        live: The folder of the live streams.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        schedule: Schedule,
+        *,
+        cluster: SimulatedCluster,
+        whole: Callable[[], bool],
+        live: Path,
+    ) -> None:
+        self._plan, self._schedule, self._cluster, self._whole = plan, schedule, cluster, whole
+        self._rows = FaultRows(live)
+        self._roster = roster_of(plan, cluster.nodes)
+        self._lives = [_Life(fault, cluster, self._rows) for fault in schedule.faults]
+        self._started_ns = 0
+        self._stopped = False
+        self._errands: list[Errand] = []
+
+    def start(self) -> None:
+        """Begin the main phase's faults."""
+        agenda = self._cluster.simulation.agenda
+        self._started_ns = agenda.now
+        lanes: dict[int, list[_Life]] = {}
+        for life in self._lives:
+            lane = life.fault.fault_id if self._schedule.overlapping else life.fault.lane
+            lanes.setdefault(lane, []).append(life)
+        self._errands = [Errand(agenda, self._play(lives)) for lives in lanes.values()]
+
+    def end(self) -> Steps:
+        """End the main phase: heal everything, and see that it is healed."""
+        self._stopped = True
+        for life in self._lives:
+            if life.in_force:
+                yield from life.heal(BACK_LIMIT_S)
+        for node in self._cluster.nodes:
+            if self._cluster.state_of(node) is None:
+                self._cluster.start_node(node)
+        elapsed_s = (self._cluster.simulation.now_ns - self._started_ns) / NS_PER_S
+        for life in self._lives:
+            if life.row.requested_ns is None and life.fault.at_s <= elapsed_s:
+                life.skip("the main phase ended before the faults ahead of it were over")
+
+    def not_healed(self) -> list[str]:
+        """Return a sentence for each fault that may still be in force."""
+        return [
+            f"fault {life.fault.fault_id} ({life.fault.kind}) is not healed"
+            for life in self._lives
+            if life.in_force
+        ]
+
+    def close(self) -> None:
+        """End the stream."""
+        self._rows.close()
+
+    def _play(self, lives: Sequence[_Life]) -> Steps:
+        for life in lives:
+            yield max(0.0, life.fault.at_s - self._elapsed_s())
+            if self._stopped:
+                return
+            if KINDS[life.fault.kind].when_whole:
+                yield from until(
+                    self._cluster.simulation.agenda,
+                    lambda: self._stopped or self._whole(),
+                    limit_s=WHOLE_LIMIT_S,
+                )
+                if not self._stopped and not self._whole():
+                    life.skip("it takes what a replica has, and an ISR was not full")
+                    continue
+            needed_s = life.fault.hold_s + KINDS[life.fault.kind].settle_s
+            if self._elapsed_s() + needed_s > self._plan.time_limit_s + (
+                needed_s if self._schedule.overlapping else 0
+            ):
+                life.skip("the faults ahead of it took so long that the main phase is too short")
+                continue
+            yield from self._live(life)
+            if self._is_stopped():
+                return
+
+    def _live(self, life: _Life) -> Steps:
+        life.request()
+        rng = Random(f"{self._plan.seed}/nemesis/{life.fault.fault_id}")
+        drawing = Random(f"{self._plan.seed}/nemesis/{life.fault.fault_id}/target")
+        target = parse_target(life.fault.target, self._roster)
+        found: list[tuple[tuple[str, ...], ClusterView | None]] = []
+        why_not = ["nobody"]
+
+        def resolved() -> bool:
+            view = self._cluster.view()
+            try:
+                nodes = resolve_target(target, view, drawing, roster=self._roster, find=_nobody)
+            except NoTargetError as nobody:
+                why_not[0] = str(nobody)
+                return self._stopped
+            found.append((nodes, view))
+            return True
+
+        agenda = self._cluster.simulation.agenda
+        yield from until(agenda, resolved, limit_s=RESOLVE_LIMIT_S, interval_s=0.2)
+        if not found or self._stopped:
+            life.give_up(why_not[0])
+            return
+        targets, view = found[0]
+        yield from life.begin(targets, view, rng)
+        if life.confirmed:
+            yield from until(
+                agenda, lambda: self._stopped, limit_s=life.fault.hold_s, interval_s=0.05
+            )
+        if not self._stopped:
+            yield from life.heal(BACK_LIMIT_S)
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    def _elapsed_s(self) -> float:
+        return (self._cluster.simulation.now_ns - self._started_ns) / NS_PER_S
+
+
+def _nobody(_coordinated: Coordinated) -> str | None:
+    return None
