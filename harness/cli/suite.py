@@ -125,7 +125,7 @@ def _announce(lead: Lead, console: Console) -> None:
     begins = "goes on with" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
-        f" {len(state.planned)} entries, {conductor.slots} at once,"
+        f" {len(state.planned)} entries, {conductor.slots.runs} at once,"
         f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
@@ -208,7 +208,7 @@ def _print_entries(found: Suite, console: Console) -> None:
     """Print what a night would play, and how long that would take here."""
     entries = ordered(entries_of(found), waited={}, night="dry-run")
     plans = [each.plan(0) for each in entries]
-    at_once = slots(found.parallel, plans)
+    at_once = slots(found.parallel, plans).runs
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("entry", "weight", "seed", "seconds"):
         table.add_column(column, overflow="fold")

@@ -30,7 +30,7 @@ from harness.suites.night import Item, NightState, Phase, folded
 from harness.suites.nights import NightFolder
 from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasPlayed, WasRefused
 from harness.suites.repeats import measured, owed
-from harness.suites.slots import place_of
+from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
 from results.atomic import StoreError
 from results.record.clock import unix_s
@@ -62,7 +62,7 @@ class Conductor:
         entries: By name.
         store: The folder of runs.
         folder: The night's.
-        slots: How many runs are played at once.
+        slots: How many runs are under way at once.
         deadline: When the budget is spent, in seconds since 1970.
         changed: Is told of each line that the journal gets.
         state: The night, as far as it is.
@@ -72,7 +72,7 @@ class Conductor:
     entries: Mapping[str, Entry]
     store: Path
     folder: NightFolder
-    slots: int
+    slots: Slots
     deadline: float
     changed: Change = lambda _state, _line: None
     state: NightState = field(default_factory=NightState)
@@ -132,7 +132,7 @@ class Conductor:
 
     def _step(self) -> bool:
         """Start what can be started, and take one event; tell whether there is more to come."""
-        while len(self._plays) < self.slots and self._start_next():
+        while self._has_room() and self._start_next():
             pass
         if not self._plays and not self.state.having(Phase.PLAYED):
             return False
@@ -146,6 +146,10 @@ class Conductor:
         self._take(event)
         self._write_pages_anew()
         return True
+
+    def _has_room(self) -> bool:
+        ending = sum(play.is_ending() for play in self._plays.values())
+        return self.slots.free(under_way=len(self._plays), ending=ending)
 
     def _start_next(self) -> bool:
         if self._finish.is_set():

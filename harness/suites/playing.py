@@ -11,13 +11,15 @@ from harness.stage import note
 from harness.suites.lines import GO, Child, Words
 from nemesis.ledger import heal_dead_run
 from results.record.clock import stopwatch_s
-from results.record.milestones import Milestone
+from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 
 MODULE = "harness.suites.player"
 CUT_SHORT = "cut-short"
+ENDING = frozenset({"final-reads", "noted", "stopped", "collected", "failed"})
+"""Milestones of a run whose clients have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class Play:
     begun_s: float = field(default_factory=stopwatch_s)
     _child: Child = field(init=False)
     _run_id: str = ""
+    _ending: bool = False
 
     def start(self) -> None:
         """Start its process."""
@@ -104,6 +107,14 @@ class Play:
     def go(self) -> None:
         """Let it begin: its id is in the journal."""
         self._child.tell(GO)
+
+    def is_ending(self) -> bool:
+        """Tell whether its clients have ended: nobody measures how fast the rest of it goes."""
+        if not self._run_id or self._ending:
+            return self._ending
+        reached = load_milestones(RunPaths(self.store / self._run_id).milestones)
+        self._ending = any(each.name in ENDING for each in reached)
+        return self._ending
 
     def interrupt(self) -> None:
         """Have it end its main phase now."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 import psutil
@@ -16,28 +17,49 @@ CLIENTS_BYTES = int(0.8 * GIB)
 JUDGE_BYTES = 3 * GIB
 
 
-def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """How many runs are under way at once.
+
+    Attributes:
+        runs: Until their clients end.
+        ending: More whose clients have ended: they read to the end, stop and are collected while
+            the next ones start.
+    """
+
+    runs: int
+    ending: int = 0
+
+    def free(self, *, under_way: int, ending: int) -> bool:
+        """Tell whether another run may begin.
+
+        Args:
+            under_way: Runs that have begun, and are not over.
+            ending: Those of them whose clients have ended.
+        """
+        return under_way - min(ending, self.ending) < self.runs
+
+
+def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
     """Return how many runs are played at once here.
 
     Args:
-        parallel: As the suite says.
+        parallel: As the suite says: a number is never exceeded.
         plans: Of all entries: the biggest cluster decides.
     """
     if parallel != "auto":
-        return parallel
+        return Slots(runs=parallel)
     nodes = max((plan.nodes + _controllers(plan) for plan in plans), default=1)
-    return auto_slots(
-        cores=len(os.sched_getaffinity(0)),
-        memory_bytes=psutil.virtual_memory().available,
-        nodes=nodes,
-    )
+    memory = psutil.virtual_memory().available
+    return auto_slots(cores=len(os.sched_getaffinity(0)), memory_bytes=memory, nodes=nodes)
 
 
-def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> int:
+def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
     """Return how many runs fit: one a core, as far as memory lasts, and always one.
 
     A run's brokers are busy while they start and hardly afterwards, so that one a core leaves room
-    for the judge; more would starve clients, and a run without traffic is unknown.
+    for the judge; more would starve clients, and a run without traffic is unknown. Memory that is
+    left then is for as many more that end.
 
     Args:
         cores: That we may use.
@@ -45,7 +67,9 @@ def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> int:
         nodes: Of the biggest cluster.
     """
     run_bytes = nodes * NODE_BYTES + CLIENTS_BYTES
-    return max(1, min(cores, (memory_bytes - JUDGE_BYTES) // run_bytes))
+    fitting = max(1, (memory_bytes - JUDGE_BYTES) // run_bytes)
+    runs = min(cores, fitting)
+    return Slots(runs=runs, ending=min(runs, fitting - runs))
 
 
 def place_of(plan: Plan) -> str:

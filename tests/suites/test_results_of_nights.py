@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from harness.exit_codes import BY_VALIDITY, INVALID, UNKNOWN, VALID
 from harness.suites.causes import causes_of
+from harness.suites.conductor import Conductor
 from harness.suites.journal import (
     CutShort,
     Dropped,
@@ -30,10 +32,11 @@ from harness.suites.journal import (
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, folded
 from harness.suites.nights import SuiteLock, is_led, nights_of
+from harness.suites.playing import Order, Play
 from harness.suites.reports import exit_code, states_until, write_results
 from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_drop
 from harness.suites.slots import GIB as GIB_OF_MEMORY
-from harness.suites.slots import auto_slots, place_of
+from harness.suites.slots import Slots, auto_slots, place_of
 from harness.suites.slots import slots as slots_here
 from harness.suites.status import status_of
 from harness.suites.suite import Keep, Suite
@@ -42,6 +45,7 @@ from harness.suites.webhook import VARIABLE, post
 from results.atomic import StoreError
 from results.export.contents import MANIFEST
 from results.nights import write_night
+from results.record.milestones import Milestone, append_milestone
 from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import plan_from
@@ -216,20 +220,56 @@ def test_only_one_process_leads_a_suite(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cores", "gib", "nodes", "slots"),
-    [(2, 24, 3, 2), (1, 24, 3, 1), (64, 24, 3, 7), (8, 2, 3, 1), (64, 24, 9, 2)],
-)
+    [(2, 24, 3, (2, 2)), (1, 24, 3, (1, 1)), (64, 24, 3, (7, 0)), (5, 24, 3, (5, 2)),
+     (8, 2, 3, (1, 0)), (64, 24, 9, (2, 0))],
+)  # fmt: skip
 def test_runs_at_once_are_bound_by_cores_and_memory(
-    cores: int, gib: int, nodes: int, slots: int
+    cores: int, gib: int, nodes: int, slots: tuple[int, int]
 ) -> None:
     memory = gib * GIB_OF_MEMORY
-    assert auto_slots(cores=cores, memory_bytes=memory, nodes=nodes) == slots
+    found = auto_slots(cores=cores, memory_bytes=memory, nodes=nodes)
+    assert (found.runs, found.ending) == slots
+
+
+def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_number(
+    tmp_path: Path,
+) -> None:
+    folder = stored_night(tmp_path, MONDAY, [])
+    conductor = Conductor(
+        suite=Suite(name="made"), entries={}, store=tmp_path, folder=folder,
+        slots=Slots(runs=2, ending=1), deadline=0,
+    )  # fmt: skip
+    runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(4)]
+    for number, paths in enumerate(runs):
+        make_run(tmp_path, paths.run_id, "made", at=1.0)
+        append_milestone(paths.milestones, Milestone(name="recovered", at_ns=1))
+        conductor._plays[number] = under_way(number, paths.run_id, tmp_path)
+    third, fourth = conductor._plays.pop(2), conductor._plays.pop(3)
+    assert not conductor._has_room()
+    append_milestone(runs[0].milestones, Milestone(name="final-reads", at_ns=2))
+    assert conductor._has_room(), "the clients of one have ended"
+    conductor._plays[2] = third
+    assert not conductor._has_room()
+    append_milestone(runs[1].milestones, Milestone(name="final-reads", at_ns=2))
+    assert not conductor._has_room(), "only one more is let in"
+    conductor.slots = slots_here(3, [])
+    conductor._plays[3] = fourth
+    assert not conductor._has_room(), "a number is never exceeded"
+
+
+def under_way(number: int, run_id: str, store: Path) -> Play:
+    night = Night(suite="made", night=MONDAY, entry="a")
+    order = Order(item=number, plan=plan_from({}), night=night, limit_s=600)
+    play = Play(order, store, store / "log", queue.SimpleQueue())
+    play._run_id = run_id
+    return play
 
 
 def test_only_cores_that_may_be_used_count() -> None:
     mine = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(mine)})
     try:
-        assert slots_here("auto", [plan_from({})]) == 1
+        assert slots_here("auto", [plan_from({})]).runs == 1
     finally:
         os.sched_setaffinity(0, mine)
 
