@@ -14,7 +14,8 @@ from PIL import Image
 
 from tests.results.browser import NARROW, WIDE, reader
 from tests.results.planted import NIGHTS
-from tests.results.test_site_in_browser import LATE_RUN, LOSS_RUN, planted_store, served
+from tests.results.serving import served
+from tests.results.test_site_in_browser import LATE_RUN, LOSS_RUN, planted_store
 
 _TALLEST, _COLOURS = 1400, 160
 _STORY_RUN = "/run/leader-epoch-1-high-watermark/20261122T014000Z-1/"
@@ -41,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "runs"
         planted_store(store)
-        with served(store, Path(folder) / "serve.log") as url, reader() as somebody:
+        with served(store, Path(folder) / "serve.log") as (url, _), reader() as somebody:
             for name, path, width, dark in _SHOTS:
                 file = target / f"{name}.png"
                 with somebody.opened(url + path, width=width, dark=dark) as sight:
