@@ -84,6 +84,10 @@ def entries(ops: int, seed: int = 1) -> Iterator[Entry]:
 def edn(value: object) -> str:
     """Return a value as Clojure prints it; words are keywords, keys that are numbers numbers."""
     match value:
+        case None:
+            return "nil"
+        case bool():
+            return str(value).lower()
         case str():
             return value if value.isdigit() else f":{value}"
         case list():
@@ -109,7 +113,7 @@ def _warm(path: Path) -> None:
         small = _write(Path(folder) / "small.jsonl", _SMALL, json.dumps)
         for each in (small, path):
             begun_s = stopwatch_s()
-            (verdict,) = judge_with(engine, read_histories(each), Mode())
+            (verdict,) = judge_with(engine, read_histories(each, engine.spread), Mode())
             took_s = stopwatch_s() - begun_s
     print(f"{took_s:.2f} s: {verdict.valid}")
 

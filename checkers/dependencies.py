@@ -58,7 +58,8 @@ def dependencies(group: Group) -> pa.Table:
     if group.facts.ww_deps:
         parts.append(_write_write(group, sends))
     columns = [stack(each) for each in zip(*parts, strict=True)]
-    columns = [column[_kept(*columns[:3], offsets=columns[4])] for column in columns]
+    kept = _kept(*columns[:3], offsets=columns[4])
+    columns = [column[kept] for column in columns]
     names = DEPENDENCIES.names[:-1]
     arrays = {name: nullable(each) for name, each in zip(names, columns, strict=True)}
     place = repeat(group.place, len(columns[0])).dictionary_encode()

@@ -20,6 +20,7 @@ SEND_COLUMNS = (*KEY, "op_id", "txn_id", "outcome")
 POLL_COLUMNS = (*KEY, "isolation", "outcome")
 READ_COMMITTED = "read_committed"
 _PLAIN = pa.schema([TABLES["polls"].field(name) for name in POLL_COLUMNS])
+_WANTED = pa.schema([TABLES["sends"].field(name) for name in (*KEY, "op_id")])
 """Big tables keep their words in dictionaries, which cannot be joined with words."""
 
 
@@ -44,7 +45,7 @@ def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
     if not unknown.num_rows:
         return frozenset()
     values = distinct(ints(unknown, "value"))
-    wanted = unknown.select([*KEY, "op_id"])
+    wanted = unknown.select([*KEY, "op_id"]).cast(_WANTED)
     for part in polls:
         near = select(part, within(ints(part, "value"), values))
         near = near.select(list(POLL_COLUMNS)).cast(_PLAIN)

@@ -1,4 +1,4 @@
-"""What the ops of a history did, as the tables of our record.
+"""What the ops of a history did, collected op by op for the tables of our record.
 
 Each op that sends is one transaction, whatever its `f`: its outcome is that of all its sends, as
 Jepsen has it. Polls are `read_committed`. A key is a partition: the key 5 is partition 5 of a topic
@@ -13,28 +13,60 @@ takes it.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from checkers.histories.tables import History, Place, Rows, history_of
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import NONE, Ints
+from checkers.errors import HistoryError
+from checkers.histories.tables import FIRST_NUMBERED, OUTCOMES, Columns, Place
 from checkers.positions import LEFT_OUT, REBALANCES, SUBSCRIBE
 from results.record.terms import F, Outcome
 
 TOPIC = "key"
 """Of all keys that are numbers."""
 _MAX_PARTITION = 2**31 - 1
-_SEND = frozenset({"send", ":send"})
-_POLL = frozenset({"poll", ":poll"})
-_PAIR = 2
-_PARTED = frozenset({F.SEND.value, F.POLL.value, F.TXN.value})
+SEND = frozenset({"send", ":send"})
+POLL = frozenset({"poll", ":poll"})
+PAIR = 2
+_FAIL = OUTCOMES.index(Outcome.FAIL)
+PARTED = frozenset({F.SEND.value, F.POLL.value, F.TXN.value})
+MOVING = frozenset({F.ASSIGN.value, F.SUBSCRIBE.value})
 
 
-class Columns:
-    """Collects what the ops of a history did, and makes the tables of it at the end."""
+@dataclass(slots=True, kw_only=True)
+class _Rows:
+    """What was collected of a history; tuples, because there may be millions.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._rows = Rows()
+    Attributes:
+        times, indexes: Of the entries.
+        ops: (entry that began it, process, f, entry that ended it or -1, number of its outcome).
+        sends: (row of the op, mop, place, offset, value).
+        polls: (row of the op, mop, place, first pos, how many), one for each key of a poll.
+        polled: Offset, value, offset, value, ...: the records of `polls` end to end.
+        moves: (row of the op, place, kind), of `assignments`.
+        places: Of the keys, by their numbers.
+    """
+
+    times: list[int] = field(default_factory=list)
+    indexes: list[object] = field(default_factory=list)
+    ops: list[tuple[int, int, str, int, int]] = field(default_factory=list)
+    sends: list[tuple[int, int, int, object, object]] = field(default_factory=list)
+    polls: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    polled: list[object] = field(default_factory=list)
+    moves: list[tuple[int, int, str]] = field(default_factory=list)
+    places: dict[Place, int] = field(default_factory=dict)
+
+
+class Collector:
+    """Collects what the ops of a history did."""
+
+    def __init__(self) -> None:
+        self._rows = _Rows()
+        self._wheres: list[str] = []
         self._numbers: dict[object, int] = {}
         self._met: dict[int, set[int]] = {}
         self._assigned: dict[int, set[int]] = {}
@@ -45,21 +77,44 @@ class Columns:
         self._rows.indexes.append(index)
         return len(self._rows.times) - 1
 
-    def op(
-        self, begun: int, *, process: int, f: str, ended: int, outcome: Outcome, where: str
-    ) -> int:
+    def op(self, begun: int, *, process: int, f: str, ended: int, outcome: int, where: str) -> int:
         """Take an op, by the places of its entries (ended: -1 if it is open); return its row."""
         self._rows.ops.append((begun, process, f, ended, outcome))
-        self._rows.wheres.append(where)
+        self._wheres.append(where)
         return len(self._rows.ops) - 1
 
-    def history(self) -> History:
-        """Return the history of all that was taken.
+    def where(self, row: int) -> str:
+        """Return where an op stands in the file."""
+        return self._wheres[row]
+
+    def columns(self) -> Columns:
+        """Return all that was taken.
 
         Raises:
-            HistoryError: An offset is no number, or a key was sent one value twice.
+            HistoryError: An offset is no number.
         """
-        return history_of(self._name, self._rows)
+        rows = self._rows
+        begun, process, f, ended, outcome = _transposed(rows.ops, 5)
+        words = {word: at for at, word in enumerate(dict.fromkeys(f))}
+        op, mop, place, offset, value = _transposed(rows.sends, 5)
+        numbered = _Numbered()
+        sends = _ints(op)
+        sent = (sends, _ints(mop), _ints(place), self._offsets(offset, sends))
+        polls = tuple(_ints(each) for each in _transposed(rows.polls, 5))
+        counts = polls[-1]
+        records = self._offsets(rows.polled[::2], np.repeat(polls[0], counts))
+        return Columns(
+            times=_ints(rows.times),
+            indexes=indexes_of(rows.indexes),
+            begun=_ints(begun), process=_ints(process), ended=_ints(ended),
+            f=_ints([words[each] for each in f]), words=tuple(words), outcome=_ints(outcome),
+            sent=(*sent, numbered.values(value)),
+            polled=(*polls, np.cumsum(counts) - counts),
+            records=(records, numbered.values(rows.polled[1::2])),
+            moves=tuple(rows.moves),
+            places=tuple(rows.places),
+            names={number: text for text, number in numbered.names.items()},
+        )  # fmt: skip
 
     def did(self, row: int, process: int, f: str, value: Any) -> None:  # noqa: ANN401 - as in the file
         """Take what an op did.
@@ -67,16 +122,16 @@ class Columns:
         Raises:
             TypeError, ValueError, AttributeError, IndexError: Its value has no such shape.
         """
-        if f in _PARTED:
+        if f in PARTED:
             met = self._met.setdefault(process, set())
             for mop, part in enumerate(value or ()):
-                if part[0] in _SEND:
+                if part[0] in SEND:
                     self._send(row, mop, part, met)
-                elif part[0] in _POLL:
+                elif part[0] in POLL:
                     self._poll(row, mop, part, met)
                 else:
                     raise ValueError("a part of an op sends or polls")
-        elif f in (F.ASSIGN, F.SUBSCRIBE) and self._rows.ops[row][-1] is not Outcome.FAIL:
+        elif f in MOVING and self._rows.ops[row][-1] != _FAIL:
             self._move(row, process, f, {self._place(key) for key in value})
 
     def rebalanced(self, row: int, keys: Iterable[object]) -> None:
@@ -89,19 +144,19 @@ class Columns:
         if place is None:
             place = self._place(key)
         met.add(place)
-        told = isinstance(said, list | tuple) and len(said) == _PAIR
+        told = isinstance(said, list | tuple) and len(said) == PAIR
         offset, value = said if told else (None, said)
         self._rows.sends.append((row, mop, place, offset, value))
 
     def _poll(self, row: int, mop: int, part: Sequence[Any], met: set[int]) -> None:
-        if len(part) < _PAIR or not part[1]:
+        if len(part) < PAIR or not part[1]:
             return
         pos = 0
         for key, records in part[1].items():
             place = self._numbers.get(key)
             if place is None:
                 place = self._place(key)
-            if not isinstance(records, list | tuple) or set(map(len, records)) - {_PAIR}:
+            if not isinstance(records, list | tuple) or set(map(len, records)) - {PAIR}:
                 raise ValueError("a poll returned other things than pairs of offset and value")
             met.add(place)
             self._rows.polls.append((row, mop, place, pos, len(records)))
@@ -109,26 +164,100 @@ class Columns:
             pos += len(records)
 
     def _move(self, row: int, process: int, f: str, places: set[int]) -> None:
-        """An assignment in place of the former: a key that is kept goes on where it was.
-
-        Where another one starts (where the group committed, at the beginning) no history tells, so
-        that it is put down as what it is: a subscription, which may start anywhere.
-        """
-        before = self._assigned.get(process, set())
-        fresh = places - before if f == F.ASSIGN else places
-        left_out = (self._met.get(process, set()) | before) - places
-        self._rows.moves += [(row, place, SUBSCRIBE) for place in sorted(fresh)]
-        self._rows.moves += [(row, place, LEFT_OUT) for place in sorted(left_out)]
+        met = self._met.get(process, set())
+        self._rows.moves += moved(row, f, places, met=met, before=self._assigned.get(process))
         self._assigned[process] = places
         self._met[process] = set()
 
     def _place(self, key: object) -> int:
-        """Return the number of a key; JSON has the names of keys in a poll's map as strings."""
-        if isinstance(key, bool | float | list | dict | None):
-            raise TypeError("a key is a number or a word")
-        text = str(key)
-        number = int(text) if text.isdecimal() else -1
-        ordinary = 0 <= number <= _MAX_PARTITION
-        place: Place = (TOPIC, number) if ordinary else (text if text != TOPIC else f"'{text}'", 0)
+        place = place_of(key)
         self._numbers[key] = self._rows.places.setdefault(place, len(self._rows.places))
         return self._numbers[key]
+
+    def _offsets(self, told: Sequence[object], rows: Ints) -> Ints:
+        """Return offsets; nothing, and what is below 0, is `NONE`."""
+        try:
+            offsets = pa.array(told, pa.int64())
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as wrong:
+            at = next(at for at, each in enumerate(told) if not _is_offset(each))
+            where = self._wheres[rows[at]]
+            raise HistoryError(f"{where}: an offset cannot be {told[at]!r}") from wrong
+        plain = offsets.fill_null(NONE).to_numpy(zero_copy_only=False)
+        return np.asarray(np.maximum(plain, NONE), np.int64)
+
+
+def moved(
+    row: int, f: str, places: set[int], *, met: set[int], before: set[int] | None
+) -> list[tuple[int, int, str]]:
+    """Return the rows of an assignment in place of the former: a key that is kept goes on there.
+
+    Where another one starts (where the group committed, at the beginning) no history tells, so
+    that it is put down as what it is: a subscription, which may start anywhere.
+
+    Args:
+        row: Of its op.
+        f: Of its op.
+        places: That were assigned.
+        met: Those that the process sent to or read from since the former one.
+        before: The former assignment's.
+    """
+    kept = before or set()
+    fresh = places - kept if f == F.ASSIGN else places
+    left_out = (met | kept) - places
+    rows = [(row, place, SUBSCRIBE) for place in sorted(fresh)]
+    return rows + [(row, place, LEFT_OUT) for place in sorted(left_out)]
+
+
+def place_of(key: object) -> Place:
+    """Return the place of a key; JSON has the names of keys in a poll's map as strings.
+
+    Raises:
+        TypeError: It is neither a number nor a word.
+    """
+    if isinstance(key, bool | float | list | dict | None):
+        raise TypeError("a key is a number or a word")
+    text = str(key)
+    number = int(text) if text.isdecimal() else -1
+    if 0 <= number <= _MAX_PARTITION:
+        return TOPIC, number
+    return text if text != TOPIC else f"'{text}'", 0
+
+
+class _Numbered:
+    """Gives values that are no integers, or too large, numbers of their own."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def values(self, told: Sequence[object]) -> Ints:
+        try:
+            values = pa.array(told, pa.int64())
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            return _ints([self._number(each) for each in told])
+        plain = np.asarray(values.fill_null(NONE).to_numpy(zero_copy_only=False), np.int64)
+        small = (plain >= 0) & (plain < FIRST_NUMBERED)
+        return plain if small.all() else _ints([self._number(each) for each in told])
+
+    def _number(self, value: object) -> int:
+        if type(value) is int and 0 <= value < FIRST_NUMBERED:
+            return value
+        text = str(value)
+        return self.names.setdefault(text, FIRST_NUMBERED + len(self.names))
+
+
+def _ints(told: Sequence[int]) -> Ints:
+    return np.array(told, np.int64)
+
+
+def indexes_of(told: Sequence[object]) -> Ints | None:
+    """Return the indexes of entries, None if one is no number from 0 on."""
+    numbers = [each for each in told if type(each) is int and 0 <= each < FIRST_NUMBERED]
+    return _ints(numbers) if len(numbers) == len(told) else None
+
+
+def _is_offset(told: object) -> bool:
+    return told is None or (type(told) is int and abs(told) < FIRST_NUMBERED)
+
+
+def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width

@@ -5,8 +5,9 @@ tables go straight to the checkers; for Spark they are written as records of a t
 all histories are judged in one job.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from checkers.engine import Engine
 from checkers.examine import Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
+from checkers.histories.reading import read_histories
 from checkers.histories.tables import History, Place
 from checkers.ingest import Tables
 from checkers.judge import weigh
@@ -102,6 +104,28 @@ def judge_histories(
         return [_judged(each, _facts(each, mode, number, picks)) for number, each in numbered]
     with started(engine, spark_master) as worker:
         return judge_with(worker, histories, mode, picks=picks)
+
+
+def judge_files(
+    paths: Sequence[Path], mode: Mode, *, engine: str = "local", spark_master: str | None = None
+) -> list[Verdict]:
+    """Judge the histories of files, which the engine reads.
+
+    Args:
+        paths: In order.
+        mode: How.
+        engine: `local` or `spark`.
+        spark_master: Where Spark runs.
+
+    Raises:
+        EngineError: The engine cannot work here.
+        HistoryError: A file cannot be read, in one sentence.
+    """
+    if engine == LocalEngine.name:
+        return judge_histories(chain.from_iterable(map(read_histories, paths)), mode)
+    with started(engine, spark_master) as worker:
+        read = (read_histories(path, worker.spread) for path in paths)
+        return judge_with(worker, chain.from_iterable(read), mode)
 
 
 def judge_with(

@@ -9,6 +9,9 @@ poll's map has the names of the keys as strings.
 
 What is not like this is told in a sentence with the line; nothing is skipped but lines without
 anything on them.
+
+A long file that is one history, an entry a line, is read in stretches by as many at once as there
+are (`stretches`); what is not regular there is read again from its start, line by line.
 """
 
 import gc
@@ -23,22 +26,38 @@ from typing import BinaryIO, cast
 
 import orjson
 
+from checkers.engine import Spread, in_turn
 from checkers.errors import HistoryError
 from checkers.histories.edn import EdnError, read_forms
 from checkers.histories.recording import EDN, JSON, Recording
+from checkers.histories.regular import regular_history
 from checkers.histories.tables import History
 
 _GZIP = b"\x1f\x8b"
+_STRETCH_BYTES = 1 << 20
 _OPENING = "[({ \t\r\n,"
 
 
-def read_histories(path: Path) -> Iterator[History]:
+def read_histories(
+    path: Path, spread: Spread = in_turn, *, stretch_bytes: int = _STRETCH_BYTES
+) -> Iterator[History]:
     """Yield the histories of a file, in its order.
+
+    Args:
+        path: The file.
+        spread: Has stretches of it read, by several at once.
+        stretch_bytes: How long a stretch is at least; a file that is no longer is read in one.
 
     Raises:
         HistoryError: The file, or what is in it, is not as it should be.
     """
     try:
+        regular = None
+        if path.stat().st_size > stretch_bytes and not _packed(path):
+            regular = regular_history(path, _stem(path), spread, stretch_bytes=stretch_bytes)
+        if regular is not None:
+            yield regular
+            return
         with _text(path) as text:
             yield from _histories(path, text)
     except FileNotFoundError as missing:
@@ -51,10 +70,13 @@ def read_histories(path: Path) -> Iterator[History]:
         raise HistoryError(f"{path} is not text in UTF-8: {strange.reason}") from strange
 
 
-def _text(path: Path) -> TextIOBase:
+def _packed(path: Path) -> bool:
     with path.open("rb") as file:
-        packed = file.read(len(_GZIP)) == _GZIP
-    raw = cast("BinaryIO", gzip.GzipFile(path)) if packed else path.open("rb")
+        return file.read(len(_GZIP)) == _GZIP
+
+
+def _text(path: Path) -> TextIOBase:
+    raw = cast("BinaryIO", gzip.GzipFile(path)) if _packed(path) else path.open("rb")
     return TextIOWrapper(raw, encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 A history is refused, with the line, where it contradicts itself: a process that begins an op while
 another of its is open, or after one of unknown outcome; an end without a beginning. An op that is
-still open at the end is closed with `info`. What the ops did is put into columns by `Columns`.
+still open at the end is closed with `info`. What the ops did is put into columns by `Collector`.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from checkers.columns import NONE
 from checkers.errors import HistoryError
-from checkers.histories.columns import Columns
-from checkers.histories.tables import History
+from checkers.histories.columns import Collector
+from checkers.histories.tables import OUTCOMES, History, history_of
 from results.record.terms import F, Outcome
 
 _MAX_TIME_NS = 1 << 62
 _MAX_PROCESS = 1 << 62
 _OF_CLIENTS = (F.SEND, F.POLL, F.TXN)
 _INVOKE = "invoke"
-_OUTCOMES = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
-_MISSHAPED = (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError)
+_OUTCOMES = {outcome.value: number for number, outcome in enumerate(OUTCOMES)}
+_INFO = OUTCOMES.index(Outcome.INFO)
+MISSHAPED = (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError)
 _SHOWN = 80
 
 
@@ -70,7 +71,7 @@ class Recording:
         self._words = words
         self._open: dict[int, _Invocation] = {}
         self._ended: set[int] = set()
-        self._columns = Columns(name)
+        self._did = Collector()
 
     def add(self, entry: Mapping[object, Any], where: str) -> None:
         """Take an invocation or a completion; entries of a nemesis are left aside.
@@ -86,7 +87,7 @@ class Recording:
         if not 0 <= process < _MAX_PROCESS:
             raise HistoryError(f"{where}: the process of an op is a number from 0 on")
         word = kind.removeprefix(words.prefix) if isinstance(kind, str) else ""
-        at = self._columns.entry(self._time(entry, where), entry.get(words.index))
+        at = self._did.entry(self._time(entry, where), entry.get(words.index))
         if word == _INVOKE:
             self._begin(process, entry, at, where=where)
         elif word in _OUTCOMES:
@@ -101,8 +102,8 @@ class Recording:
             HistoryError: A value was sent twice to one key, or an offset is no number.
         """
         for process, begun in list(self._open.items()):
-            self._take(process, begun, begun.value, ended=(NONE, Outcome.INFO))
-        return self._columns.history()
+            self._take(process, begun, begun.value, ended=(NONE, _INFO))
+        return history_of(self.name, self._did.columns(), self._did.where)
 
     def _refuse_client(self, process: object, entry: Mapping[object, Any], where: str) -> None:
         if process is None:
@@ -136,14 +137,14 @@ class Recording:
         self,
         process: int,
         entry: Mapping[object, Any],
-        ended: tuple[int, Outcome],
+        ended: tuple[int, int],
         *,
         where: str,
     ) -> None:
         begun = self._open.pop(process, None)
         if begun is None:
             raise HistoryError(f"{where}: process {process} ends an op that it did not begin")
-        if ended[1] is Outcome.INFO:
+        if ended[1] == _INFO:
             self._ended.add(process)
         value = entry.get(self._words.value)
         value = begun.value if value is None else value
@@ -156,11 +157,8 @@ class Recording:
         if not rebalances:
             return []
         try:
-            if isinstance(rebalances, Mapping):
-                rebalances = [event for events in rebalances.values() for event in events or ()]
-            assert isinstance(rebalances, list | tuple)
-            return [key for event in rebalances for key in event[self._words.keys] or ()]
-        except (*_MISSHAPED, AssertionError) as wrong:
+            return rebalanced_keys(rebalances, self._words)
+        except MISSHAPED as wrong:
             raise HistoryError(f"{where}: the log of rebalances has events with keys") from wrong
 
     def _take(
@@ -169,10 +167,10 @@ class Recording:
         begun: _Invocation,
         value: Any,  # noqa: ANN401 - whatever the file has
         *,
-        ended: tuple[int, Outcome],
+        ended: tuple[int, int],
         turned: list[object] | None = None,
     ) -> None:
-        row = self._columns.op(
+        row = self._did.op(
             begun.at,
             process=process,
             f=begun.f,
@@ -181,11 +179,24 @@ class Recording:
             where=begun.where,
         )
         try:
-            self._columns.did(row, process, begun.f, value)
-            self._columns.rebalanced(row, turned or ())
-        except _MISSHAPED as wrong:
+            self._did.did(row, process, begun.f, value)
+            self._did.rebalanced(row, turned or ())
+        except MISSHAPED as wrong:
             text = str(value)
             shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
             raise HistoryError(
                 f"{begun.where}: the value of a {begun.f} cannot be {shown}"
             ) from wrong
+
+
+def rebalanced_keys(rebalances: object, words: Words) -> list[object]:
+    """Return the keys in a log of rebalances: events, or lists of them by when they came.
+
+    Raises:
+        TypeError, KeyError, AttributeError, ...: It has another shape (`MISSHAPED`).
+    """
+    if isinstance(rebalances, Mapping):
+        rebalances = [event for events in rebalances.values() for event in events or ()]
+    if not isinstance(rebalances, list | tuple):
+        raise TypeError("a log of rebalances is a list")
+    return [key for event in rebalances for key in event[words.keys] or ()]

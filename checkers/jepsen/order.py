@@ -24,7 +24,7 @@ from checkers.group import Group
 from checkers.positions import Steps, inner_poll_steps, inner_send_steps, remembered_steps
 from checkers.protocol import Checker, Findings, Premise
 from checkers.step_findings import step_findings
-from checkers.version_order import VersionOrder, version_order
+from checkers.version_order import version_order
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
@@ -55,11 +55,23 @@ def sends_inside(group: Group) -> Steps:
     return inner_send_steps(group, _owned(group.table("sends")))
 
 
-def distances(order: VersionOrder, table: pa.Table, steps: Steps) -> tuple[Ints, Mask]:
-    """Return how far apart the two values of each step stand, and where that is known."""
-    index = order.last_index(ints(table, "value"))
+def distances(index: Ints, steps: Steps) -> tuple[Ints, Mask]:
+    """Return how far apart the two values of each step stand, and where that is known.
+
+    Args:
+        index: Of each row's value in the version order, -1 if it is unknown.
+        steps: Of the same rows.
+    """
     since, at = index[steps.since], index[steps.at]
     return at - since, (since >= 0) & (at >= 0)
+
+
+def _polled(group: Group) -> Ints:
+    return group.view(version_order).last_index(ints(group.table("polls"), "value"))
+
+
+def _sent(group: Group) -> Ints:
+    return group.view(version_order).last_index(ints(group.table("sends"), "value"))
 
 
 def _owned(table: pa.Table) -> Mask:
@@ -87,7 +99,9 @@ class _Kind:
     def check(self, group: Group) -> Findings:
         """Return the steps that are too long, or go back."""
         rows, steps = group.table(self.table), self.steps(group)
-        distance, known = distances(group.view(version_order), rows, steps)
+        # Kept for all kinds of a table: to look a value up costs more than all the rest.
+        index = group.view(_polled if self.table == "polls" else _sent)
+        distance, known = distances(index, steps)
         wrong = known & ((distance > 1) if self.forward else (distance < 1))
         found, apart = steps.where(wrong), distance[wrong]
         return step_findings(

@@ -136,6 +136,11 @@ def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
         pa.default_memory_pool().release_unused()
 
 
+def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
+    """Return what a piece of work gives for each share, in their order; a task does one."""
+    return _in_tasks(session, shares, lambda share: iter((do(share),)))
+
+
 def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
     """Return what tasks give, each for its own share of work.
 

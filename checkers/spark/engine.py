@@ -6,19 +6,20 @@ rows, on a cluster. Behind both stands the same `examine`. Results are bytes: JS
 of statistics. Ingest is the driver's own on a cluster: its machines do not see what nodes left.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # It has no stubs.
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from checkers.engine import EngineError
+from checkers.engine import EngineError, in_turn
 from checkers.examine import Piece
 from checkers.facts import RunFacts
-from checkers.spark.direct import compact_directly, examine_directly
+from checkers.spark.direct import compact_directly, examine_directly, spread_directly
 from checkers.spark.elsewhere import Elsewhere
 from checkers.spark.local import LocalEngine
 from checkers.spark.session import cores, failure, spark_session
@@ -32,6 +33,8 @@ from results.verdict_json import write_verdict
 _TABLES = ("record/ingest.json", *(f"record/{name}.parquet" for name in TABLES))
 _BACK = ("verdict.json", *_TABLES, *(f"statistics/{name}.parquet" for name in STATISTICS))
 """What a judgement writes."""
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @contextmanager
@@ -106,6 +109,12 @@ class SparkEngine:
         for root in roots:
             if root in self._homes:
                 Elsewhere(self._session).put(root, self._homes[root], _TABLES)
+
+    def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
+        """Do a piece of work for each share: in tasks, or here, where a cluster sees no files."""
+        if self._cores is None:
+            return in_turn(do, shares)
+        return spread_directly(self._session, do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs, in any order."""

@@ -1,15 +1,19 @@
 """The engine without Spark: the same functions, one after the other, in this process."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from checkers.compaction import compact, take
+from checkers.engine import in_turn
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
 from checkers.groups import StoredGroups, examine_places
 from checkers.layout import DamagedError
 from checkers.spark.nodes import read_node
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class LocalEngine:
@@ -27,6 +31,10 @@ class LocalEngine:
     def compact(self, roots: Sequence[Path]) -> None:
         """Work out the tables of runs, step by step."""
         compact(roots, lambda steps: ((step, take(step, read_node)) for step in steps))
+
+    def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
+        """Do a piece of work for each share, one after the other."""
+        return in_turn(do, shares)
 
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs."""

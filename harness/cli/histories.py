@@ -3,14 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from checkers.histories.judging import Mode, judge_histories
-from checkers.histories.reading import read_histories
+from checkers.histories.judging import Mode, judge_files
 from checkers.jepsen.levels import with_levels
 from harness.judgement import Engine, choose_engine
 from results.record.terms import Judge, Validity
@@ -45,11 +43,8 @@ def check_histories(asked: Asked) -> list[Verdict]:
     """
     spark = asked.engine == "spark" or asked.spark_master is not None
     chosen = choose_engine("spark", asked.spark_master) if spark else Engine(name="local")
-    verdicts = judge_histories(
-        chain.from_iterable(read_histories(path) for path in asked.files),
-        asked.mode,
-        engine=chosen.name,
-        spark_master=chosen.spark_master,
+    verdicts = judge_files(
+        asked.files, asked.mode, engine=chosen.name, spark_master=chosen.spark_master
     )
     if asked.as_json:
         for verdict in verdicts:

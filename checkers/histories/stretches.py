@@ -1,0 +1,387 @@
+"""Reads a stretch of a history's file by itself, so that a long file is read by several at once.
+
+A stretch does not know what came before it: it tells what is open at its end, and which processes
+ended at its beginning what they had begun before. `joining` puts the stretches of a file together.
+
+Only what is regular is read here: an entry a line, values that are whole numbers, nothing that
+contradicts itself. Of anything else this says `IrregularError`, and the file is read from its start
+by `recording`, which knows all forms, and what to say of what is wrong, with the line. What both
+can read they read alike; a test holds them to it.
+"""
+
+import gc
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from checkers.columns import NONE, Ints
+from checkers.errors import HistoryError
+from checkers.histories.columns import MOVING, PAIR, PARTED, POLL, SEND, indexes_of, place_of
+from checkers.histories.plain_edn import entries_of
+from checkers.histories.recording import EDN, JSON, MISSHAPED, Words, rebalanced_keys
+from checkers.histories.tables import FIRST_NUMBERED, OUTCOMES, Place
+from results.record.terms import Outcome
+
+_FAIL, _INFO = OUTCOMES.index(Outcome.FAIL), OUTCOMES.index(Outcome.INFO)
+_INVOKE = -1
+_MAX = 1 << 62
+_BOOLEANS = (b"true", b"false")
+
+Entry = Mapping[Any, Any]
+
+
+class IrregularError(Exception):
+    """Something that is not read here, be it wrong or only rare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A part of a file: the lines that begin in it.
+
+    Attributes:
+        path: Of the file, which is not packed.
+        start, end: In bytes, `end` exclusive.
+        edn: Whether it is EDN, rather than JSON lines.
+    """
+
+    path: Path
+    start: int
+    end: int
+    edn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """An op that began in a stretch and did not end there; its entry, by its place."""
+
+    process: int
+    at: int
+    f: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The end in a stretch of an op that began before it.
+
+    Attributes:
+        row: Of the op, among those of the stretch.
+        entry: As it was read.
+    """
+
+    process: int
+    row: int
+    at: int
+    outcome: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Deeds:
+    """What some ops did, in columns as `tables.Columns` has them.
+
+    Attributes:
+        sent, polled, records: As there, `polled` without where the records begin.
+        moves: (row, f, places) of assignments.
+        turned: (row, place) of rebalances.
+        places: By their numbers.
+        first_rows: Of the op that named a place first, by the places' numbers.
+    """
+
+    sent: tuple[Ints, ...]
+    polled: tuple[Ints, ...]
+    records: tuple[Ints, Ints]
+    moves: tuple[tuple[int, str, tuple[int, ...]], ...]
+    turned: tuple[tuple[int, int], ...]
+    places: tuple[Place, ...]
+    first_rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Stretch:
+    """What a stretch holds.
+
+    Attributes:
+        times, indexes: Of its entries, as `tables.Columns` has them.
+        ops: (begun, process, number of f, ended, outcome) of what ended in it; of `ended` ones
+            `begun` and f are not known.
+        words: The `f` of ops.
+        deeds: What its ops did, but for `ended` ones.
+        begun: What is open at its end, in order.
+        ended: What was open at its start, in order.
+        fresh: Processes of which an invocation is the first that it has.
+        retired: Processes that ended with `info`.
+    """
+
+    times: Ints
+    indexes: Ints | None
+    ops: tuple[Ints, ...]
+    words: tuple[str, ...]
+    deeds: Deeds
+    begun: tuple[Begun, ...]
+    ended: tuple[Ended, ...]
+    fresh: frozenset[int]
+    retired: frozenset[int]
+
+
+def read_stretch(share: Share) -> Stretch | None:
+    """Return what a part of a file holds; None if it is not regular."""
+    collects = gc.isenabled()
+    gc.disable()  # Among millions of new values it takes half of the time.
+    try:
+        return _Reader(EDN if share.edn else JSON).read(_entries(share))
+    except (IrregularError, HistoryError, *MISSHAPED):
+        return None
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _entries(share: Share) -> Iterator[Entry]:
+    text = _text(share)
+    if b"\r" in text:  # Another end of a line.
+        raise IrregularError
+    lines = [line for line in text.split(b"\n") if line]
+    entries = entries_of(lines) if share.edn else map(orjson.loads, lines)
+    if not any(word in text for word in _BOOLEANS):
+        return entries
+    value = (EDN if share.edn else JSON).value
+    return (_without_booleans(entry, value) for entry in entries)
+
+
+def _without_booleans(entry: Entry, value: str) -> Entry:
+    """Return an entry that has none in what it did: to Python they are numbers."""
+    if _booleans(entry.get(value)):
+        raise IrregularError
+    return entry
+
+
+def _booleans(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(_booleans(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return any(_booleans(each) for each in value)
+    return isinstance(value, bool)
+
+
+def _text(share: Share) -> bytes:
+    """Return the lines that begin in a part of a file."""
+    with share.path.open("rb") as file:
+        if share.start:
+            file.seek(share.start - 1)
+            file.readline()
+        text = file.read(max(share.end - file.tell(), 0))
+        whole = not text or text.endswith(b"\n")
+        return text if whole else text + file.readline()
+
+
+@dataclass(slots=True, kw_only=True)
+class Collected:
+    """Collects `Deeds`.
+
+    Attributes:
+        sends: Row, mop, place, offset, value, and so on.
+        polls: Row, mop, place, first pos, how many, and so on.
+        records: Offset, value, and so on.
+        moves, turned: As `Deeds` has them.
+        places: Their numbers.
+        first_rows: As `Deeds` has them.
+        numbers: Of places, by keys.
+    """
+
+    sends: "array[int]" = field(default_factory=lambda: array("q"))
+    polls: "array[int]" = field(default_factory=lambda: array("q"))
+    records: "array[int]" = field(default_factory=lambda: array("q"))
+    moves: list[tuple[int, str, tuple[int, ...]]] = field(default_factory=list)
+    turned: list[tuple[int, int]] = field(default_factory=list)
+    places: dict[Place, int] = field(default_factory=dict)
+    first_rows: list[int] = field(default_factory=list)
+    numbers: dict[object, int] = field(default_factory=dict)
+
+    def did(self, row: int, f: str, value: Any, outcome: int) -> None:  # noqa: ANN401 - as in the file
+        """Take what an op did."""
+        if f in PARTED:
+            for mop, part in enumerate(value or ()):
+                if part[0] in SEND:
+                    self._send(row, mop, part)
+                elif part[0] in POLL:
+                    self._poll(row, mop, part)
+                else:
+                    raise IrregularError
+        elif f in MOVING and outcome != _FAIL:
+            self.moves.append((row, f, tuple({self._place(key, row) for key in value})))
+
+    def ended(
+        self,
+        row: int,
+        f: str,
+        value: Any,  # noqa: ANN401 - as in the file
+        *,
+        outcome: int,
+        entry: Entry,
+        words: Words,
+    ) -> None:
+        """Take what an op did, by the entry that ended it and the value that it began with."""
+        told = entry.get(words.value)
+        self.did(row, f, value if told is None else told, outcome)
+        rebalances = entry.get(words.rebalances)
+        if rebalances:
+            self.rebalanced(row, rebalanced_keys(rebalances, words))
+
+    def rebalanced(self, row: int, keys: Iterable[object]) -> None:
+        """Take the keys of a log of rebalances."""
+        self.turned += [(row, self._place(key, row)) for key in keys]
+
+    def deeds(self) -> Deeds:
+        """Return all that was taken."""
+        sent, polled, records = (
+            np.array(each, np.int64).reshape(-1, width)
+            for each, width in ((self.sends, 5), (self.polls, 5), (self.records, PAIR))
+        )
+        op, mop, place, offset, value = (np.ascontiguousarray(each) for each in sent.T)
+        offsets, values = (np.ascontiguousarray(each) for each in records.T)
+        if not all(_plain(each) for each in (value, values)):
+            raise IrregularError
+        return Deeds(
+            sent=(op, mop, place, np.maximum(offset, NONE), value),
+            polled=tuple(np.ascontiguousarray(each) for each in polled.T),
+            records=(np.maximum(offsets, NONE), values),
+            moves=tuple(self.moves),
+            turned=tuple(self.turned),
+            places=tuple(self.places),
+            first_rows=tuple(self.first_rows),
+        )
+
+    def _send(self, row: int, mop: int, part: Sequence[Any]) -> None:
+        _, key, said = part
+        place = self.numbers.get(key)
+        if place is None:
+            place = self._place(key, row)
+        told = isinstance(said, list | tuple) and len(said) == PAIR
+        offset, value = said if told else (None, said)
+        self.sends.extend((row, mop, place, NONE if offset is None else offset, value))
+
+    def _poll(self, row: int, mop: int, part: Sequence[Any]) -> None:
+        if len(part) < PAIR or not part[1]:
+            return
+        pos = 0
+        for key, records in part[1].items():
+            place = self.numbers.get(key)
+            if place is None:
+                place = self._place(key, row)
+            if not isinstance(records, list | tuple) or set(map(len, records)) - {PAIR}:
+                raise IrregularError
+            self.polls.extend((row, mop, place, pos, len(records)))
+            self.records.extend(chain.from_iterable(records))
+            pos += len(records)
+
+    def _place(self, key: object, row: int) -> int:
+        place = place_of(key)
+        if place not in self.places:
+            self.places[place] = len(self.places)
+            self.first_rows.append(row)
+        self.numbers[key] = self.places[place]
+        return self.places[place]
+
+
+def _plain(values: Ints) -> bool:
+    return not len(values) or (int(values.min()) >= 0 and int(values.max()) < FIRST_NUMBERED)
+
+
+class _Reader:
+    """Takes the entries of a stretch in their order."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._times = array("q")
+        self._indexes: list[object] = []
+        self._ops = array("q")
+        self._rows = 0
+        self._fs: dict[str, int] = {}
+        self._did = Collected()
+        self._open: dict[int, tuple[int, str, Any]] = {}
+        self._ended: list[Ended] = []
+        self._fresh: set[int] = set()
+        self._came: set[int] = set()
+        self._retired: set[int] = set()
+        self._kinds = {words.prefix + each.value: number for number, each in enumerate(OUTCOMES)}
+        self._kinds[f"{words.prefix}invoke"] = _INVOKE
+
+    def read(self, entries: Iterable[Entry]) -> Stretch:
+        """Take all entries, and return what they hold."""
+        words, kinds = self._words, self._kinds
+        times, indexes = self._times, self._indexes
+        for entry in entries:
+            process = entry.get(words.process)
+            if type(process) is not int:
+                self._leave_aside(process, entry)
+                continue
+            kind = kinds[entry[words.kind]]
+            time_ns = entry.get(words.time)
+            times.append(0 if time_ns is None else time_ns)
+            indexes.append(entry.get(words.index))
+            if kind == _INVOKE:
+                self._begin(process, entry, len(times) - 1)
+            else:
+                self._end(process, entry, len(times) - 1, kind)
+        return self._stretch()
+
+    def _leave_aside(self, process: object, entry: Entry) -> None:
+        """Leave an entry of a nemesis aside."""
+        f = entry.get(self._words.f)
+        of_client = isinstance(f, str) and f.removeprefix(self._words.prefix) in PARTED
+        if process is None or isinstance(process, float | bool) or of_client:
+            raise IrregularError
+
+    def _begin(self, process: int, entry: Entry, at: int) -> None:
+        f = entry[self._words.f].removeprefix(self._words.prefix)
+        if process in self._open or process in self._retired or not 0 <= process < _MAX:
+            raise IrregularError
+        if process not in self._came:
+            self._came.add(process)
+            self._fresh.add(process)
+        self._open[process] = (at, f, entry.get(self._words.value))
+
+    def _end(self, process: int, entry: Entry, at: int, outcome: int) -> None:
+        begun, row = self._open.pop(process, None), self._rows
+        self._rows += 1
+        if outcome == _INFO:
+            self._retired.add(process)
+        if begun is None:
+            if process in self._came:
+                raise IrregularError
+            self._came.add(process)
+            self._ops.extend((NONE, process, NONE, at, outcome))
+            self._ended.append(
+                Ended(process=process, row=row, at=at, outcome=outcome, entry=dict(entry))
+            )
+            return
+        begun_at, f, value = begun
+        number = self._fs.setdefault(f, len(self._fs))
+        self._ops.extend((begun_at, process, number, at, outcome))
+        self._did.ended(row, f, value, outcome=outcome, entry=entry, words=self._words)
+
+    def _stretch(self) -> Stretch:
+        times = np.array(self._times, np.int64)
+        if len(times) and max(int(times.max()), -int(times.min())) >= _MAX:
+            raise IrregularError
+        return Stretch(
+            times=times,
+            indexes=indexes_of(self._indexes),
+            ops=tuple(np.array(self._ops, np.int64).reshape(-1, 5).T),
+            words=tuple(self._fs),
+            deeds=self._did.deeds(),
+            begun=tuple(
+                Begun(process=process, at=at, f=f, value=value)
+                for process, (at, f, value) in self._open.items()
+            ),
+            ended=tuple(self._ended),
+            fresh=frozenset(self._fresh),
+            retired=frozenset(self._retired),
+        )
