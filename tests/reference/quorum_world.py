@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 from uuid import UUID
 
-from cluster.reference.bugs import Bug
+from cluster.reference.controller.plane import KRaft
 from cluster.reference.log.log import Log
 from cluster.reference.machine import (
     Answered,
@@ -33,8 +33,9 @@ from cluster.reference.machine import (
     WriteFile,
 )
 from cluster.reference.messages.quorum import VoteRequest, VoteResponse
-from cluster.reference.quorum.member import Identity, Snapshot
+from cluster.reference.quorum.member import Identity
 from cluster.reference.quorum.quorum import Quorum
+from cluster.reference.quorum.recovery import latest_snapshot
 from cluster.reference.quorum.state import FOLDER, STATE_FILE, Role, election_state
 from cluster.reference.settings import Settings
 
@@ -54,13 +55,26 @@ class Node:
     files: dict[str, bytes] = field(default_factory=dict)
     batches: list[tuple[int, bytes]] = field(default_factory=list)
     flushed: int = 0
-    quorum: Quorum | None = None
+    part: Quorum | KRaft | None = None
     incarnation: int = 0
     paused: bool = False
     held: list[Event] = field(default_factory=list)
     timers: dict[str, int] = field(default_factory=dict)
     watermark: int = -1
+    checked: int = 0
     said: list[str] = field(default_factory=list)
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """Its part of the quorum, while it runs."""
+        return self.part.quorum if isinstance(self.part, KRaft) else self.part
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a client asked."""
+
+    answer: object | None = None
 
 
 class World:
@@ -69,15 +83,23 @@ class World:
     Args:
         members: How many nodes; the first `voters` of them vote.
         seed: Of everything that is drawn.
-        bugs: Switched on.
+        settings: Of all nodes.
+        planes: Whether each is a whole control plane, with a controller.
     """
 
     def __init__(
-        self, members: int, *, seed: int, voters: int | None = None, bugs: tuple[Bug, ...] = ()
+        self,
+        members: int,
+        *,
+        seed: int,
+        voters: int | None = None,
+        settings: Settings | None = None,
+        planes: bool = False,
     ) -> None:
         self.random = Random(seed)
+        self.planes = planes
         self.voters = tuple(range(1, (voters or members) + 1))
-        self.settings = Settings(bugs=bugs)
+        self.settings = settings or Settings()
         self.nodes = {number: Node(number) for number in range(1, members + 1)}
         self.now = 0
         self.loss = 0.0
@@ -90,23 +112,25 @@ class World:
         self._tokens = count()
         self._numbers = count(1)
         self._asked: dict[int, tuple[int, int, int, object]] = {}
+        self._clients: dict[int, Asked] = {}
 
     def start(self, number: int) -> None:
         """Start a node with what its disk holds."""
         node = self.nodes[number]
         node.incarnation += 1
-        node.timers, node.held, node.watermark, node.paused = {}, [], -1, False
-        node.quorum = Quorum(
+        node.timers, node.held, node.paused = {}, [], False
+        node.watermark, node.checked = -1, 0
+        node.part = (KRaft if self.planes else Quorum)(
             Identity(
                 node=number, voters=self.voters, cluster_id=CLUSTER, directory=UUID(int=number)
             ),
             settings=self.settings,
             log=Log(FOLDER, batches=[data for _, data in node.batches if data]),
             state=election_state(node.files.get(STATE_FILE)),
-            snapshot=_latest(node.files),
+            snapshot=latest_snapshot(node.files),
             numbers=self._numbers,
         )
-        self._carry_out(node, node.quorum.start(self.now))
+        self._carry_out(node, node.part.start(self.now))
 
     def start_all(self) -> None:
         """Start every node."""
@@ -116,14 +140,14 @@ class World:
     def crash(self, number: int, *, power: bool = True) -> None:
         """Kill a node; with its power goes what it had not flushed."""
         node = self.nodes[number]
-        if node.quorum is None:
+        if node.part is None:
             return
-        node.quorum = None
+        node.part = None
         node.incarnation += 1
         if power:
             del node.batches[node.flushed :]
         for other in self.nodes.values():
-            if other.quorum is not None:
+            if other.part is not None:
                 self._at(other, 5 * MS, Hung(connection=node.incarnation * 100 + number))
 
     def pause(self, number: int) -> None:
@@ -153,12 +177,12 @@ class World:
         while self._agenda and self._agenda[0][0] <= until:
             self.now, _, number, incarnation, event = heappop(self._agenda)
             node = self.nodes[number]
-            if node.quorum is None or node.incarnation != incarnation:
+            if node.part is None or node.incarnation != incarnation:
                 continue
             if node.paused:
                 node.held.append(event)
             elif (due := self._due(node, event)) is not None:
-                self._carry_out(node, node.quorum.on(self.now, due))
+                self._carry_out(node, node.part.on(self.now, due))
         self.now = until
 
     def until_leader(self, *, among: Sequence[int] = (), limit_ms: int = 60_000) -> int:
@@ -178,6 +202,21 @@ class World:
             return False
         self._carry_out(node, node.quorum.append(self.now, values)[1])
         return True
+
+    def ask(self, number: int, message: object) -> Asked:
+        """Have a client ask a node; what it answers will be in the value returned."""
+        node, correlation = self.nodes[number], next(self._numbers)
+        asked = self._clients[correlation] = Asked()
+        if node.part is not None:
+            asker = Asker(who=-1, connection=-1, correlation=correlation)
+            self._at(node, self._latency(), Arrived(asker=asker, message=message))
+        return asked
+
+    def plane(self, number: int) -> KRaft:
+        """Return a node's control plane, which must run."""
+        plane = self.nodes[number].part
+        assert isinstance(plane, KRaft)
+        return plane
 
     def quorum(self, number: int) -> Quorum:
         """Return a node's part of the quorum, which must run."""
@@ -255,6 +294,9 @@ class World:
             self._at(to, self._latency(), Arrived(asker=asker, message=request.message))
 
     def _reply(self, node: Node, reply: Reply) -> None:
+        if reply.asker.who < 0:
+            self._clients[reply.asker.correlation].answer = reply.message
+            return
         number, incarnation, _, question = self._asked[reply.asker.correlation]
         answer = reply.message
         votes = isinstance(question, VoteRequest) and not question.pre_vote
@@ -297,7 +339,10 @@ class World:
         if quorum.high_watermark < node.watermark:
             raise BrokenInvariantError(f"the high watermark of {node.number} moved back")
         node.watermark = quorum.high_watermark
-        for batch in quorum.committed()[1]:
+        for batch in quorum.log.batches(node.checked):
+            if not node.checked <= batch.base_offset < batch.end_offset <= node.watermark:
+                continue
+            node.checked = batch.end_offset
             known = self.committed.setdefault(batch.base_offset, batch.data)
             if known != batch.data:
                 raise BrokenInvariantError(f"two things were committed at {batch.base_offset}")
@@ -315,11 +360,3 @@ class World:
 
     def _newest_epoch(self, offset: int) -> int:
         return int.from_bytes(self.committed[offset][12:16], "big")
-
-
-def _latest(files: dict[str, bytes]) -> Snapshot | None:
-    names = sorted(path for path in files if path.endswith(".checkpoint"))
-    if not names:
-        return None
-    end, _, epoch = names[-1].rpartition("/")[2].removesuffix(".checkpoint").partition("-")
-    return Snapshot(end_offset=int(end), epoch=int(epoch), data=files[names[-1]])

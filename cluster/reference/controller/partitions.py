@@ -1,0 +1,303 @@
+"""Who leads a partition, and who is in sync: changes of partitions, each checked and recorded.
+
+A leader is elected from the ISR: the first live replica of it, in assignment order. An ISR changes
+by its leader's wish (KIP-497), which is checked against the partition's epochs and the epochs of
+the brokers that it names (KIP-841, KIP-903), or because a broker is fenced or shuts down.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8, i32
+
+from cluster.files.messages import LEADER_UNCHANGED, PartitionChangeRecord
+from cluster.reference.controller.draft import Draft
+from cluster.reference.controller.image import (
+    NO_LEADER,
+    RECOVERED,
+    RECOVERING,
+    PartitionImage,
+    ids,
+)
+from cluster.reference.messages.control import (
+    PREFERRED,
+    TOPIC_RESOURCE,
+    AlteredPartition,
+    AlterPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionOutcome,
+)
+
+UNCLEAN_CONFIG = "unclean.leader.election.enable"
+NOBODY = -1
+
+
+class Election(Enum):
+    """How a leader is looked for."""
+
+    ANY = "any"
+    """The leader stays if it can; else the first in-sync replica that is live."""
+    PREFERRED = "preferred"
+    """The first replica, if it is in sync and live."""
+    UNCLEAN = "unclean"
+    """Any live replica, if no in-sync one is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a partition shall be; a leader is found when it is written."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    recovery: int
+
+
+def target_of(partition: PartitionImage) -> Target:
+    """Return a partition's present state as a target."""
+    return Target(
+        replicas=partition.replicas,
+        isr=partition.isr,
+        adding=partition.adding,
+        removing=partition.removing,
+        recovery=partition.leader_recovery_state,
+    )
+
+
+def change(
+    draft: Draft,
+    partition: PartitionImage,
+    target: Target,
+    *,
+    election: Election = Election.ANY,
+) -> bool:
+    """Record what must change of a partition, its leader too; returns whether anything did.
+
+    Args:
+        draft: Where to.
+        partition: As it is.
+        target: As it shall be.
+        election: How its leader is found.
+    """
+    target = _completed(target)
+    leader, isr, recovery = _elected(draft, partition, target, election=election)
+    new_replicas = target.replicas != partition.replicas
+    # A replica that was taken away must not follow, nor lead, in the present epoch any more.
+    bump = new_replicas and bool(set(partition.replicas) - set(target.replicas))
+    named = leader != partition.leader or bump
+    record = PartitionChangeRecord(
+        partition_id=i32(partition.partition),
+        topic_id=partition.topic_id,
+        isr=ids(isr) if isr != partition.isr else None,
+        leader=i32(leader) if named else i32(LEADER_UNCHANGED),
+        replicas=ids(target.replicas) if new_replicas else None,
+        removing_replicas=ids(target.removing) if target.removing != partition.removing else None,
+        adding_replicas=ids(target.adding) if target.adding != partition.adding else None,
+        leader_recovery_state=i8(
+            recovery if recovery != partition.leader_recovery_state else NOBODY
+        ),
+        directories=_directories(draft, target.replicas) if new_replicas else None,
+    )
+    unchanged = PartitionChangeRecord(partition_id=record.partition_id, topic_id=record.topic_id)
+    if record == unchanged:
+        return False
+    draft.write(record)
+    return True
+
+
+def leave_isrs(draft: Draft, broker: int) -> None:
+    """Have a broker that is fenced or shuts down leave all ISRs and leaderships.
+
+    The last member of an ISR stays in it: only it is known to have all that was committed.
+    """
+    for partition in list(draft.image.partitions()):
+        if broker in partition.isr or partition.leader == broker:
+            rest = tuple(each for each in partition.isr if each != broker)
+            target = replace(target_of(partition), isr=rest or partition.isr)
+            change(draft, partition, target)
+
+
+def find_leaders(draft: Draft) -> None:
+    """Elect leaders where there is none, now that a broker is back or a config has changed."""
+    for partition in list(draft.image.partitions()):
+        if partition.leader == NO_LEADER:
+            change(draft, partition, target_of(partition))
+
+
+def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    """Let a leader's ISRs be as it wants, where that is still its to say (KIP-497)."""
+    broker = draft.image.brokers.get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch:
+        return AlterPartitionResponse(error_code=ErrorCode.stale_broker_epoch)
+    altered = tuple(_alter(draft, request.broker_id, wish) for wish in request.partitions)
+    return AlterPartitionResponse(error_code=ErrorCode.none, partitions=altered)
+
+
+def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Elect leaders as an operator wants (KIP-460); of all partitions if none are named."""
+    election = Election.PREFERRED if request.election_type == PREFERRED else Election.UNCLEAN
+    asked = request.topic_partitions
+    if asked is None:
+        everything = [(each.topic, each.partition) for each in draft.image.partitions()]
+        outcomes = [_elect(draft, *each, election=election) for each in everything]
+        needed = [each for each in outcomes if each.error_code != ErrorCode.election_not_needed]
+        return ElectLeadersResponse(
+            error_code=ErrorCode.none, replica_election_results=tuple(needed)
+        )
+    return ElectLeadersResponse(
+        error_code=ErrorCode.none,
+        replica_election_results=tuple(_elect(draft, *each, election=election) for each in asked),
+    )
+
+
+def has_leaderships(draft: Draft, broker: int) -> bool:
+    """Whether a broker leads anything."""
+    return any(each.leader == broker for each in draft.image.partitions())
+
+
+def _completed(target: Target) -> Target:
+    """End a reassignment as soon as all replicas that come are in sync (KIP-455)."""
+    if not target.adding and not target.removing:
+        return target
+    replicas = tuple(each for each in target.replicas if each not in target.removing)
+    isr = tuple(each for each in target.isr if each not in target.removing)
+    if not isr or any(each not in isr for each in target.adding):
+        return target
+    return replace(target, replicas=replicas, isr=isr, adding=(), removing=())
+
+
+def _elected(
+    draft: Draft, partition: PartitionImage, target: Target, *, election: Election
+) -> tuple[int, tuple[int, ...], int]:
+    """Find a leader; returns it, the ISR with it, and whether it must recover first."""
+    active = draft.image.is_active
+    clean = [each for each in target.replicas if each in target.isr and active(each)]
+    if clean:
+        preferred = target.replicas[0] if election is Election.PREFERRED else NOBODY
+        stays = partition.leader in clean
+        leader = partition.leader if stays else clean[0]
+        return preferred if preferred in clean else leader, target.isr, target.recovery
+    if election is Election.UNCLEAN or _may_be_unclean(draft, partition.topic):
+        live = [each for each in target.replicas if active(each)]
+        if live:
+            # Out of the ISR: it may lack what was committed (KIP-704: RECOVERING).
+            return live[0], (live[0],), RECOVERING
+    return NO_LEADER, target.isr, target.recovery
+
+
+def _may_be_unclean(draft: Draft, topic: str) -> bool:
+    told = draft.image.config(TOPIC_RESOURCE, topic).get(UNCLEAN_CONFIG)
+    return draft.settings.unclean_leader_election_enable if told is None else told == "true"
+
+
+def _directories(draft: Draft, replicas: tuple[int, ...]) -> tuple[UUID | None, ...]:
+    return tuple(directory_of(draft, each) for each in replicas)
+
+
+def directory_of(draft: Draft, broker: int) -> UUID | None:
+    """Return a broker's log folder, None if it has told none or several (KIP-858)."""
+    known = draft.image.brokers.get(broker)
+    return known.log_dirs[0] if known is not None and len(known.log_dirs) == 1 else None
+
+
+def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
+    topic = draft.image.topic(wish.topic_id)
+    if topic is None:
+        return _refused(wish, ErrorCode.unknown_topic_id)
+    partition = topic.partitions.get(wish.partition_index)
+    if partition is None:
+        return _refused(wish, ErrorCode.unknown_topic_or_partition)
+    error = _objection(draft, broker, partition, wish=wish)
+    if error is not ErrorCode.none:
+        return _refused(wish, error)
+    isr = tuple(each for each, _ in wish.new_isr_with_epochs)
+    in_order = tuple(each for each in partition.isr if each in isr)
+    joined = tuple(each for each in isr if each not in in_order)
+    target = replace(
+        target_of(partition), isr=in_order + joined, recovery=wish.leader_recovery_state
+    )
+    change(draft, partition, target)
+    after = draft.image.partition(partition.topic, partition.partition)
+    assert after is not None
+    # The end of a reassignment may have taken the leadership from who asked.
+    moved = after.leader_epoch != partition.leader_epoch
+    return AlteredPartition(
+        topic_id=wish.topic_id,
+        partition_index=wish.partition_index,
+        error_code=ErrorCode.new_leader_elected if moved else ErrorCode.none,
+        leader_id=after.leader,
+        leader_epoch=after.leader_epoch,
+        isr=after.isr,
+        leader_recovery_state=after.leader_recovery_state,
+        partition_epoch=after.partition_epoch,
+    )
+
+
+def _objection(
+    draft: Draft, broker: int, partition: PartitionImage, *, wish: AlterPartition
+) -> ErrorCode:
+    """Say why an ISR cannot be as its leader wants; the order is Kafka's."""
+    if (
+        wish.leader_epoch > partition.leader_epoch
+        or wish.partition_epoch > partition.partition_epoch
+    ):
+        return ErrorCode.not_controller  # Who asks knows more than this controller.
+    if wish.leader_epoch < partition.leader_epoch:
+        return ErrorCode.fenced_leader_epoch
+    if broker != partition.leader:
+        return ErrorCode.invalid_request
+    if wish.partition_epoch < partition.partition_epoch:
+        return ErrorCode.invalid_update_version
+    return _objection_to_isr(draft, partition, wish)
+
+
+def _objection_to_isr(draft: Draft, partition: PartitionImage, wish: AlterPartition) -> ErrorCode:
+    isr = [each for each, _ in wish.new_isr_with_epochs]
+    valid = len(set(isr)) == len(isr) and all(each in partition.replicas for each in isr)
+    if not valid or partition.leader not in isr:
+        return ErrorCode.invalid_request
+    recovering = wish.leader_recovery_state == RECOVERING
+    if recovering and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
+        return ErrorCode.invalid_request
+    for member, epoch in wish.new_isr_with_epochs:
+        known = draft.image.brokers.get(member)
+        # A broker that is fenced or leaves (KIP-841), or that has been started again since it
+        # fetched (KIP-903), must not join: what it had may be gone.
+        if known is None or not known.active or epoch not in (-1, known.broker_epoch):
+            return ErrorCode.ineligible_replica
+    return ErrorCode.none
+
+
+def _refused(wish: AlterPartition, error: ErrorCode) -> AlteredPartition:
+    return AlteredPartition(
+        topic_id=wish.topic_id, partition_index=wish.partition_index, error_code=error
+    )
+
+
+def _elect(draft: Draft, topic: str, number: int, *, election: Election) -> PartitionOutcome:
+    partition = draft.image.partition(topic, number)
+    if partition is None:
+        return PartitionOutcome(
+            topic=topic,
+            partition_index=number,
+            error_code=ErrorCode.unknown_topic_or_partition,
+            error_message="No such partition",
+        )
+    if election is Election.PREFERRED:
+        needless = partition.leader == partition.replicas[0]
+        unavailable = ErrorCode.preferred_leader_not_available
+    else:
+        needless = partition.leader != NO_LEADER
+        unavailable = ErrorCode.eligible_leaders_not_available
+    error = ErrorCode.none
+    if needless:
+        error = ErrorCode.election_not_needed
+    elif not change(draft, partition, target_of(partition), election=election):
+        error = unavailable
+    return PartitionOutcome(topic=topic, partition_index=number, error_code=error)

@@ -1,0 +1,212 @@
+"""KRaft as a node has it: the quorum, the controller if it votes, and the image it replays.
+
+Only what is committed reaches the image, and from there the node's partitions. (Another control
+plane would bring the same changes to the same partitions: LeaderAndIsr, before KRaft.)
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kio.schema.errors import ErrorCode
+
+from cluster.files.batches import read_segment, records
+from cluster.files.damage import DamagedFileError
+from cluster.files.messages import decode_message, encode_message
+from cluster.reference.controller.controller import Controller
+from cluster.reference.controller.image import Change, MetadataImage
+from cluster.reference.controller.refusals import CONTROL_REQUESTS, refusal
+from cluster.reference.log.batches import CONTROL, Batch
+from cluster.reference.log.log import Log
+from cluster.reference.machine import (
+    Answered,
+    Arrived,
+    Effect,
+    Event,
+    Fired,
+    Hung,
+    Nanoseconds,
+    Reply,
+)
+from cluster.reference.messages.data import FetchRequest
+from cluster.reference.quorum.member import Identity, Snapshot
+from cluster.reference.quorum.quorum import QUORUM_REQUESTS, Quorum
+from cluster.reference.quorum.records import snapshot_bytes
+from cluster.reference.quorum.state import FOLDER, ElectionState
+from cluster.reference.settings import Settings
+
+_TOPIC = FOLDER.rpartition("-")[0]
+_TIMERS = ("quorum-", "controller-")
+
+
+class KRaft:
+    """The control plane of a node.
+
+    After each call, `changes` has what became true. `concerns` tells which events are its own.
+
+    Args:
+        identity: Who this is, and who votes.
+        settings: The node's.
+        log: Of `__cluster_metadata-0`, sound batches that the files held.
+        state: What `quorum-state` held (`quorum.state.election_state`).
+        snapshot: The latest sound one among the files.
+        numbers: Of requests, shared by all parts of a node.
+
+    Attributes:
+        image: What is committed, as far as this node knows.
+        quorum: This node's part of it.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        settings: Settings,
+        log: Log,
+        state: ElectionState,
+        snapshot: Snapshot | None,
+        numbers: Iterator[int],
+    ) -> None:
+        self.image = MetadataImage()
+        self.quorum = Quorum(
+            identity,
+            settings=settings,
+            log=log,
+            state=state,
+            snapshot=snapshot,
+            numbers=numbers,
+        )
+        self._settings = settings
+        self._controller: Controller | None = None
+        if identity.node in identity.voters:
+            self._controller = Controller(
+                settings, node=identity.node, cluster_id=identity.cluster_id, quorum=self.quorum
+            )
+        self._changes: list[Change] = []
+        self._bytes_since_snapshot = 0
+
+    @property
+    def controller(self) -> int:
+        """Whom to ask as the active controller; -1: nobody is known."""
+        return self.quorum.leader
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self._controller is not None and self._controller.active
+
+    def concerns(self, event: Event) -> bool:
+        """Say whether an event is one for this part of the node."""
+        match event:
+            case Arrived(message=FetchRequest() as fetch):
+                return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
+            case Arrived(message=message):
+                return isinstance(message, QUORUM_REQUESTS + CONTROL_REQUESTS)
+            case Answered(request=request):
+                return self.quorum.owns(request)
+            case Fired(timer=timer):
+                return timer.startswith(_TIMERS)
+            case _:
+                return isinstance(event, Hung)
+
+    def start(self, now: Nanoseconds) -> Sequence[Effect]:
+        """Begin, with what the files held."""
+        out = list(self.quorum.start(now))
+        self._settle(now, out)
+        return out
+
+    def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
+        """Take an event that it concerns."""
+        out: list[Effect] = []
+        match event:
+            case Arrived(asker=asker, message=message) if isinstance(message, CONTROL_REQUESTS):
+                if self._controller is None:
+                    response = refusal(message, ErrorCode.not_controller)
+                    return [Reply(asker=asker, message=response)]
+                out += self._controller.on_request(now, asker, message)
+            case Fired(timer=timer) if timer.startswith("controller-"):
+                out += self._controller.on_timer(now, timer) if self._controller else []
+            case _:
+                if isinstance(event, Hung) and self._controller is not None:
+                    self._controller.on_hung(event.connection)
+                out += self.quorum.on(now, event)
+        self._settle(now, out)
+        return out
+
+    def changes(self) -> list[Change]:
+        """Return what has become true since the last call, in order."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
+        """Hand over the quorum's leadership, after all brokers have gone that will."""
+        out = list(self.quorum.shut_down(now))
+        self._settle(now, out)
+        return out
+
+    def _settle(self, now: Nanoseconds, out: list[Effect]) -> None:
+        """Replay what is committed; the controller may write upon it, and so on."""
+        while True:
+            snapshot, batches = self.quorum.committed()
+            if snapshot is not None:
+                self._load(snapshot)
+            for batch in batches:
+                self._replay(batch)
+            if self._controller is not None:
+                out += self._controller.follow(now, self.image)
+            if not batches:
+                break
+        most = self._settings.metadata_log_max_record_bytes_between_snapshots
+        if self._bytes_since_snapshot >= most:
+            out += self.take_snapshot()
+
+    def take_snapshot(self) -> Sequence[Effect]:
+        """Keep the image as a snapshot: a start then needs no record from before (KIP-630)."""
+        self._bytes_since_snapshot = 0
+        data = snapshot_bytes(
+            [encode_message(each) for each in self.image.records()],
+            epoch=self.image.epoch,
+            time_ms=0,
+        )
+        return self.quorum.keep_snapshot(
+            data, end_offset=self.image.offset + 1, epoch=self.image.epoch
+        )
+
+    def _load(self, snapshot: Snapshot) -> None:
+        before, self.image = self.image, image_of(snapshot)
+        self._bytes_since_snapshot = 0
+        self._changes += self.image.changes_since(before)
+
+    def _replay(self, batch: Batch) -> None:
+        self._bytes_since_snapshot += len(batch.data)
+        self.image.epoch = batch.leader_epoch
+        if not batch.attributes & CONTROL:
+            for offset, value in values_of(batch.data):
+                message = decode_message(value)
+                if message is not None:
+                    self._changes += self.image.replay(message, offset)
+        self.image.offset = batch.end_offset - 1
+
+
+def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the offsets and values of the metadata records of some batches."""
+    for batch in read_segment(data).batches:
+        if not batch.control:
+            for record in records(batch):
+                yield record.offset, record.value or b""
+
+
+def image_of(snapshot: Snapshot) -> MetadataImage:
+    """Return the image that a snapshot holds.
+
+    Raises:
+        DamagedFileError: It is not a whole snapshot.
+    """
+    segment = read_segment(snapshot.data)
+    if segment.damage:
+        raise DamagedFileError(f"a snapshot cannot be read: {segment.damage[0]}")
+    image = MetadataImage()
+    for _, value in values_of(snapshot.data):
+        message = decode_message(value)
+        if message is not None:
+            image.replay(message, snapshot.end_offset - 1)
+    image.offset, image.epoch = snapshot.end_offset - 1, snapshot.epoch
+    return image
