@@ -13,8 +13,8 @@ from rich.table import Table
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
+from harness.endings import Ending
 from harness.errors import InternalError
-from harness.stage import Ending
 from results.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.milestones import load_milestones

@@ -6,12 +6,12 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
+from harness.endings import Ending
 from harness.errors import InternalError
 from harness.judgement import Engine, choose_engine, judge_stored
 from harness.keep import keep_cluster
 from harness.scenarios.telling import compare_with_story
 from harness.scratch import scratch_in
-from harness.stage import Ending
 from harness.staging import Played, Staging
 from results.record.paths import RunPaths
 from results.record.plan import Plan

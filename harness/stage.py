@@ -12,46 +12,21 @@ import os
 import sys
 import traceback
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
+from harness.endings import Ending, StageResult, noted
 from harness.interrupt import Interrupts, die_with_parent
 from harness.life import Life
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
 from results.record.clock import RunClock, WaitTimeoutError
-from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from workloads.fleet import FleetError
-
-
-class Ending(StrEnum):
-    """How the stage ended."""
-
-    PLAYED = "played"
-    INTERRUPTED = "interrupted"
-    CLUSTER = "cluster"
-    USER = "user"
-    INTERNAL = "internal"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageResult:
-    """What the stage tells the session.
-
-    Attributes:
-        ending: How it ended: played to the end, cut short by Ctrl-C, because the cluster failed,
-            because of something that the user can mend, or by a bug of ours.
-        sentence: Why, if it was not played to the end.
-    """
-
-    ending: Ending
-    sentence: str = ""
 
 
 def main() -> None:
@@ -98,21 +73,6 @@ def _result_of(failed: Exception, paths: RunPaths) -> StageResult:
             traceback.print_exception(failed)
             sentence = f"{type(failed).__name__}: {failed}"
             return StageResult(ending=Ending.INTERNAL, sentence=sentence)
-
-
-def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
-    """Note in the milestones that a run ended early, and return how."""
-    detail = {"kind": result.ending.value, "sentence": result.sentence}
-    note(paths, Milestone(name="failed", at_ns=clock.now_ns(), detail=detail))
-    return result
-
-
-def note(paths: RunPaths, milestone: Milestone) -> None:
-    """Append a milestone to a run's, if its disk lets us."""
-    try:
-        append_milestone(paths.milestones, milestone)
-    except OSError as refused:  # A full disk: the result still reaches the session by its pipe.
-        print(f"{milestone.name!r} could not be noted: {refused}", file=sys.stderr)  # noqa: T201 - the last resort
 
 
 def _disk_full(paths: RunPaths) -> str:

@@ -27,10 +27,10 @@ from cluster.kafka.java import Java, find_java
 from cluster.kafka.versions import machines
 from harness.audit import audit
 from harness.elsewhere import refuse_elsewhere
+from harness.endings import Ending, StageResult, note, noted
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import story_of
-from harness.stage import Ending, StageResult, note, noted
 from nemesis.ledger import heal_dead_run
 from nemesis.schedule import deal_schedule
 from results.environment import collect_environment

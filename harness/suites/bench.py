@@ -31,6 +31,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.story import load_story
 from results.record.terms import Validity
+from results.record.verdict import Verdict
 from results.report import write_report
 from results.store import RunInUseError, lock_run
 from results.verdict_json import read_verdict, write_verdict
@@ -74,10 +75,9 @@ class Bench:
         with ExitStack() as locks:
             ours = [root for root in roots if self._locked(root, locks)]
             left = [root for root in ours if read_verdict(RunPaths(root).verdict) is None]
-            for root, verdict in zip(left, judge_with(self.worker, left), strict=True):
-                write_verdict(RunPaths(root), verdict)
+            verdicts = dict(zip(left, judge_with(self.worker, left), strict=True))
             for root in ours:
-                _tell(root=str(root), **concluded(RunPaths(root)))
+                _conclude(RunPaths(root), verdicts.get(root))
 
     def _locked(self, root: Path, locks: ExitStack) -> bool:
         """Lock a run, unless somebody else holds it; who holds it for too long is told."""
@@ -145,6 +145,16 @@ def _write_anew(paths: RunPaths) -> None:
         write_report(paths)
     except StoreError as failed:
         print(f"the page of {paths.run_id} is as it was: {failed}", file=sys.stderr)  # noqa: T201 - the judge's log
+
+
+def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
+    """Write the verdict and the page of a run, and tell of it; or why it cannot be written."""
+    try:
+        if verdict is not None:
+            write_verdict(paths, verdict)
+        _tell(root=str(paths.root), **concluded(paths))
+    except StoreError as refused:
+        _tell(root=str(paths.root), given_up=str(refused))
 
 
 def concluded(paths: RunPaths) -> Words:

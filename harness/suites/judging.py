@@ -70,6 +70,7 @@ class Judge:
     starts: int = 0
     """How often its engine was started; more than once only after it died."""
     _child: Child | None = None
+    _asked: bool = False
     _waiting: dict[Path, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _why: str = ""
@@ -84,6 +85,7 @@ class Judge:
         """Have a run judged; the answer is an event."""
         root = (self.store / run_id).absolute()
         with self._lock:
+            self._asked = True
             self._waiting[root] = 0
             if self._child is None:
                 self._start()
@@ -95,6 +97,7 @@ class Judge:
         root = (self.store / run_id).absolute()
         with self._lock:
             if self._child is not None:
+                self._asked = True
                 self._child.tell(json.dumps({"root": str(root), PAGE: True}))
 
     def open(self) -> None:
@@ -117,6 +120,8 @@ class Judge:
         with self._lock:
             child, self._child = self._child, None
         if child is not None:
+            if not self._asked:
+                child.kill()  # It may still be starting, for nothing.
             child.tell(json.dumps({END: True}))
             child.close(END_LIMIT_S)
         shutil.rmtree(self.scratch, ignore_errors=True)

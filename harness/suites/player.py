@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
+from harness.endings import Ending, StageResult
 from harness.interrupt import die_with_parent
-from harness.stage import Ending, StageResult
 from harness.staging import Staging
 from harness.suites.lines import GO
 from harness.suites.playing import note_cut_short

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.hosts.heal import Healed
-from harness.stage import note
+from harness.endings import note
 from harness.suites.lines import GO, Child, Words
 from nemesis.ledger import heal_dead_run
 from results.record.clock import stopwatch_s

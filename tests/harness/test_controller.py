@@ -13,11 +13,11 @@ from rich.console import Console
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
 from harness.doctor import examine_machine, print_findings
+from harness.endings import Ending
 from harness.heal import heal_store
 from harness.interrupt import Interrupts
 from harness.judgement import choose_engine
 from harness.plans import as_played, refuse_impossible
-from harness.stage import Ending
 from harness.staging import Staging
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock

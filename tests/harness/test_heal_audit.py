@@ -16,7 +16,7 @@ from cluster.hosts.signals import process_id
 from cluster.protocol import ClusterError
 from harness import audit as audit_module
 from harness.audit import audit
-from harness.stage import Ending, StageResult
+from harness.endings import Ending, StageResult
 from harness.staging import Staging
 from results.record.clock import RunClock, wait_until
 from results.record.milestones import load_milestones

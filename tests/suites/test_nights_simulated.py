@@ -100,9 +100,11 @@ def played_night(store: Path, night: str, repeat: str = "") -> NightFolder:
     return folder
 
 
-def resume(suite: Path, store: Path) -> None:
+def resume(suite: Path, store: Path) -> int:
+    """Go on with a night, to its end; return how often the judge was started."""
     with opened(suite, store, mode=Mode.RESUME) as lead:
         lead.play()
+        return lead.conductor._judge.starts
 
 
 @pytest.fixture(name="suite")
@@ -356,7 +358,7 @@ def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     folder = played_night(store, NIGHTS[0])
     report = RunPaths(store / f"log/{NIGHTS[0]}-2").report
     report.mkdir()  # Nobody can write a page there.
-    resume(suite, store)
+    assert resume(suite, store) == 1, "the judge goes on with the others"
     state = folder.state()
     assert [item.phase for item in state.items.values()].count(Phase.JUDGED) == 1
     assert state.items[2].phase is Phase.UNPLAYED
