@@ -1,7 +1,7 @@
 """Plays a suite of short runs, kills it in its middle, has it go on, and looks at what came of it.
 
     python -m benchmarks.nights                          # 30 runs, namespaces and Docker mixed
-    python -m benchmarks.nights --seeds 1 --main-s 10    # six of them
+    python -m benchmarks.nights --seeds 1 --families kill,stop    # four of them
     python -m benchmarks.nights --kills 0
 
 As root, with a Docker daemon and Java. Printed are what was lost, judged twice or left half (it
@@ -10,6 +10,7 @@ plugin, how much of the night was beyond the runs' main phases, and where a run'
 """
 
 import argparse
+import json
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ nemesis_interval_s = 5
 image = "{image}"
 [axes]
 hosts = ["namespace", "docker"]
-nemeses = ["kill", "pause", "stop"]
+nemeses = {families}
 seeds = {seeds}
 [repeat]
 same_seed = 0
@@ -71,6 +72,7 @@ fresh_seeds = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     seeds: int
+    families: list[str]
     main_s: float
     kills: int
     seed: int
@@ -81,10 +83,16 @@ def main() -> None:
     """Play the night; exit with 1 if anything of it is not as it should be."""
     asked = _asked()
     suite = asked.store / "suite.toml"
-    text = SUITE.format(name=NAME, image=java_image(), main_s=asked.main_s, seeds=asked.seeds)
+    text = SUITE.format(
+        name=NAME,
+        image=java_image(),
+        main_s=asked.main_s,
+        seeds=asked.seeds,
+        families=json.dumps(asked.families),
+    )
     suite.write_text(text, encoding="utf-8")
     rng = Random(asked.seed)
-    planned = 6 * asked.seeds
+    planned = 2 * len(asked.families) * asked.seeds
     moments = sorted(rng.randint(planned // 6, planned * 5 // 6) for _ in range(asked.kills))
     for judged in moments:
         _killed(suite, asked.store, judged=judged, later_s=rng.uniform(0, ANY_MOMENT_S))
@@ -213,7 +221,8 @@ def _means(runs: Sequence[dict[str, float]]) -> list[str]:
 def _asked() -> _Asked:
     raw = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    parser.add_argument("--seeds", type=int, default=5, help="6 runs for each")
+    parser.add_argument("--seeds", type=int, default=5, help="of each entry")
+    parser.add_argument("--families", default="kill,pause,stop", help="of faults")
     parser.add_argument("--main-s", type=float, default=20)
     parser.add_argument("--kills", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
@@ -223,7 +232,12 @@ def _asked() -> _Asked:
     store.mkdir(parents=True, exist_ok=True)
     print(f"in {store}")
     return _Asked(
-        seeds=found.seeds, main_s=found.main_s, kills=found.kills, seed=found.seed, store=store
+        seeds=found.seeds,
+        families=found.families.split(","),
+        main_s=found.main_s,
+        kills=found.kills,
+        seed=found.seed,
+        store=store,
     )
 
 
