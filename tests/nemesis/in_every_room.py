@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
@@ -23,6 +24,7 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.protocol import CLIENTS, CanPartition, ClusterError, HasFiles
+from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
 from nemesis.network import Network
 from nemesis.protocol import Aim, Fault, Patience, Site
@@ -123,7 +125,7 @@ class Room:
             assert wait_whole(self.site, Patience(limit_s=GONE_LIMIT_S))
         targets, place = aimed = self._aim(kind)
         look = self._witness(proof.witness, aimed)
-        before, looks, kernel = look(), list[Seen](), self._kernel()
+        before, looks, kernel = self._before(kind, look), list[Seen](), self._kernel()
         rng = Random(SEEDS.get(self.kind, LATENT))
         aim = Aim(fault_id=number, targets=targets, rng=rng, place=place)
         fault = KINDS[kind].make(aim, self.site)
@@ -140,7 +142,8 @@ class Room:
 
         def gone() -> bool:
             after.append(look())
-            return proof.gone(before, after[-1])
+            still = proof.lasts and proof.shows(before, after[-1:])
+            return proof.gone(before, after[-1]) and not still
 
         until(gone, GONE_LIMIT_S)
         return {
@@ -152,6 +155,18 @@ class Room:
             "healed": healed and json.loads(effect_to_json(healed)),
             "undone": kernel == self._kernel(),
         }
+
+    def _before(self, kind: str, look: Callable[[], Seen]) -> Seen:
+        """Look until nothing shows of a fault that is still to come: a machine may be busy."""
+        proof, looks = PROOFS[kind], list[Seen]()
+
+        def is_good() -> bool:
+            looks.append(look())
+            good = kind not in OF_LINKS or proof.gone(looks[-1], looks[-1])
+            return good and not proof.shows(looks[-1], looks[-1:])
+
+        until(is_good, SHOWN_LIMIT_S)
+        return looks[-1]
 
     def _kernel(self) -> Seen:
         """Return what the kernel of each node has of links, routes and rules."""
@@ -297,6 +312,13 @@ class Room:
         self._undo.callback(self._script.close)
         self.client = Client(cluster.bootstrap())
         self.elections = Elections(self.client, PAIR[0])
+        # How long a leader is left alone is for the witness to say, who may be slow.
+        paused = patch.object(unclean_election, "pause_until", self._pause_until_written)
+        self._undo.enter_context(paused)
+
+    def _pause_until_written(self, _: float, stop: threading.Event | None = None) -> bool:
+        until(lambda: self.elections.acked >= 0, SHOWN_LIMIT_S)
+        return stop is not None and stop.is_set()
 
     def _listen(self) -> None:
         assert isinstance(self.hosts, LinkedHosts)

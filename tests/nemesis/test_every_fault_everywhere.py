@@ -130,7 +130,7 @@ def _is_as_bad(link: Seen, quality: Seen) -> None:
     assert spread_ms(link) >= quality["jitter_ms"] / 2
     # A question that comes twice is answered twice, and an answer may come twice.
     copies = count * ((1 + quality["duplicate"]) ** 2 - 1)
-    assert 0.4 * copies <= link["copies"] <= 2 * copies
+    assert 0.2 * copies <= link["copies"] <= 2 * copies
     assert link["overtaken"] >= count * quality["reorder"] / 4
     if quality["rate_kbit"]:
         assert link["kbit"] < 1.3 * quality["rate_kbit"]

@@ -223,19 +223,22 @@ class Elections:
     Args:
         client: Looks.
         topic: Of one partition.
+
+    Attributes:
+        acked: Where the last message lies that a leader acknowledged alone; -1: none so far.
     """
 
     def __init__(self, client: Client, topic: str) -> None:
         self._client, self._topic = client, topic
-        self._acked = -1
+        self.acked = -1
 
     def look(self) -> Seen:
         """Look; where a leader is alone in the ISR for the first time, write something."""
         told = self._client.metadata(self._topic)
-        if self._acked < 0 and told["isr"] == [told["leader"]]:
-            self._acked = self._client.acked(self._topic, messages=5)
-        end = self._client.end(self._topic) if self._acked >= 0 and told["leader"] > 0 else None
-        return {**told, "lost": end is not None and end <= self._acked}
+        if self.acked < 0 and told["isr"] == [told["leader"]]:
+            self.acked = self._client.acked(self._topic, messages=5)
+        end = self._client.end(self._topic) if self.acked >= 0 and told["leader"] > 0 else None
+        return {**told, "lost": end is not None and end <= self.acked}
 
 
 class Sockets:
