@@ -6,10 +6,9 @@ nothing to write may live on. Nothing that was acknowledged is lost by it: what 
 acknowledged. Healed by removing the ballast and starting the broker.
 """
 
-from cluster.protocol import CanKill, CanLimitDisk, ClusterError
-from nemesis.brokers import GONE, HitBrokers
+from nemesis.brokers import GONE
 from nemesis.disk_effects import DiskFullEffect, DiskRightEffect
-from nemesis.disks import back_on_disks, limited_disks
+from nemesis.disks import HitDisks
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.undo import EmptyDisk, Restart
 from results.record.clock import stopwatch_s
@@ -31,14 +30,9 @@ class DiskFull:
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        if not isinstance(site.cluster, CanKill):
-            raise ClusterError("the brokers of this cluster cannot be killed")
         self.targets = aim.targets
         self._site = site
-        self._killer: CanKill = site.cluster
-        self._disks: CanLimitDisk = limited_disks(site)
-        self._brokers = HitBrokers(site, aim.targets)
-        self._before: dict[str, str] = {}
+        self._hit = HitDisks(aim, site)
         self._taken: dict[str, int] = {}
         self._started_s = stopwatch_s()
 
@@ -51,20 +45,20 @@ class DiskFull:
         """See that the disks take a page, then fill them."""
         self._started_s = stopwatch_s()
         for node in self.targets:
-            self._before[node] = self._disks.try_disk(node)
-            self._taken[node] = self._disks.fill_disk(node)
+            self._hit.note_before(node)
+            self._taken[node] = self._hit.disks.fill_disk(node)
 
     def confirm(self, patience: Patience) -> DiskFullEffect | None:
         """See that the disks take no page more, and wait a little for the brokers to end."""
-        self._brokers.wait_states(GONE, patience)
-        errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
-        if any(before or now != FULL for before, now in errors.values()):
+        self._hit.brokers.wait_states(GONE, patience)
+        errors = self._hit.refuse(FULL)
+        if errors is None:
             return None
-        changes = self._brokers.changes()
+        changes = self._hit.brokers.changes()
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
             # They ended because of us, and nobody shall take it for a failure of the run.
-            self._killer.kill_node(node)
+            self._hit.killer.kill_node(node)
         return DiskFullEffect(
             took_s=stopwatch_s() - self._started_s,
             taken=self._taken,
@@ -75,13 +69,14 @@ class DiskFull:
 
     def heal(self) -> None:
         """Give the room back; start the brokers anew: one that lived on has an offline log."""
-        self._brokers.note_heal()
+        brokers = self._hit.brokers
+        brokers.note_heal()
         for node in self.targets:
-            self._disks.empty_disk(node)
-            if self._site.cluster.process(node) == self._brokers.before[node]:
-                self._killer.kill_node(node)
-        self._brokers.start_missing()
+            self._hit.disks.empty_disk(node)
+            if self._site.cluster.process(node) == brokers.before[node]:
+                self._hit.killer.kill_node(node)
+        brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
-        return back_on_disks(self._disks, self._brokers, self.targets, patience)
+        return self._hit.wait_right(patience)

@@ -6,10 +6,10 @@ started on the disk once, cannot write its lock, and ends by itself: EROFS. Heal
 disk writable and starting the broker. Nothing is lost by it.
 """
 
-from cluster.protocol import CanKill, CanLimitDisk, ClusterError
-from nemesis.brokers import GONE, HitBrokers
+from cluster.protocol import ClusterError
+from nemesis.brokers import GONE
 from nemesis.disk_effects import DiskRightEffect, ReadOnlyEffect
-from nemesis.disks import back_on_disks, limited_disks
+from nemesis.disks import HitDisks
 from nemesis.protocol import Aim, Patience, Site
 from nemesis.stop import STOP_LIMIT_S
 from nemesis.undo import Restart, UnlockDisk
@@ -35,14 +35,9 @@ class ReadOnly:
     links = ()
 
     def __init__(self, aim: Aim, site: Site) -> None:
-        if not isinstance(site.cluster, CanKill):
-            raise ClusterError("the brokers of this cluster cannot be killed")
         self.targets = aim.targets
         self._site, self._stop = site, aim.stop
-        self._killer: CanKill = site.cluster
-        self._disks: CanLimitDisk = limited_disks(site)
-        self._brokers = HitBrokers(site, aim.targets)
-        self._before: dict[str, str] = {}
+        self._hit = HitDisks(aim, site)
         self._graceful: list[str] = []
         self._refused: dict[str, int] = {}
         self._started_s = stopwatch_s()
@@ -60,10 +55,10 @@ class ReadOnly:
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
-            self._before[node] = self._disks.try_disk(node)
+            self._hit.note_before(node)
             if self._site.cluster.stop_node(node, STOP_LIMIT_S):
                 self._graceful.append(node)
-        if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
+        if not self._hit.brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not end: no disk was made read-only")
         for node in self.targets:
             self._lock(node)
@@ -71,29 +66,29 @@ class ReadOnly:
 
     def confirm(self, patience: Patience) -> ReadOnlyEffect | None:
         """See that the disks take no page."""
-        if not self._brokers.wait_states(GONE, patience):
+        if not self._hit.brokers.wait_states(GONE, patience):
             return None
-        errors = {node: (self._before[node], self._disks.try_disk(node)) for node in self.targets}
-        if any(before or now != READ_ONLY for before, now in errors.values()):
+        errors = self._hit.refuse(READ_ONLY)
+        if errors is None:
             return None
         return ReadOnlyEffect(
             took_s=stopwatch_s() - self._started_s,
             errors=errors,
             graceful=tuple(self._graceful),
-            processes=self._brokers.changes(),
+            processes=self._hit.brokers.changes(),
             refused=self._refused,
         )
 
     def heal(self) -> None:
         """Make the disks writable, and start the brokers, but those that run."""
-        self._brokers.note_heal()
+        self._hit.brokers.note_heal()
         for node in self.targets:
-            self._disks.unlock_disk(node)
-        self._brokers.start_missing()
+            self._hit.disks.unlock_disk(node)
+        self._hit.brokers.start_missing()
 
     def confirm_healed(self, patience: Patience) -> DiskRightEffect | None:
         """See that the disks take a page, and that the brokers are registered again."""
-        return back_on_disks(self._disks, self._brokers, self.targets, patience)
+        return self._hit.wait_right(patience)
 
     def _lock(self, node: str) -> None:
         """Make a disk read-only once the last thread of the broker that ended let go of its files.
@@ -105,7 +100,7 @@ class ReadOnly:
         def locked() -> bool:
             nonlocal refusal
             try:
-                self._disks.lock_disk(node)
+                self._hit.disks.lock_disk(node)
             except ClusterError as busy:
                 refusal = busy
                 return False
@@ -134,5 +129,5 @@ class ReadOnly:
             raise ClusterError(str(late)) from late
         finally:
             # It ended because of us, or has to: nobody shall take it for a failure of the run.
-            self._killer.kill_node(node)
+            self._hit.killer.kill_node(node)
         self._refused[node] = process.pid
