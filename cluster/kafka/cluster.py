@@ -17,6 +17,7 @@ from cluster.kafka.java import Java
 from cluster.kafka.layout import Layout
 from cluster.kafka.lines import Lines
 from cluster.kafka.orders import ORDER_TIMEOUT_S
+from cluster.kafka.programs import KafkaPrograms, Programs, ReferencePrograms
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
@@ -45,7 +46,7 @@ class KafkaCluster:
     Args:
         plan: What decides the run.
         hosts: They are up already, one machine for each of `versions.machines`.
-        distribution: The Kafka to run.
+        distribution: The Kafka to run; None: the reference cluster.
         java: The Java to run it with.
         paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
 
@@ -58,10 +59,19 @@ class KafkaCluster:
     """
 
     def __init__(
-        self, plan: Plan, hosts: Hosts, *, distribution: Distribution, java: Java, paths: RunPaths
+        self,
+        plan: Plan,
+        hosts: Hosts,
+        *,
+        distribution: Distribution | None,
+        java: Java | None,
+        paths: RunPaths,
     ) -> None:
         self._plan = plan
-        self._layout = Layout(plan, hosts, distribution=distribution, java=java, paths=paths)
+        programs: Programs = ReferencePrograms()
+        if distribution is not None and java is not None:
+            programs = KafkaPrograms(plan, distribution, java)
+        self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers
         self.mode = plan.mode

@@ -8,16 +8,8 @@ from pathlib import Path
 from cluster.hosts.disk import LocalDisk
 from cluster.hosts.process import free_ports
 from cluster.kafka.collect import TEMPORARY
-from cluster.kafka.configuration import (
-    JAVA_ENVIRONMENT,
-    Endpoint,
-    is_controller,
-    server_properties,
-)
-from cluster.kafka.fetch import Distribution
-from cluster.kafka.java import Java
-from cluster.kafka.log_files import Logging, logging_to, node_files
-from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.configuration import Endpoint, is_controller, server_properties
+from cluster.kafka.programs import SETTINGS, KafkaPrograms, Programs
 from cluster.kafka.versions import (
     ZOOKEEPER_MACHINE,
     broker_names,
@@ -42,8 +34,7 @@ class Layout:
     Args:
         plan: What decides the run.
         hosts: They are up already, one machine for each of `versions.machines`.
-        distribution: The Kafka to run.
-        java: The Java to run it with.
+        programs: What to run.
         paths: The run's folder; a node's files lie in `nodes/<node>`.
 
     Attributes:
@@ -53,13 +44,10 @@ class Layout:
         zookeeper: Where ZooKeeper listens, None without it.
     """
 
-    def __init__(
-        self, plan: Plan, hosts: Hosts, *, distribution: Distribution, java: Java, paths: RunPaths
-    ) -> None:
+    def __init__(self, plan: Plan, hosts: Hosts, *, programs: Programs, paths: RunPaths) -> None:
         self.brokers: Sequence[str] = broker_names(plan)
         self.controllers: Sequence[str] = controller_names(plan)
-        self._plan, self._distribution, self._java = plan, distribution, java
-        self._hosts = hosts
+        self._plan, self._programs, self._hosts = plan, programs, hosts
         self._zookeeper_folder = paths.root.absolute() / FOLDER
         self._folders = {
             node: paths.node(node).absolute() for node in (*self.brokers, *self.controllers)
@@ -84,11 +72,10 @@ class Layout:
             _refuse_comma(folder)
             (folder / "logs").mkdir(parents=True, exist_ok=inherited)
             (folder / TEMPORARY).mkdir(exist_ok=inherited)
-            (folder / "server.properties").write_text(self._settings(node), encoding="utf-8")
-            logging = self._logging(folder)
-            logging.file.write_text(logging.text, encoding="utf-8")
+            (folder / SETTINGS).write_text(self._settings(node), encoding="utf-8")
+            self._programs.configure(folder)
         if self.zookeeper is not None:
-            prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._distribution.version)
+            prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._plan.kafka_version)
         if self.zookeeper is None and not inherited:
             # A controller first: its disk may need more than a broker's, which ignores the rest.
             self._format([*self.controllers, *self.brokers])
@@ -96,40 +83,29 @@ class Layout:
 
     def _provide(self) -> None:
         """Bring what was prepared to machines that do not share our files, all at once."""
-        hosts, software = self._hosts, self._distribution.classpath
+        hosts, software = self._hosts, self._programs.software
         if isinstance(hosts, HasFiles):
             with ThreadPoolExecutor(len(self._folders)) as pool:
                 list(pool.map(lambda node: hosts.provide(node, software), self._folders))
 
     def _format(self, nodes: Sequence[str]) -> None:
-        format_storage(
-            self._java,
-            self._distribution,
-            settings={node: self._folders[node] / "server.properties" for node in nodes},
-            data={node: self._folders[node] / "data" for node in nodes},
-            features=self._plan.features,
-        )
+        self._programs.format({node: self._folders[node] for node in nodes})
 
     def command(self, node: str) -> Command:
         """Return how a node's server is started, or ZooKeeper on its machine."""
-        java = self._java
-        if isinstance(self._hosts, HasSoftware):
-            java = replace(java, path=self._hosts.java(node))
+        java = self._hosts.java(node) if isinstance(self._hosts, HasSoftware) else None
         if node == ZOOKEEPER_MACHINE:
-            return zookeeper_command(java, self._distribution, self._zookeeper_folder)
+            return self._zookeeper_command(java)
         folder = self._folders[node]
-        argv = java_argv(
-            java,
-            self._distribution,
-            self._logging(folder).java_property,
-            # Where compression's native libraries are unpacked; a killed Java leaves them there.
-            f"-Djava.io.tmpdir={folder / TEMPORARY}",
-            "kafka.Kafka",
-            str(folder / "server.properties"),
-        )
         log = folder / "logs" / "stdout.log"
-        env = {**JAVA_ENVIRONMENT, **self._clock_of(node)}
-        return Command(argv=argv, log=log, cwd=folder, env=env)
+        env = {**self._programs.environment, **self._clock_of(node)}
+        return Command(argv=self._programs.argv(folder, java), log=log, cwd=folder, env=env)
+
+    def _zookeeper_command(self, java: Path | None) -> Command:
+        programs = self._programs
+        assert isinstance(programs, KafkaPrograms), "ZooKeeper comes with Kafka"
+        own = replace(programs.java, path=java) if java else programs.java
+        return zookeeper_command(own, programs.distribution, self._zookeeper_folder)
 
     def _clock_of(self, node: str) -> Mapping[str, str]:
         """Return what a server is started with in a run that may shift its clock, and no other."""
@@ -164,9 +140,6 @@ class Layout:
             data=self._folders[node] / "data",
             zookeeper=f"{self.zookeeper[0]}:{self.zookeeper[1]}" if self.zookeeper else None,
         )
-
-    def _logging(self, folder: Path) -> Logging:
-        return logging_to(folder, node_files(self._plan.mode), self._plan.version_numbers)
 
 
 def _places(hosts: Hosts, names: Sequence[str]) -> dict[str, Endpoint]:

@@ -85,6 +85,13 @@ class Settings:
     broker_heartbeat_interval_ms: int = 2000
     broker_session_timeout_ms: int = 9000
 
+    controller_listener_names: str = "CONTROLLER"
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    group_initial_rebalance_delay_ms: int = 3000
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1_800_000
+
     others: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def topic(self, overrides: Mapping[str, str] | None = None) -> TopicSettings:

@@ -6,13 +6,12 @@ something that is no part of this cluster (transactions of KIP-890, share groups
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from cluster.reference.messages import clients
 from cluster.reference.wire import data, orders
-from cluster.reference.wire.translation import inner, made, ours, theirs
+from cluster.reference.wire.translation import Theirs, inner, made, ours, theirs
 
 API_VERSIONS = 18
 PRODUCE = 0
@@ -49,19 +48,19 @@ class Api:
 
     low: int
     high: int
-    read: Callable[[Any, Asked], object]
-    write: Callable[[Any, type], Any]
+    read: Callable[[Theirs, Asked], object]
+    write: Callable[[Theirs, type], Theirs]
 
 
-def _as(form: type) -> Callable[[Any, Asked], object]:
+def _as(form: type) -> Callable[[Theirs, Asked], object]:
     return lambda said, _asked: ours(said, form)
 
 
-def _by(read: Callable[[Any], object]) -> Callable[[Any, Asked], object]:
+def _by(read: Callable[[Theirs], object]) -> Callable[[Theirs, Asked], object]:
     return lambda said, _asked: read(said)
 
 
-def _read_join(said: Any, asked: Asked) -> clients.JoinGroupRequest:  # noqa: ANN401
+def _read_join(said: Theirs, asked: Asked) -> clients.JoinGroupRequest:
     join: clients.JoinGroupRequest = ours(said, clients.JoinGroupRequest)
     if join.rebalance_timeout_ms < 0:  # Version 0 has none of its own.
         join = replace(join, rebalance_timeout_ms=join.session_timeout_ms)
@@ -106,7 +105,7 @@ APIS: dict[int, Api] = {
 API_VERSIONS_RANGE = (0, 4)
 
 
-def api_versions(form: type, error: ErrorCode = ErrorCode.none) -> Any:  # noqa: ANN401 - of the form
+def api_versions(form: type, error: ErrorCode = ErrorCode.none) -> Theirs:
     """Return an ApiVersionsResponse: which requests are served (KIP-35)."""
     of_key = inner(form, "api_keys")
     known = {key: (api.low, api.high) for key, api in APIS.items()}

@@ -9,7 +9,6 @@ import io
 import struct
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
@@ -24,6 +23,7 @@ from cluster.reference.wire.apis import (
     Asked,
     api_versions,
 )
+from cluster.reference.wire.translation import Theirs
 
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
@@ -95,7 +95,7 @@ def _versions(version: int, correlation: int) -> Question:
     return Question(asked=asked, answer=_encoded(said, correlation))
 
 
-def _parsed(key: int, version: int, frame: bytes) -> tuple[Any, Any]:
+def _parsed(key: int, version: int, frame: bytes) -> tuple[Theirs, Theirs]:
     read_header, read = _request(key, version)
     header, size = read_header(frame, 0)
     said, _size = read(frame, size)
@@ -103,17 +103,17 @@ def _parsed(key: int, version: int, frame: bytes) -> tuple[Any, Any]:
 
 
 @cache
-def _request(key: int, version: int) -> tuple[Any, Any]:
-    schema: Any = load_request_schema(key, version)
+def _request(key: int, version: int) -> tuple[Theirs, Theirs]:
+    schema: Theirs = load_request_schema(key, version)
     return entity_reader(schema.__header_schema__), entity_reader(schema)
 
 
 @cache
-def _response(key: int, version: int) -> Any:  # noqa: ANN401 - a class of kio's
+def _response(key: int, version: int) -> Theirs:
     return load_response_schema(key, version)
 
 
-def _encoded(said: Any, correlation: int) -> bytes:  # noqa: ANN401 - a response of kio's
+def _encoded(said: Theirs, correlation: int) -> bytes:
     header = _header(type(said))
     buffer = io.BytesIO()
     buffer.write(bytes(_LENGTH.size))
@@ -124,5 +124,5 @@ def _encoded(said: Any, correlation: int) -> bytes:  # noqa: ANN401 - a response
     return bytes(frame)
 
 
-def _header(form: Any) -> Any:  # noqa: ANN401 - a class of kio's
+def _header(form: Theirs) -> Theirs:
     return form.__header_schema__

@@ -5,7 +5,7 @@ name is empty, and the node, which knows the ids, fills it in.
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from cluster.reference.messages.data import (
@@ -24,7 +24,7 @@ from cluster.reference.messages.data import (
     ProduceRequest,
     ProduceResponse,
 )
-from cluster.reference.wire.translation import inner, made, milliseconds
+from cluster.reference.wire.translation import Theirs, inner, made, milliseconds
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
@@ -38,7 +38,7 @@ class _InTopic(Protocol):
 P = TypeVar("P", bound=_InTopic)
 
 
-def read_produce(said: Any) -> ProduceRequest:  # noqa: ANN401 - of any version
+def read_produce(said: Theirs) -> ProduceRequest:
     """Return a ProduceRequest as ours."""
     return ProduceRequest(
         acks=said.acks,
@@ -53,7 +53,7 @@ def read_produce(said: Any) -> ProduceRequest:  # noqa: ANN401 - of any version
     )
 
 
-def write_produced(own: ProduceResponse, form: type) -> Any:  # noqa: ANN401
+def write_produced(own: ProduceResponse, form: type) -> Theirs:
     """Return our answer as a ProduceResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partition_responses")
@@ -75,9 +75,9 @@ def write_produced(own: ProduceResponse, form: type) -> Any:  # noqa: ANN401
     return made(form, responses=topics)
 
 
-def read_fetch(said: Any) -> FetchRequest:  # noqa: ANN401
+def read_fetch(said: Theirs) -> FetchRequest:
     """Return a FetchRequest as ours."""
-    state = getattr(said, "replica_state", said)  # Since version 15 (KIP-903).
+    state: Theirs = getattr(said, "replica_state", said)  # Since version 15 (KIP-903).
     return FetchRequest(
         replica_id=state.replica_id,
         replica_epoch=getattr(state, "replica_epoch", -1),
@@ -104,7 +104,7 @@ def read_fetch(said: Any) -> FetchRequest:  # noqa: ANN401
     )
 
 
-def write_fetched(own: FetchResponse, form: type) -> Any:  # noqa: ANN401
+def write_fetched(own: FetchResponse, form: type) -> Theirs:
     """Return our answer as a FetchResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
@@ -153,14 +153,14 @@ def _in(form: type, name: str, **values: object) -> object:
     return made(nested, **values) if nested is not object else None
 
 
-def _named(topic: Any) -> tuple[str, UUID | None]:  # noqa: ANN401
+def _named(topic: Theirs) -> tuple[str, UUID | None]:
     topic_id = getattr(topic, "topic_id", None)
     if topic_id == METADATA_TOPIC_ID:
         return METADATA_TOPIC, topic_id
     return getattr(topic, "topic", ""), topic_id
 
 
-def read_list_offsets(said: Any) -> ListOffsetsRequest:  # noqa: ANN401
+def read_list_offsets(said: Theirs) -> ListOffsetsRequest:
     """Return a ListOffsetsRequest as ours."""
     return ListOffsetsRequest(
         replica_id=said.replica_id,
@@ -178,7 +178,7 @@ def read_list_offsets(said: Any) -> ListOffsetsRequest:  # noqa: ANN401
     )
 
 
-def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Any:  # noqa: ANN401
+def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Theirs:
     """Return our answer as a ListOffsetsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
@@ -203,7 +203,7 @@ def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Any:  # noqa: 
     return made(form, topics=topics)
 
 
-def read_epochs(said: Any) -> OffsetsForLeaderEpochRequest:  # noqa: ANN401
+def read_epochs(said: Theirs) -> OffsetsForLeaderEpochRequest:
     """Return an OffsetForLeaderEpochRequest as ours."""
     return OffsetsForLeaderEpochRequest(
         replica_id=getattr(said, "replica_id", -1),
@@ -220,7 +220,7 @@ def read_epochs(said: Any) -> OffsetsForLeaderEpochRequest:  # noqa: ANN401
     )
 
 
-def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Any:  # noqa: ANN401
+def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Theirs:
     """Return our answer as an OffsetForLeaderEpochResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")

@@ -1,7 +1,5 @@
 """Orders that a broker hands on to the controller: topics, elections, reassignments, configs."""
 
-from typing import Any
-
 from cluster.reference.messages.control import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,10 +28,10 @@ from cluster.reference.messages.quorum import (
     ReplicaState,
 )
 from cluster.reference.wire.data import METADATA_TOPIC, by_topic
-from cluster.reference.wire.translation import inner, made, milliseconds, theirs
+from cluster.reference.wire.translation import Theirs, inner, made, milliseconds, theirs
 
 
-def read_create_topics(said: Any) -> CreateTopicsRequest:  # noqa: ANN401 - of any version
+def read_create_topics(said: Theirs) -> CreateTopicsRequest:
     """Return a CreateTopicsRequest as ours."""
     return CreateTopicsRequest(
         topics=tuple(
@@ -53,7 +51,7 @@ def read_create_topics(said: Any) -> CreateTopicsRequest:  # noqa: ANN401 - of a
     )
 
 
-def write_created_topics(own: CreateTopicsResponse, form: type) -> Any:  # noqa: ANN401
+def write_created_topics(own: CreateTopicsResponse, form: type) -> Theirs:
     """Return our answer as a CreateTopicsResponse."""
     of_topic = inner(form, "topics")
     topics = tuple(
@@ -72,7 +70,7 @@ def write_created_topics(own: CreateTopicsResponse, form: type) -> Any:  # noqa:
     return made(form, topics=topics)
 
 
-def read_create_partitions(said: Any) -> CreatePartitionsRequest:  # noqa: ANN401
+def read_create_partitions(said: Theirs) -> CreatePartitionsRequest:
     """Return a CreatePartitionsRequest as ours."""
     return CreatePartitionsRequest(
         topics=tuple(
@@ -90,12 +88,12 @@ def read_create_partitions(said: Any) -> CreatePartitionsRequest:  # noqa: ANN40
     )
 
 
-def write_created_partitions(own: CreatePartitionsResponse, form: type) -> Any:  # noqa: ANN401
+def write_created_partitions(own: CreatePartitionsResponse, form: type) -> Theirs:
     """Return our answer as a CreatePartitionsResponse."""
     return theirs(own, form)
 
 
-def read_delete_topics(said: Any) -> DeleteTopicsRequest:  # noqa: ANN401
+def read_delete_topics(said: Theirs) -> DeleteTopicsRequest:
     """Return a DeleteTopicsRequest as ours."""
     named = getattr(said, "topic_names", ())  # Until version 5.
     states = getattr(said, "topics", ())
@@ -106,12 +104,12 @@ def read_delete_topics(said: Any) -> DeleteTopicsRequest:  # noqa: ANN401
     )
 
 
-def write_deleted_topics(own: DeleteTopicsResponse, form: type) -> Any:  # noqa: ANN401
+def write_deleted_topics(own: DeleteTopicsResponse, form: type) -> Theirs:
     """Return our answer as a DeleteTopicsResponse."""
     return theirs(own, form)
 
 
-def read_elect_leaders(said: Any) -> ElectLeadersRequest:  # noqa: ANN401
+def read_elect_leaders(said: Theirs) -> ElectLeadersRequest:
     """Return an ElectLeadersRequest as ours; version 0 knows preferred leaders only."""
     asked = said.topic_partitions
     return ElectLeadersRequest(
@@ -123,7 +121,7 @@ def read_elect_leaders(said: Any) -> ElectLeadersRequest:  # noqa: ANN401
     )
 
 
-def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Any:  # noqa: ANN401
+def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Theirs:
     """Return our answer as an ElectLeadersResponse."""
     of_topic = inner(form, "replica_election_results")
     of_partition = inner(of_topic, "partition_result")
@@ -146,7 +144,7 @@ def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Any:  # noqa
     return made(form, error_code=own.error_code, replica_election_results=results)
 
 
-def read_reassign(said: Any) -> AlterPartitionReassignmentsRequest:  # noqa: ANN401
+def read_reassign(said: Theirs) -> AlterPartitionReassignmentsRequest:
     """Return an AlterPartitionReassignmentsRequest as ours."""
     return AlterPartitionReassignmentsRequest(
         partitions=tuple(
@@ -162,7 +160,7 @@ def read_reassign(said: Any) -> AlterPartitionReassignmentsRequest:  # noqa: ANN
     )
 
 
-def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Any:  # noqa: ANN401
+def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Theirs:
     """Return our answer as an AlterPartitionReassignmentsResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
@@ -185,7 +183,7 @@ def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> An
     return made(form, error_code=own.error_code, error_message=own.error_message, responses=topics)
 
 
-def read_list_reassignments(said: Any) -> ListPartitionReassignmentsRequest:  # noqa: ANN401
+def read_list_reassignments(said: Theirs) -> ListPartitionReassignmentsRequest:
     """Return a ListPartitionReassignmentsRequest as ours."""
     asked = said.topics
     return ListPartitionReassignmentsRequest(
@@ -196,7 +194,7 @@ def read_list_reassignments(said: Any) -> ListPartitionReassignmentsRequest:  # 
     )
 
 
-def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: type) -> Any:  # noqa: ANN401
+def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: type) -> Theirs:
     """Return our answer as a ListPartitionReassignmentsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
@@ -220,7 +218,7 @@ def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: ty
     return made(form, error_code=own.error_code, error_message=own.error_message, topics=topics)
 
 
-def read_alter_configs(said: Any) -> IncrementalAlterConfigsRequest:  # noqa: ANN401
+def read_alter_configs(said: Theirs) -> IncrementalAlterConfigsRequest:
     """Return an IncrementalAlterConfigsRequest as ours."""
     return IncrementalAlterConfigsRequest(
         resources=tuple(
@@ -242,17 +240,17 @@ def read_alter_configs(said: Any) -> IncrementalAlterConfigsRequest:  # noqa: AN
     )
 
 
-def write_altered_configs(own: IncrementalAlterConfigsResponse, form: type) -> Any:  # noqa: ANN401
+def write_altered_configs(own: IncrementalAlterConfigsResponse, form: type) -> Theirs:
     """Return our answer as an IncrementalAlterConfigsResponse."""
     return theirs(own, form)
 
 
-def read_describe_quorum(_said: Any) -> DescribeQuorumRequest:  # noqa: ANN401
+def read_describe_quorum(_said: Theirs) -> DescribeQuorumRequest:
     """Return a DescribeQuorumRequest as ours: there is one quorum."""
     return DescribeQuorumRequest()
 
 
-def write_described_quorum(own: DescribeQuorumResponse, form: type) -> Any:  # noqa: ANN401
+def write_described_quorum(own: DescribeQuorumResponse, form: type) -> Theirs:
     """Return our answer as a DescribeQuorumResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")

@@ -10,10 +10,12 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
 from types import NoneType
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, TypeAlias, cast, get_args, get_type_hints
 
 from kio.schema.errors import ErrorCode
 
+Theirs: TypeAlias = Any
+"""A message of Kafka's, one of kio's many classes for it."""
 _MS = timedelta(milliseconds=1)
 _DEFAULTS: Mapping[str, object] = {
     "error_code": ErrorCode.none,
@@ -30,7 +32,7 @@ _Convert = Callable[[Any], Any] | None
 _Step = tuple[str, str, _Convert]
 
 
-def ours(theirs: Any, form: type) -> Any:  # noqa: ANN401 - of the form
+def ours(theirs: Theirs, form: type) -> Theirs:
     """Return a message of Kafka's as one of ours."""
     source: Any = type(theirs)
     steps = _inward(source, form)
@@ -42,7 +44,7 @@ def ours(theirs: Any, form: type) -> Any:  # noqa: ANN401 - of the form
     )
 
 
-def theirs(own: Any, form: type) -> Any:  # noqa: ANN401 - of the form
+def theirs(own: Theirs, form: type) -> Theirs:
     """Return a message of ours as one of Kafka's, in the version of its form."""
     source: Any = type(own)
     steps, rest = _outward(source, form)
@@ -92,7 +94,7 @@ def _makings(form: type) -> tuple[frozenset[str], Mapping[str, object]]:
 
 
 def _each(convert: Callable[[object, type], Any], form: type) -> _Convert:
-    def converted(value: Any) -> Any:  # noqa: ANN401 - a message, many, or none
+    def converted(value: Theirs) -> Theirs:
         if value is None:
             return None
         if isinstance(value, tuple):
@@ -102,7 +104,7 @@ def _each(convert: Callable[[object, type], Any], form: type) -> _Convert:
     return converted
 
 
-def made(form: type, **values: object) -> Any:  # noqa: ANN401 - of the form
+def made(form: type, **values: object) -> Theirs:
     """Return a message of Kafka's of these values; what its version lacks is left out."""
     known, rest = _makings(form)
     kept = {name: value for name, value in values.items() if name in known}

@@ -1,0 +1,171 @@
+"""From a log dir to a node: what both drivers do at a start."""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from uuid import UUID
+
+from cluster.files.checkpoints import properties, uuid_text
+from cluster.files.damage import DamagedFileError
+from cluster.reference.broker.lifecycle import Incarnation, Lifecycle
+from cluster.reference.broker.node import Node
+from cluster.reference.controller.plane import KRaft
+from cluster.reference.log.disk import Disk
+from cluster.reference.log.files import LogFiles
+from cluster.reference.log.log import Log
+from cluster.reference.log.recovery import Recovered, recovered
+from cluster.reference.messages.control import Listener
+from cluster.reference.partition.replicas import Replicas
+from cluster.reference.quorum.member import Identity, Snapshot
+from cluster.reference.quorum.quorum import voters_of
+from cluster.reference.quorum.state import FOLDER, STATE_FILE, election_state
+from cluster.reference.settings import Settings
+
+META = "meta.properties"
+Address = tuple[str, int]
+
+
+class BootError(Exception):
+    """A node cannot start: one sentence says why, and what can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Booted:
+    """A node that knows what its files hold, and its way to write.
+
+    Attributes:
+        machine: The node; `start` begins it.
+        storage: Carries its disk effects out.
+        said: What was found and repaired, lines for its log.
+        listens_at: Where clients and nodes reach it.
+    """
+
+    machine: Node
+    storage: LogFiles
+    said: tuple[str, ...]
+    listens_at: tuple[Address, ...]
+
+
+def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
+    """Read a log dir, repair it, and make a node of it.
+
+    Args:
+        settings: The node's.
+        disk: Its log dir, which was formatted.
+        incarnation: New for each start.
+
+    Raises:
+        BootError: The log dir is not formatted, or is another node's; settings that lack something.
+        DamagedLogError: It holds what no crash leaves.
+    """
+    found = recovered(disk)
+    cluster_id, directory = _identity(found, settings)
+    try:
+        voters = voters_of(settings.controller_quorum_voters)
+    except ValueError as wrong:
+        raise BootError(str(wrong)) from wrong
+    listeners = listeners_of(settings)
+    numbers = count(1)
+    plane = KRaft(
+        Identity(
+            node=settings.node_id,
+            voters=tuple(voters),
+            cluster_id=cluster_id,
+            directory=directory,
+        ),
+        settings=settings,
+        log=_metadata_log(found),
+        state=election_state(disk.read(STATE_FILE) if STATE_FILE in disk.paths() else None),
+        snapshot=_latest_snapshot(found),
+        numbers=numbers,
+    )
+    roles = {each.strip() for each in settings.process_roles.split(",")}
+    replicas = lifecycle = None
+    if "broker" in roles:
+        own = {folder: log for folder, log in found.logs.items() if folder != FOLDER}
+        replicas = Replicas(
+            node_id=settings.node_id,
+            settings=settings,
+            recovered=replace(found, logs=own),
+            numbers=numbers,
+        )
+        who = Incarnation(
+            node=settings.node_id,
+            cluster_id=cluster_id,
+            incarnation=incarnation,
+            listeners=tuple(each for each in listeners if not _is_of_controllers(each, settings)),
+            directory=directory,
+            previous_epoch=found.broker_epoch,
+        )
+        lifecycle = Lifecycle(who, interval_ms=settings.broker_heartbeat_interval_ms)
+    node = Node(
+        settings,
+        cluster_id=cluster_id,
+        plane=plane,
+        replicas=replicas,
+        lifecycle=lifecycle,
+        numbers=numbers,
+        voters=voters,
+    )
+    storage = LogFiles(disk, segment_bytes=settings.log_segment_bytes)
+    places = tuple((each.host, each.port) for each in listeners)
+    return Booted(machine=node, storage=storage, said=found.said, listens_at=places)
+
+
+def listeners_of(settings: Settings) -> tuple[Listener, ...]:
+    """Return where a node listens: `BROKER://host:9092,CONTROLLER://host:9093`.
+
+    Raises:
+        BootError: A listener is not `NAME://HOST:PORT`.
+    """
+    found = []
+    for each in filter(None, (part.strip() for part in settings.listeners.split(","))):
+        name, _, place = each.partition("://")
+        host, _, port = place.rpartition(":")
+        if not (name and port.isdecimal()):
+            raise BootError(f"listeners: {each!r} is not NAME://HOST:PORT")
+        found.append(Listener(name=name, host=host, port=int(port)))
+    if not found:
+        raise BootError("listeners: there is none; name one, as BROKER://127.0.0.1:9092")
+    return tuple(found)
+
+
+def _is_of_controllers(listener: Listener, settings: Settings) -> bool:
+    return listener.name in settings.controller_listener_names.split(",")
+
+
+def _identity(found: Recovered, settings: Settings) -> tuple[str, UUID | None]:
+    raw = found.files.get(META)
+    if raw is None:
+        raise BootError(
+            f"{settings.log_dirs} is not formatted: it has no {META}; see"
+            " cluster.reference.process.formatting"
+        )
+    try:
+        fields = properties(raw.decode())
+        cluster_id, node = fields["cluster.id"], int(fields["node.id"])
+        directory = fields.get("directory.id")
+        directory_id = UUID(uuid_text(directory)) if directory else None
+    except (DamagedFileError, UnicodeDecodeError, KeyError, ValueError) as damaged:
+        raise BootError(f"{settings.log_dirs}/{META} is damaged: {damaged}") from damaged
+    if node != settings.node_id:
+        raise BootError(
+            f"{settings.log_dirs} is node {node}'s, and node.id is {settings.node_id}: take another"
+            " folder"
+        )
+    return cluster_id, directory_id
+
+
+def _metadata_log(found: Recovered) -> Log:
+    kept = found.logs.get(FOLDER)
+    return kept.log() if kept else Log(FOLDER)
+
+
+def _latest_snapshot(found: Recovered) -> Snapshot | None:
+    kept = found.logs.get(FOLDER)
+    best: Snapshot | None = None
+    for name, data in (kept.files if kept else {}).items():
+        offset, _, epoch = name.removesuffix(".checkpoint").partition("-")
+        named = name.endswith(".checkpoint") and offset.isdecimal() and epoch.isdecimal()
+        if named and (best is None or int(offset) > best.end_offset):
+            best = Snapshot(end_offset=int(offset), epoch=int(epoch), data=data)
+    return best

@@ -1,0 +1,141 @@
+"""A broker's life with the controller: it registers, is unfenced, sends heartbeats, is let go.
+
+A registration starts fenced; once the broker has replayed it, it asks to be unfenced by its
+heartbeats (KIP-631). Who ends asks for its shutdown first, and goes on until the controller has
+elected others in its place.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.machine import Nanoseconds
+from cluster.reference.messages.control import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+)
+from cluster.reference.settings import NANOSECONDS_A_MS
+
+RETRY_MS = 50
+SHUTDOWN_LIMIT_MS = 5000
+"""So long a broker waits for a controller that would let it go. (Kafka: five minutes.)"""
+
+
+class Stage(Enum):
+    """Where a broker stands."""
+
+    REGISTERING = "registering"
+    FENCED = "fenced"
+    ACTIVE = "active"
+    LEAVING = "leaving"
+    GONE = "gone"
+    """The controller lets it go, or nobody was there to do so in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incarnation:
+    """Who registers.
+
+    Attributes:
+        node: Its id.
+        cluster_id: From `meta.properties`.
+        incarnation: New for each process.
+        listeners: Where it is reached.
+        directory: The log dir's id.
+        previous_epoch: Of a clean shutdown before, or -1.
+    """
+
+    node: int
+    cluster_id: str
+    incarnation: UUID
+    listeners: tuple[Listener, ...]
+    directory: UUID | None
+    previous_epoch: int
+
+
+class Lifecycle:
+    """What a broker asks the controller for itself; one request at a time.
+
+    Args:
+        who: Who registers.
+        interval_ms: `broker.heartbeat.interval.ms`.
+    """
+
+    def __init__(self, who: Incarnation, *, interval_ms: int) -> None:
+        self._who, self._interval_ms = who, interval_ms
+        self.stage = Stage.REGISTERING
+        self.epoch = -1
+        self._caught_up = False
+        self._leave_until: Nanoseconds | None = None
+
+    def request(self, replayed: int) -> object:
+        """Return what to ask the controller now.
+
+        Args:
+            replayed: The last offset of the metadata log that was replayed.
+        """
+        if self.epoch < 0:
+            who = self._who
+            return BrokerRegistrationRequest(
+                broker_id=who.node,
+                cluster_id=who.cluster_id,
+                incarnation_id=who.incarnation,
+                listeners=who.listeners,
+                log_dirs=() if who.directory is None else (who.directory,),
+                previous_broker_epoch=who.previous_epoch,
+            )
+        return BrokerHeartbeatRequest(
+            broker_id=self._who.node,
+            broker_epoch=self.epoch,
+            current_metadata_offset=replayed,
+            want_fence=not self._caught_up,
+            want_shut_down=self.stage is Stage.LEAVING,
+        )
+
+    def answered(self, now: Nanoseconds, answer: object | None) -> int:
+        """Take the controller's answer; return after how many milliseconds to ask again."""
+        self._give_up_when_late(now)
+        match answer:
+            case BrokerRegistrationResponse(error_code=ErrorCode.none):
+                self.epoch = answer.broker_epoch
+                if self.stage is Stage.REGISTERING:
+                    self.stage = Stage.FENCED
+                return 0
+            case BrokerHeartbeatResponse(error_code=ErrorCode.none):
+                return self._heard(answer)
+            case BrokerHeartbeatResponse(
+                error_code=ErrorCode.stale_broker_epoch | ErrorCode.broker_id_not_registered
+            ) if self.stage is not Stage.LEAVING:
+                # Forgotten, as by a controller that lost what was not committed: begin again.
+                self.epoch, self._caught_up = -1, False
+                self.stage = Stage.REGISTERING
+        return RETRY_MS
+
+    def leave(self, now: Nanoseconds) -> None:
+        """Want to end."""
+        if self.stage in {Stage.LEAVING, Stage.GONE}:
+            return
+        self.stage = Stage.GONE if self.epoch < 0 else Stage.LEAVING
+        self._leave_until = now + SHUTDOWN_LIMIT_MS * NANOSECONDS_A_MS
+
+    def _heard(self, answer: BrokerHeartbeatResponse) -> int:
+        if self.stage in {Stage.LEAVING, Stage.GONE}:
+            if answer.should_shut_down:
+                self.stage = Stage.GONE
+            return RETRY_MS
+        caught_up_now = answer.is_caught_up and not self._caught_up
+        self._caught_up = self._caught_up or answer.is_caught_up
+        self.stage = Stage.FENCED if answer.is_fenced else Stage.ACTIVE
+        if caught_up_now:
+            return 0
+        return self._interval_ms if self.stage is Stage.ACTIVE else RETRY_MS
+
+    def _give_up_when_late(self, now: Nanoseconds) -> None:
+        late = self._leave_until is not None and now >= self._leave_until
+        if self.stage is Stage.LEAVING and late:
+            self.stage = Stage.GONE
