@@ -23,6 +23,7 @@ from results.record.terms import Validity
 
 STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow"}
 RECENT = 8
+DAY_S = 86_400.0
 _BAR: Any = {"width": 60, "complete_style": "cyan", "finished_style": "cyan"}
 
 
@@ -47,7 +48,7 @@ class Status:
     def __rich__(self) -> RenderableType:
         """Return it for a terminal."""
         parts = [self._head(), self._bar(), Text("")]
-        for title, causes in (("new tonight", self._broken(new=True)),
+        for title, causes in ((self._new, self._broken(new=True)),
                               ("seen before", self._broken(new=False))):  # fmt: skip
             if causes:
                 parts += [Text(title, style="bold"), _cause_table(causes), Text("")]
@@ -58,6 +59,12 @@ class Status:
         if recent:
             parts += [Text("last verdicts", style="bold"), _verdict_table(recent)]
         return Group(*parts)
+
+    @property
+    def _new(self) -> str:
+        """What was new then is called so: of an old night nobody says tonight."""
+        recent = self.now_s - self.state.begun_at < DAY_S
+        return "new tonight" if recent else "new in that night"
 
     def _broken(self, *, new: bool) -> list[Cause]:
         return [

@@ -198,9 +198,13 @@ def test_status_shows_a_night_and_obeys_nobody(tmp_path: Path) -> None:
     console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115 - /dev/null
     console.print(status_of(tmp_path, folder, now_s=2_000))
     shown = console.export_text()
+    console.print(status_of(tmp_path, folder, now_s=90_000))
+    later = console.export_text()
     console.file.close()
     assert "made, night 20261123T010000Z: 1 valid  1 invalid  over" in shown
     assert "new tonight" in shown
+    assert "new in that night" in later
+    assert "tonight" not in later
     assert "[bold]b[/nothing]\\x1b[31m" in shown
 
 
