@@ -11,6 +11,8 @@ from nemesis.leadership import MovedPartition
 from nemesis.protocol import Aim, Patience, Site
 
 REORDER_LIMIT_S = 10.0
+ELECTED_LIMIT_S = 15.0
+"""The order was taken; on a busy machine brokers tell late what came of it."""
 
 
 class PreferredElection(MovedPartition):
@@ -52,7 +54,8 @@ class PreferredElection(MovedPartition):
 
     def confirm(self, patience: Patience) -> PreferredElectionEffect | None:
         """See that the first replica leads, and that another did before."""
-        after = self.partition.wait(self._is_elected, patience, what="the preferred leader")
+        longer = Patience(limit_s=max(patience.limit_s, ELECTED_LIMIT_S), stop=patience.stop)
+        after = self.partition.wait(self._is_elected, longer, what="the preferred leader")
         if after is None:
             return None
         return PreferredElectionEffect(

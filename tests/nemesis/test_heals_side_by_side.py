@@ -195,15 +195,27 @@ def test_a_heal_that_failed_at_the_end_is_tried_again(world: World, moving: Movi
     assert moving.replicas[PLACE] == NODES
 
 
-def test_a_clock_is_asked_again_of_a_broker_that_is_just_starting(
+def test_a_clock_is_asked_again_of_a_broker_that_is_busy_or_just_starting(
     world: World, moving: MovingCluster
 ) -> None:
     fault = ClockOffset(Aim(fault_id=1, targets=("n1",), rng=Random(0)), _site(world))
+    moving.silent = 2
     fault.inject()
+    moving.silent = 2
     assert fault.confirm(Patience(limit_s=60)) is not None
     fault.heal()
     moving.silent = 2
     assert fault.confirm_healed(Patience(limit_s=60)) is not None
+
+
+def test_a_broker_that_is_gone_is_not_asked_again(world: World, moving: MovingCluster) -> None:
+    fault = ClockOffset(Aim(fault_id=1, targets=("n1",), rng=Random(0)), _site(world))
+    moving.kill_node("n1")
+    moving.silent = 1
+    with pytest.raises(ClusterError, match="n1 could not be asked"):
+        fault.inject()
+    assert not moving.silent, "it was asked once"
+    assert _clocks(world).offsets_s == {}
 
 
 def test_a_paused_broker_tells_no_time_and_its_clock_is_not_taken_to_be_true(
