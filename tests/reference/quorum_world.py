@@ -13,6 +13,7 @@ from random import Random
 from uuid import UUID
 
 from cluster.reference.controller.plane import KRaft
+from cluster.reference.log.batches import sound_batches
 from cluster.reference.log.log import Log
 from cluster.reference.machine import (
     Answered,
@@ -113,6 +114,7 @@ class World:
         self._numbers = count(1)
         self._asked: dict[int, tuple[int, int, int, object]] = {}
         self._clients: dict[int, Asked] = {}
+        self._looked_into: list[int] = []
 
     def start(self, number: int) -> None:
         """Start a node with what its disk holds."""
@@ -125,7 +127,7 @@ class World:
                 node=number, voters=self.voters, cluster_id=CLUSTER, directory=UUID(int=number)
             ),
             settings=self.settings,
-            log=Log(FOLDER, batches=[data for _, data in node.batches if data]),
+            log=Log(FOLDER, batches=[data for _, data in node.batches]),
             state=election_state(node.files.get(STATE_FILE)),
             snapshot=latest_snapshot(node.files),
             numbers=self._numbers,
@@ -266,9 +268,8 @@ class World:
 
     def _write(self, node: Node, effect: Effect) -> None:
         match effect:
-            case Append(base_offset=base, data=data):
-                if data:
-                    node.batches.append((base, data))
+            case Append(data=data):
+                node.batches += [(each.base_offset, each.data) for each in sound_batches(data)]
             case Flush():
                 node.flushed = len(node.batches)
             case Truncate(offset=offset):
@@ -338,7 +339,14 @@ class World:
                 raise BrokenInvariantError(f"{first} and {node.number} lead in {quorum.epoch}")
         if quorum.high_watermark < node.watermark:
             raise BrokenInvariantError(f"the high watermark of {node.number} moved back")
-        node.watermark = quorum.high_watermark
+        if quorum.high_watermark > node.watermark:
+            node.watermark = quorum.high_watermark
+            self._check_commits(node, quorum)
+        if quorum.may_write and quorum.epoch not in self._looked_into:
+            self._looked_into.append(quorum.epoch)
+            self._check_leader(node, quorum)
+
+    def _check_commits(self, node: Node, quorum: Quorum) -> None:
         for batch in quorum.log.batches(node.checked):
             if not node.checked <= batch.base_offset < batch.end_offset <= node.watermark:
                 continue
@@ -346,17 +354,20 @@ class World:
             known = self.committed.setdefault(batch.base_offset, batch.data)
             if known != batch.data:
                 raise BrokenInvariantError(f"two things were committed at {batch.base_offset}")
-        if quorum.may_write and self.committed:
-            held = {each.base_offset for each in quorum.log.batches()}
-            missing = [
-                each
-                for each in self.committed
-                if each not in held
-                and each >= quorum.log.start_offset
-                and self._newest_epoch(each) <= quorum.epoch
-            ]
-            if missing:
-                raise BrokenInvariantError(f"leader {node.number} lacks the committed {missing}")
 
-    def _newest_epoch(self, offset: int) -> int:
-        return int.from_bytes(self.committed[offset][12:16], "big")
+    def _check_leader(self, node: Node, quorum: Quorum) -> None:
+        """A leader that knows all that is committed must have it."""
+        held = {each.base_offset: each.data for each in quorum.log.batches()}
+        start, epoch = quorum.log.start_offset, quorum.epoch
+        missing = [
+            offset
+            for offset, data in self.committed.items()
+            if offset >= start and epoch_of(data) <= epoch and held.get(offset) != data
+        ]
+        if missing:
+            raise BrokenInvariantError(f"leader {node.number} lacks the committed {missing}")
+
+
+def epoch_of(data: bytes) -> int:
+    """Return the epoch that a batch was written in."""
+    return int.from_bytes(data[12:16], "big")
