@@ -9,6 +9,7 @@ from cluster.files.damage import DamagedFileError
 from cluster.reference.broker.lifecycle import Incarnation, Lifecycle
 from cluster.reference.broker.node import Node
 from cluster.reference.controller.plane import KRaft
+from cluster.reference.log.checkpoints import PARTITION_METADATA, partition_metadata
 from cluster.reference.log.disk import Disk
 from cluster.reference.log.files import LogFiles
 from cluster.reference.log.log import Log
@@ -21,6 +22,7 @@ from cluster.reference.quorum.state import FOLDER, STATE_FILE, election_state
 from cluster.reference.settings import Settings
 
 META = "meta.properties"
+METADATA_TOPIC_ID = UUID(int=1)
 Address = tuple[str, int]
 
 
@@ -57,6 +59,8 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
         BootError: The log dir is not formatted, or is another node's; settings that lack something.
         DamagedLogError: It holds what no crash leaves.
     """
+    if (mark := f"{FOLDER}/{PARTITION_METADATA}") not in disk.paths():
+        disk.replace(mark, partition_metadata(METADATA_TOPIC_ID))
     found = recovered(disk)
     cluster_id, directory = _identity(found, settings)
     try:

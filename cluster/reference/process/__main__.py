@@ -1,82 +1,11 @@
-"""`python -m cluster.reference.process server.properties`: one node, until it is told to end.
+"""`python -m cluster.reference.process server.properties`; see `program`."""
 
-Its folder is where the file lies: `logs/` beside it, the control socket there, and the log dir as
-the file says. SIGTERM has it hand over and end; a node that ends by itself says why in its log and
-on standard error, and ends with 1.
-"""
-
-import asyncio
-import os
-import signal
 import sys
-import traceback
-from pathlib import Path
-from uuid import uuid4
 
-from cluster.files.damage import DamagedFileError
-from cluster.reference.broker.boot import BootError, boot
-from cluster.reference.log.disk import FolderDisk
-from cluster.reference.log.recovery import DamagedLogError
-from cluster.reference.machine import StopAsked
-from cluster.reference.process.control import Control
-from cluster.reference.process.driver import Driver
-from cluster.reference.process.journal import Journal
-from cluster.reference.settings import Settings, SettingsError, parsed
+# kio registers strategies with Hypothesis where that is installed: a third of what a start takes.
+sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type] # None: as if there were none
 
-USAGE = "usage: python -m cluster.reference.process server.properties"
-
-
-def main(arguments: list[str]) -> int:
-    """Run a node; return the exit code."""
-    if len(arguments) != 1:
-        print(USAGE, file=sys.stderr)  # noqa: T201 - the program's own words
-        return 2
-    file = Path(arguments[0]).absolute()
-    os.chdir(file.parent)
-    journal = Journal(file.parent / "logs")
-    try:
-        settings = parsed(file.read_text(encoding="utf-8"))
-        asyncio.run(_run(settings, journal))
-    except (SettingsError, DamagedFileError, DamagedLogError, BootError, OSError) as refusal:
-        return _end_with(journal, str(refusal))
-    except Exception:  # noqa: BLE001 - the interpreter of a node
-        return _end_with(journal, traceback.format_exc())
-    finally:
-        journal.close()
-    return 0
-
-
-async def _run(settings: Settings, journal: Journal) -> None:
-    loop = asyncio.get_running_loop()
-    booted = boot(settings, FolderDisk(Path(settings.log_dirs)), incarnation=uuid4())
-    node = booted.machine
-    driver = Driver(settings.node_id, booted.storage, journal=journal, find=node.address)
-    for text in booted.said:
-        journal.say(text)
-    control = Control(driver.cuts)
-    await control.open()
-    servers = [
-        await loop.create_server(driver.door, host, port) for host, port in booted.listens_at
-    ]
-    loop.add_signal_handler(signal.SIGTERM, driver.take, StopAsked())
-    driver.start(node)
-    try:
-        await driver.ended.wait()
-    finally:
-        for server in servers:
-            server.close()
-        control.close()
-        driver.close()
-    await asyncio.sleep(0)  # Connections say good-bye.
-    if driver.failure is not None:
-        raise driver.failure
-
-
-def _end_with(journal: Journal, why: str) -> int:
-    journal.say(why, level="FATAL")
-    print(why, file=sys.stderr)  # noqa: T201 - the program's own words
-    return 1
-
+from cluster.reference.process.program import main  # noqa: E402 - after what it must not find
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
