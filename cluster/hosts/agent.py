@@ -43,7 +43,7 @@ QUESTION, ANSWER = b"\0?", b"\0!"
 """How a datagram of a series begins; its series, its number and filling bytes follow."""
 SERIES_BYTES, NUMBER_BYTES = 16, 4
 HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
-REMEMBERED_SERIES = 1000
+REMEMBERED_SERIES = 200
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
 SHAPER_START_S = 10.0

@@ -39,8 +39,9 @@ def measure(
     for name, (sender, receiver) in names.items():
         to = (address(receiver), machine(receiver).probe_port)
         machine(sender).start_series(name, to, spacing)
-    sending_s = spacing["count"] * spacing["interval_s"]
-    deadline_s = stopwatch_s() + sending_s + LIMIT_S
+    # Until all are sent there is nothing to see, and who sends them has enough to do.
+    pause_until(stopwatch_s() + spacing["count"] * spacing["interval_s"])
+    deadline_s = stopwatch_s() + LIMIT_S
     returned, arrived = _looked(names, machine)
     quiet_since_s = stopwatch_s()
     while not _whole(returned, spacing["count"]):

@@ -101,7 +101,7 @@ def test_what_a_program_writes_need_not_be_text(machine: Machine) -> None:
 
 def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
     here = ("127.0.0.1", machine.probe_port)
-    spacing = {"count": 2, "size": 64, "interval_s": 0.001}
+    spacing = {"count": 2, "size": 64, "interval_s": 0.001, "burst": 1}
     for _ in range(REMEMBERED_SERIES - 1):
         machine.start_series(uuid.uuid4().hex, here, spacing)
     names = [uuid.uuid4().hex for _ in range(3)]
@@ -116,6 +116,17 @@ def test_of_many_series_the_newest_are_whole(machine: Machine) -> None:
         )
 
     wait_until(whole, timeout_s=20, what="all of the newest series")
+
+
+def test_a_burst_is_sent_at_once(machine: Machine) -> None:
+    here, name = ("127.0.0.1", machine.probe_port), uuid.uuid4().hex
+    machine.start_series(name, here, {"count": 9, "size": 64, "interval_s": 1000, "burst": 8})
+    wait_until(
+        lambda: len(machine.returned([name])["series"][name]["round_trip_ms"]) == 8,
+        timeout_s=20,
+        what="the first burst",
+    )
+    assert machine.returned([name])["series"][name]["sent"] == 8, "the next one has time"
 
 
 def test_signals_and_states_go_by_the_agent_too(machine: Machine, tmp_path: Path) -> None:
