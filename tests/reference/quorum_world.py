@@ -33,6 +33,7 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
+from cluster.reference.messages.data import FetchRequest, FetchResponse
 from cluster.reference.messages.quorum import VoteRequest, VoteResponse
 from cluster.reference.quorum.member import Identity
 from cluster.reference.quorum.quorum import Quorum
@@ -115,6 +116,7 @@ class World:
         self._asked: dict[int, tuple[int, int, int, object]] = {}
         self._clients: dict[int, Asked] = {}
         self._looked_into: list[int] = []
+        self.fetched: list[tuple[int, FetchRequest, FetchResponse]] = []
 
     def start(self, number: int) -> None:
         """Start a node with what its disk holds."""
@@ -304,6 +306,8 @@ class World:
         if votes and isinstance(answer, VoteResponse) and answer.vote_granted:
             assert isinstance(question, VoteRequest)
             self._vote(node.number, question.replica_epoch, question.replica_id)
+        if isinstance(question, FetchRequest) and isinstance(answer, FetchResponse):
+            self.fetched.append((number, question, answer))
         to = self.nodes[number]
         if to.incarnation == incarnation and self._goes_through(node.number, number):
             event = Answered(request=reply.asker.correlation, message=answer)

@@ -246,6 +246,9 @@ class Elections:
         self.learn(response.leader_id, response.leader_epoch)
         if (member.state, member.role) != before or member.ballot is None:
             return
+        if response.error_code is ErrorCode.broker_not_available:
+            self._ask_again(voter)  # It is ending: that is no refusal.
+            return
         member.round.answered(voter)
         if response.leader_epoch == member.state.epoch:
             granted = response.vote_granted and response.error_code is ErrorCode.none
@@ -311,7 +314,10 @@ class Elections:
             member.set_timeout(0, most)
             return
         place = successors.index(member.node) if member.node in successors else len(successors)
-        wait = most >> (len(successors) - place) if place else 0
+        # The first one waits only until the others have heard of it, too: they grant no pre-vote
+        # as long as they have a leader.
+        soon = member.settings.controller_quorum_retry_backoff_ms
+        wait = most >> (len(successors) - place) if place else soon
         member.set_timeout(wait, wait)
 
     def _ask_again(self, voter: int) -> None:
