@@ -33,6 +33,10 @@ class Disk(Protocol):
         """Return all files' paths, in order."""
 
 
+_MAX_OPEN = 256
+"""Files held open; of a log mostly the last segment is written to."""
+
+
 class FolderDisk:
     """The files below a folder of this machine."""
 
@@ -55,6 +59,7 @@ class FolderDisk:
 
     def replace(self, path: str, data: bytes) -> None:
         """Put a new file in the place of the old one, in one step."""
+        self._close(path)
         place = self._root / path
         aside = place.with_name(f"{place.name}.tmp")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +72,7 @@ class FolderDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file, and its folder if that is empty then."""
-        if (file := self._open.pop(path, None)) is not None:
-            file.close()
+        self._close(path)
         place = self._root / path
         place.unlink(missing_ok=True)
         if place.parent != self._root and place.parent.is_dir() and not any(place.parent.iterdir()):
@@ -89,9 +93,15 @@ class FolderDisk:
             file.close()
         self._open.clear()
 
+    def _close(self, path: str) -> None:
+        if (file := self._open.pop(path, None)) is not None:
+            file.close()
+
     def _file(self, path: str) -> BinaryIO:
         file = self._open.get(path)
         if file is None:
+            if len(self._open) >= _MAX_OPEN:
+                self._close(next(iter(self._open)))
             place = self._root / path
             if not place.exists():
                 place.parent.mkdir(parents=True, exist_ok=True)
