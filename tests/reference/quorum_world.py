@@ -78,6 +78,11 @@ class Asked:
 
     answer: object | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no answer yet."""
+        return self.answer is None
+
 
 class World:
     """Some members, and what is between them.
