@@ -58,6 +58,10 @@ class Watcher:
     Attributes:
         metadata: What the broker said last of everything.
         answered_ns: When.
+        of_incarnation: Which of its lives said it.
+        noted: Whether the round that was wanted is written.
+        claimed, claimed_ns: What it said last as a leader, and when it was asked.
+        ends, ended_ns: Where its replicas' logs ended, and when it was asked.
     """
 
     def __init__(
@@ -74,6 +78,9 @@ class Watcher:
         self.answered_ns: int | None = None
         self.of_incarnation = 0
         self.noted = False
+        self.claimed: dict[tuple[str, int], Leadership] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+        self.claimed_ns = self.ended_ns = -1
         self._number, self._incarnation, self._clock = number, incarnation, clock
         self._ids = {each.topic: each.topic_id for each in topics}
         self._places = [(each.topic, part) for each in topics for part in range(each.partitions)]
@@ -81,7 +88,6 @@ class Watcher:
         self._streams = {table: StreamWriter(live, table, f"observer-{node}") for table in _TABLES}
         self._asked: dict[int, tuple[int, int, object, str | None]] = {}
         self._last = self._round = 0
-        self._ends: dict[tuple[str, int], int] = {}
         self._wanted: str | None = None
         self._noting: list[int] = []
 
@@ -170,7 +176,7 @@ class Watcher:
             case MetadataResponse(), _:
                 self._said(message, at)
             case ListOffsetsResponse(), ListOffsetsRequest(replica_id=who):
-                self._claimed(message, at) if who == _CONSUMER else self._ended(message)
+                self._claimed(message, at) if who == _CONSUMER else self._ended(message, at)
             case FetchResponse(), _:
                 self._fetched(message, at)
             case DescribeQuorumResponse(), _:
@@ -204,27 +210,26 @@ class Watcher:
         )
 
     def _claimed(self, message: ListOffsetsResponse, at: Moment) -> None:
+        self.claimed_ns = at.asked_ns
+        self.claimed = {
+            (each.topic, each.partition): Leadership(
+                place=(each.topic, each.partition),
+                topic_id=self._ids[each.topic],
+                leader=self._number,
+                leader_epoch=each.leader_epoch,
+                high_watermark=each.offset,
+            )
+            for each in message.partitions
+            if each.error_code is ErrorCode.none and each.offset >= 0
+        }
+        claims = self.claimed.values()
         self._write(
-            "leadership",
-            (
-                self._maker.leadership(
-                    "list-offsets",
-                    Leadership(
-                        place=(each.topic, each.partition),
-                        topic_id=self._ids[each.topic],
-                        leader=self._number,
-                        leader_epoch=each.leader_epoch,
-                        high_watermark=each.offset,
-                    ),
-                    at,
-                )
-                for each in message.partitions
-                if each.error_code is ErrorCode.none and each.offset >= 0
-            ),
+            "leadership", (self._maker.leadership("list-offsets", each, at) for each in claims)
         )
 
-    def _ended(self, message: ListOffsetsResponse) -> None:
-        self._ends = {
+    def _ended(self, message: ListOffsetsResponse, at: Moment) -> None:
+        self.ended_ns = at.asked_ns
+        self.ends = {
             (each.topic, each.partition): each.offset
             for each in message.partitions
             if each.error_code is ErrorCode.none and each.offset >= 0
@@ -240,10 +245,10 @@ class Watcher:
                 last_stable_offset=each.last_stable_offset,
                 log_start_offset=each.log_start_offset,
             )
-            if known or place in self._ends:
+            if known or place in self.ends:
                 rows.append(
                     self._maker.replica(
-                        place, self._ends.get(place), ends=ends if known else None, at=at
+                        place, self.ends.get(place), ends=ends if known else None, at=at
                     )
                 )
         self._write("replica_states", rows)

@@ -104,6 +104,7 @@ class Node:
         self._ids = ProducerIds(self._ask_for_ids)
         self._owners: dict[int, Any] = {}
         self._inside: deque[Event] = deque()
+        self._under_way: dict[int, None] = {}
         self._ending = self._wishes_rest = False
         self._waiting_wishes: list[AlterPartition] = []
 
@@ -179,11 +180,14 @@ class Node:
     def _go_round(self, asked: Request, out: list[Effect]) -> None:
         asker = Asker(who=self.id, connection=INSIDE, correlation=asked.number)
         self._inside.append(Arrived(asker=asker, message=asked.message))
+        self._under_way[asked.number] = None
         timer = f"{_OVERDUE}{asked.number}"
         out.append(SetTimer(timer=timer, after_ns=asked.timeout_ns, at_most_ns=asked.timeout_ns))
 
     def _come_round(self, reply: Reply, out: list[Effect]) -> None:
         number = reply.asker.correlation
+        if self._under_way.pop(number, number) is not None:
+            return  # It took too long, and was answered by that.
         out.append(CancelTimer(timer=f"{_OVERDUE}{number}"))
         self._inside.append(Answered(request=number, message=reply.message))
 
@@ -293,7 +297,9 @@ class Node:
         if timer.startswith(FORWARD_TIMERS):
             return self._forwarding.fired(now, timer)
         if timer.startswith(_OVERDUE):
-            return self._answered(now, Answered(request=int(timer[len(_OVERDUE) :]), message=None))
+            number = int(timer[len(_OVERDUE) :])
+            self._under_way.pop(number, None)
+            return self._answered(now, Answered(request=number, message=None))
         return self._fired_for_broker(now, timer)
 
     def _fired_for_broker(self, now: Nanoseconds, timer: str) -> Iterable[Effect]:

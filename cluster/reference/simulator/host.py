@@ -26,10 +26,17 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booted:
-    """What a start makes of a disk: a machine that knows what is there, and its way to write."""
+    """What a start makes of a disk: a machine that knows what is there, and its way to write.
+
+    Attributes:
+        machine: It runs from now on.
+        storage: Carries its disk effects out.
+        said: Lines for the node's log: what was found and repaired.
+    """
 
     machine: Machine
     storage: Storage
+    said: tuple[str, ...] = ()
 
 
 Boot = Callable[[SimulatedDisk], Booted]
@@ -89,6 +96,7 @@ class Host:
         self.powered = True
         self.incarnation += 1
         self.storage = booted.storage
+        self.said += [(self.agenda.now, text) for text in booted.said]
         self.process = Process(self, booted.machine, self.random)
         self.process.start()
 

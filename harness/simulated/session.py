@@ -1,0 +1,150 @@
+"""`logquake run --hosts simulated`: prepared, played in virtual time, judged, shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from cluster.protocol import Ability, ClusterError, UserError
+from cluster.reference.simulator.simulation import Simulation
+from harness.judgement import choose_engine, judge_stored
+from harness.scratch import scratch_in
+from harness.simulated.faults import FAMILIES, KINDS
+from harness.simulated.life import SimulatedLife
+from harness.simulated.nodes import boots, node_properties, numbers
+from nemesis.registry import kinds_of
+from nemesis.schedule import Schedule, deal_schedule
+from results.environment import collect_environment
+from results.record.clock import RunClock, stopwatch_s
+from results.record.milestones import Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.plan import ALL, Plan, dump_plan
+from results.record.verdict import Verdict
+from results.report import write_report
+from results.show import print_verdict
+from results.store import Store
+
+HOSTS = "simulated"
+SYSTEM = "reference"
+_ABILITIES = frozenset({Ability.CUT})
+
+
+@dataclass(slots=True)
+class SimulatedSession:
+    """One `logquake run --hosts simulated`.
+
+    Attributes:
+        plan: As asked for.
+        store: The folder of runs.
+        console: Where to talk.
+    """
+
+    plan: Plan
+    store: Path
+    console: Console
+
+    def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
+        """Play the run and judge it.
+
+        Raises:
+            UserError: Something that cannot be simulated.
+        """
+        chosen = choose_engine(engine, spark_master)
+        refuse_unsimulated(self.plan)
+        plan, schedule = as_simulated(self.plan)
+        for sentence in schedule.dropped:
+            self._say(sentence)
+        with Store(self.store).create(plan.name, plan.seed) as paths:
+            paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+            collect_environment(paths, clock=RunClock.starting_now())
+            self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
+            self._play(plan, schedule, paths)
+            self._say(f"judging ({chosen.name})")
+            with scratch_in(paths):
+                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+            page = write_report(paths)
+            print_verdict(verdict, self.console)
+            self._say(f"the page: {page}")
+            return verdict
+
+    def _play(self, plan: Plan, schedule: Schedule, paths: RunPaths) -> None:
+        started_s = stopwatch_s()
+        simulation = Simulation(plan.seed)
+        try:
+            play(plan, schedule, paths, simulation=simulation, say=self._say)
+        except ClusterError as failed:
+            detail = {"kind": "cluster", "sentence": str(failed)}
+            append_milestone(
+                paths.milestones, Milestone(name="failed", at_ns=simulation.now_ns, detail=detail)
+            )
+            self._say(f"the run did not come to its end: {failed}")
+        took_s = stopwatch_s() - started_s
+        self._say(f"{simulation.now_ns / 1e9:.0f} s of virtual time took {took_s:.1f} s")
+
+    def _say(self, sentence: str) -> None:
+        self.console.print(sentence, markup=False, highlight=False)
+
+
+def play(
+    plan: Plan,
+    schedule: Schedule,
+    paths: RunPaths,
+    *,
+    simulation: Simulation,
+    say: Callable[[str], object],
+) -> None:
+    """Play a run into its folder; the same plan gives the same files.
+
+    Raises:
+        ClusterError: The brokers did not do what was waited for.
+    """
+    SimulatedLife(
+        plan,
+        schedule,
+        simulation=simulation,
+        boots=boots(plan, simulation.streams),
+        paths=paths,
+        properties={number: node_properties(plan, number) for number in numbers(plan)},
+        say=say,
+    ).live()
+
+
+def refuse_unsimulated(plan: Plan) -> None:
+    """Refuse what cannot be simulated.
+
+    Raises:
+        UserError: One sentence with the remedy.
+    """
+    asked = plan.nemesis if "nemesis" in plan.model_fields_set else ()
+    others = [family for family in asked if family not in (*FAMILIES, ALL)]
+    kinds = [fault.kind for fault in plan.faults or () if fault.kind not in KINDS]
+    refusals = {
+        f"only the reference cluster can be simulated, not {plan.system}:"
+        f" add --system {SYSTEM}": not plan.system.startswith(SYSTEM),
+        f"the workload {plan.workload} is not simulated: take log": plan.workload != "log",
+        "simulated clients do not compress: take compression none": plan.compression != "none",
+        "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
+        "librdkafka's settings have no meaning for simulated clients: leave [client] out": bool(
+            plan.client
+        ),
+        f"nemesis {', '.join(others)} cannot be simulated; there are {', '.join(FAMILIES)}": bool(
+            others
+        ),
+        f"fault {', '.join(kinds)} cannot be simulated; there are {', '.join(KINDS)}": bool(kinds),
+    }
+    for sentence, holds in refusals.items():
+        if holds:
+            raise UserError(sentence)
+
+
+def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
+    """Return the plan that is stored, with the families that can be simulated; and its faults."""
+    wanted = FAMILIES if ALL in plan.nemesis else plan.nemesis
+    families = tuple(
+        family
+        for family in wanted
+        if family in FAMILIES and kinds_of(family, _ABILITIES, nodes=plan.nodes)
+    )
+    played = plan.model_copy(update={"hosts": HOSTS, "nemesis": families})
+    return played, deal_schedule(played, abilities=_ABILITIES)
