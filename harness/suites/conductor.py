@@ -148,8 +148,7 @@ class Conductor:
         return True
 
     def _has_room(self) -> bool:
-        ending = sum(play.is_ending() for play in self._plays.values())
-        return self.slots.free(under_way=len(self._plays), ending=ending)
+        return self.slots.free([play.part() for play in self._plays.values()])
 
     def _start_next(self) -> bool:
         if self._finish.is_set():

@@ -9,6 +9,7 @@ from pathlib import Path
 from cluster.hosts.heal import Healed
 from harness.endings import note
 from harness.suites.lines import GO, Child, Words
+from harness.suites.slots import Part
 from nemesis.ledger import heal_dead_run
 from results.record.clock import stopwatch_s
 from results.record.milestones import Milestone, load_milestones
@@ -20,6 +21,8 @@ MODULE = "harness.suites.player"
 CUT_SHORT = "cut-short"
 ENDING = frozenset({"final-reads", "noted", "stopped", "collected", "failed"})
 """Milestones of a run whose clients have ended."""
+START_LIMIT_S = 60.0
+"""So long, at most, others wait for a run's start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,7 @@ class Play:
     begun_s: float = field(default_factory=stopwatch_s)
     _child: Child = field(init=False)
     _run_id: str = ""
-    _ending: bool = False
+    _part: Part = Part.STARTING
 
     def start(self) -> None:
         """Start its process."""
@@ -108,13 +111,19 @@ class Play:
         """Let it begin: its id is in the journal."""
         self._child.tell(GO)
 
-    def is_ending(self) -> bool:
-        """Tell whether its clients have ended: nobody measures how fast the rest of it goes."""
-        if not self._run_id or self._ending:
-            return self._ending
-        reached = load_milestones(RunPaths(self.store / self._run_id).milestones)
-        self._ending = any(each.name in ENDING for each in reached)
-        return self._ending
+    def part(self) -> Part:
+        """Tell how far it is: in its main phase, or not yet, or its clients have ended."""
+        if self._part is Part.ENDING:
+            return self._part
+        reached: set[str] = set()
+        if self._run_id:
+            milestones = load_milestones(RunPaths(self.store / self._run_id).milestones)
+            reached = {each.name for each in milestones}
+        if reached & ENDING:  # Nobody measures how fast the rest of it goes.
+            self._part = Part.ENDING
+        elif "main" in reached or stopwatch_s() - self.begun_s > START_LIMIT_S:
+            self._part = Part.AT_WORK
+        return self._part
 
     def interrupt(self) -> None:
         """Have it end its main phase now."""

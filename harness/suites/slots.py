@@ -1,8 +1,9 @@
 """How many runs can be under way at once, and which of them not side by side."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 import psutil
@@ -17,6 +18,14 @@ CLIENTS_BYTES = int(0.8 * GIB)
 JUDGE_BYTES = 3 * GIB
 
 
+class Part(StrEnum):
+    """How far a run is."""
+
+    STARTING = "starting"
+    AT_WORK = "at work"
+    ENDING = "ending"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
     """How many runs are under way at once.
@@ -25,19 +34,23 @@ class Slots:
         runs: Until their clients end.
         ending: More whose clients have ended: they read to the end, stop and are collected while
             the next ones start.
+
+    At most half of them start at the same time: what starts two clusters together starts none of
+    them sooner, and afterwards their main phases begin and end together, too.
     """
 
     runs: int
     ending: int = 0
 
-    def free(self, *, under_way: int, ending: int) -> bool:
-        """Tell whether another run may begin.
+    def free(self, parts: Sequence[Part]) -> bool:
+        """Tell whether another run may begin now.
 
         Args:
-            under_way: Runs that have begun, and are not over.
-            ending: Those of them whose clients have ended.
+            parts: How far each of those is that have begun, and are not over.
         """
-        return under_way - min(ending, self.ending) < self.runs
+        if parts.count(Part.STARTING) >= max(1, self.runs // 2):
+            return False
+        return len(parts) - min(parts.count(Part.ENDING), self.ending) < self.runs
 
 
 def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:

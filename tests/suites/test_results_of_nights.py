@@ -32,11 +32,11 @@ from harness.suites.journal import (
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, folded
 from harness.suites.nights import SuiteLock, is_led, nights_of
-from harness.suites.playing import Order, Play
+from harness.suites.playing import START_LIMIT_S, Order, Play
 from harness.suites.reports import exit_code, states_until, write_results
 from harness.suites.retention import GIB, StoredRun, retire, spared_runs, to_drop
 from harness.suites.slots import GIB as GIB_OF_MEMORY
-from harness.suites.slots import Slots, auto_slots, place_of
+from harness.suites.slots import Part, Slots, auto_slots, place_of
 from harness.suites.slots import slots as slots_here
 from harness.suites.status import status_of
 from harness.suites.suite import Keep, Suite
@@ -243,29 +243,48 @@ def test_the_next_run_begins_while_another_one_ends_unless_the_suite_gives_a_num
         suite=Suite(name="made"), entries={}, store=tmp_path, folder=folder,
         slots=Slots(runs=2, ending=1), deadline=0,
     )  # fmt: skip
-    runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(4)]
-    for number, paths in enumerate(runs):
-        make_run(tmp_path, paths.run_id, "made", at=1.0)
-        append_milestone(paths.milestones, Milestone(name="recovered", at_ns=1))
-        conductor._plays[number] = under_way(number, paths.run_id, tmp_path)
-    third, fourth = conductor._plays.pop(2), conductor._plays.pop(3)
+    runs = [RunPaths(tmp_path / run_of(MONDAY, number)) for number in range(3)]
+    plays = {number: under_way(number, paths, tmp_path) for number, paths in enumerate(runs)}
+    conductor._plays |= {0: plays[0]}
+    assert not conductor._has_room(), "they do not start at the same time"
+    reaches(runs[0], "main")
+    assert conductor._has_room()
+    conductor._plays |= {1: plays[1]}
+    reaches(runs[1], "main")
+    reaches(runs[0], "recovered")
+    assert not conductor._has_room(), "its clients are still at work"
+    reaches(runs[0], "final-reads")
+    assert conductor._has_room()
+    conductor._plays |= {2: plays[2]}
+    reaches(runs[2], "main")
     assert not conductor._has_room()
-    append_milestone(runs[0].milestones, Milestone(name="final-reads", at_ns=2))
-    assert conductor._has_room(), "the clients of one have ended"
-    conductor._plays[2] = third
-    assert not conductor._has_room()
-    append_milestone(runs[1].milestones, Milestone(name="final-reads", at_ns=2))
+    reaches(runs[1], "final-reads")
     assert not conductor._has_room(), "only one more is let in"
     conductor.slots = slots_here(3, [])
-    conductor._plays[3] = fourth
     assert not conductor._has_room(), "a number is never exceeded"
 
 
-def under_way(number: int, run_id: str, store: Path) -> Play:
+def test_a_start_that_hangs_keeps_others_waiting_no_longer_than_a_minute(tmp_path: Path) -> None:
+    play = under_way(1, RunPaths(tmp_path / run_of(MONDAY, 1)), tmp_path)
+    play._run_id = ""  # Kafka is being fetched, perhaps: it has no folder yet.
+    assert play.part() is Part.STARTING
+    play.begun_s -= START_LIMIT_S
+    assert play.part() is Part.AT_WORK
+    assert Slots(runs=2).free([play.part()])
+    assert not Slots(runs=4).free([Part.STARTING, Part.STARTING])
+    assert Slots(runs=4).free([Part.STARTING])
+
+
+def reaches(paths: RunPaths, milestone: str) -> None:
+    append_milestone(paths.milestones, Milestone(name=milestone, at_ns=1))
+
+
+def under_way(number: int, paths: RunPaths, store: Path) -> Play:
+    make_run(store, paths.run_id, "made", at=1.0)
     night = Night(suite="made", night=MONDAY, entry="a")
     order = Order(item=number, plan=plan_from({}), night=night, limit_s=600)
     play = Play(order, store, store / "log", queue.SimpleQueue())
-    play._run_id = run_id
+    play._run_id = paths.run_id
     return play
 
 
