@@ -11,7 +11,7 @@ import struct
 from dataclasses import is_dataclass
 from types import ModuleType
 
-from msgspec import DecodeError, ValidationError
+from msgspec import MsgspecError
 from msgspec.msgpack import Decoder, Encoder
 
 from cluster.reference.messages import clients, control, data, quorum
@@ -78,7 +78,7 @@ def unpacked(payload: bytes) -> tuple[int, object | None]:
         if kind == NOTHING:
             return number, None
         return number, _decoder(kind).decode(memoryview(payload)[_HEAD.size :])
-    except (struct.error, IndexError, DecodeError, ValidationError) as malformed:
+    except (struct.error, IndexError, ValueError, MsgspecError) as malformed:
         raise PeerError(f"no message of a node: {malformed}") from malformed
 
 

@@ -23,7 +23,6 @@ _DEFAULTS: Mapping[str, object] = {
     "timedelta_i64": timedelta(),
     "uuid": None,
     "bool": False,
-    "string": None,
     "bytes": b"",
     "records": None,
 }
@@ -145,4 +144,6 @@ def default_of(missing: "Field[Any]") -> object:
     kind = missing.metadata.get("kafka_type")
     if kind is None or str(missing.type).startswith("tuple"):
         return ()
+    if kind == "string":
+        return None if NoneType in get_args(missing.type) else ""
     return _DEFAULTS.get(kind, 0)

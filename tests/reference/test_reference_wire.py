@@ -1,0 +1,197 @@
+"""Kafka's protocol as a node reads and writes it: every version that it says it knows."""
+
+import io
+import struct
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from cluster.reference.messages import clients, data
+from cluster.reference.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
+from cluster.reference.wire.codec import RequestError, answered, question
+from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
+from cluster.reference.wire.peers import PeerError, greeted, hello, packed, unpacked
+from cluster.reference.wire.translation import made
+
+EVERY_VERSION = [
+    (key, version) for key, api in APIS.items() for version in range(api.low, api.high + 1)
+]
+FETCHED = data.FetchResponse(
+    partitions=(
+        data.FetchedPartition(
+            topic="t",
+            partition=3,
+            error_code=ErrorCode.none,
+            high_watermark=7,
+            last_stable_offset=7,
+            log_start_offset=0,
+            records=b"batches",
+            diverging_epoch=2,
+            diverging_end_offset=5,
+            current_leader=1,
+            current_leader_epoch=4,
+        ),
+    )
+)
+
+
+def request_bytes(key: int, version: int, **values: object) -> bytes:
+    """Return a frame's payload, made by kio alone."""
+    form = load_request_schema(key, version)
+    header = form.__header_schema__
+    named = made(
+        header,
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=5,
+        client_id="somebody",
+    )
+    buffer = io.BytesIO()
+    entity_writer(header)(buffer, named)
+    entity_writer(form)(buffer, made(form, **values))
+    return buffer.getvalue()
+
+
+def response_in(frame: bytes, key: int, version: int) -> object:
+    """Return what a client reads of an answer, by kio alone."""
+    form = load_response_schema(key, version)
+    header, at = entity_reader(form.__header_schema__)(frame[4:], 0)
+    assert header.correlation_id == 5
+    response, end = entity_reader(form)(frame[4:], at)
+    assert at + end == len(frame) - 4
+    return response
+
+
+def asked(key: int, version: int) -> Asked:
+    return Asked(api_key=key, version=version, correlation=5, client_id="")
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
+def test_every_version_of_a_request_becomes_the_same_message(key: int, version: int) -> None:
+    text = {"group_id": "g", "name": "t", "topic": "t", "member_id": "m", "protocol_type": "p"}
+    read = question(request_bytes(key, version, **text))
+    newest = question(request_bytes(key, APIS[key].high, **text))
+    assert type(read.message) is type(newest.message)
+    assert (read.asked.version, read.asked.correlation) == (version, 5)
+    assert read.asked.client_id == "somebody"
+
+
+@pytest.mark.parametrize("version", range(APIS[1].low, APIS[1].high + 1))
+def test_every_version_of_a_fetch_is_answered_with_its_records(version: int) -> None:
+    told = response_in(answered(asked(1, version), FETCHED), 1, version)
+    partition = told.responses[0].partitions[0]  # type: ignore[attr-defined]
+    assert bytes(partition.records) == b"batches"
+    assert (partition.partition_index, partition.high_watermark) == (3, 7)
+    if version >= 12:
+        assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == (2, 5)
+        assert partition.current_leader.leader_epoch == 4
+
+
+@pytest.mark.parametrize("version", range(APIS[3].low, APIS[3].high + 1))
+def test_every_version_of_metadata_names_brokers_and_leaders(version: int) -> None:
+    partition = clients.MetadataResponsePartition(
+        partition_index=0, leader_id=2, leader_epoch=9, replica_nodes=(2, 1), isr_nodes=(2,)
+    )
+    own = clients.MetadataResponse(
+        brokers=(clients.MetadataResponseBroker(node_id=2, host="h", port=9),),
+        cluster_id="c",
+        controller_id=2,
+        topics=(clients.MetadataResponseTopic(name="t", partitions=(partition,)),),
+    )
+    told = response_in(answered(asked(3, version), own), 3, version)
+    assert [(it.node_id, it.host, it.port) for it in told.brokers] == [(2, "h", 9)]  # type: ignore[attr-defined]
+    (read,) = told.topics[0].partitions  # type: ignore[attr-defined]
+    assert (read.leader_id, tuple(read.replica_nodes), tuple(read.isr_nodes)) == (2, (2, 1), (2,))
+    assert version < 7 or read.leader_epoch == 9
+
+
+def test_a_version_that_nobody_knows_is_answered_with_those_that_are_known() -> None:
+    frame = struct.pack(">hhih", API_VERSIONS, 99, 5, -1)
+    told = response_in(question(frame).answer, API_VERSIONS, 0)
+    assert told.error_code is ErrorCode.unsupported_version  # type: ignore[attr-defined]
+    assert (API_VERSIONS, 0, 4) in [
+        (it.api_key, it.min_version, it.max_version)
+        for it in told.api_keys  # type: ignore[attr-defined]
+    ]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x00",
+        struct.pack(">hhih", 3, 13, 5, -1),
+        struct.pack(">hhih", 3, -1, 5, -1),
+        struct.pack(">hhih", 4, 0, 5, -1),
+        request_bytes(0, 9)[:-1],
+        request_bytes(1, 12)[:20],
+    ],
+)
+def test_what_is_no_request_that_we_know_is_refused(frame: bytes) -> None:
+    with pytest.raises(RequestError):
+        question(frame)
+
+
+def test_no_bytes_are_worse_than_a_request_that_is_refused() -> None:
+    random = Random(8)
+    sound = [request_bytes(key, version) for key, version in EVERY_VERSION]
+    refused = 0
+    for _ in range(20_000):
+        frame = bytearray(random.choice(sound))
+        for _ in range(random.randint(1, 4)):
+            frame[random.randrange(len(frame))] = random.randrange(256)
+        try:
+            question(bytes(frame[: random.randint(0, len(frame))]))
+        except RequestError:
+            refused += 1
+    assert refused > 1000  # Others are still requests, of another client, or of other fields.
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.randoms(use_true_random=False))
+def test_frames_come_out_whole_however_their_bytes_come_in(
+    payloads: list[bytes], random: Random
+) -> None:
+    stream = b"".join(framed(each) for each in payloads)
+    frames = Frames()
+    found: list[bytes] = []
+    while stream:
+        size = random.randint(1, len(stream))
+        found += frames.feed(stream[:size])
+        stream = stream[size:]
+    assert found == payloads
+
+
+@pytest.mark.parametrize("length", [-1, LARGEST_FRAME + 1, -(1 << 31)])
+def test_a_length_that_no_frame_has_ends_the_connection(length: int) -> None:
+    with pytest.raises(FrameError):
+        list(Frames().feed(struct.pack(">i", length)))
+
+
+def test_nodes_send_messages_as_they_are() -> None:
+    for message in (FETCHED, DescribeQuorumRequest(), DescribeQuorumResponse(
+        error_code=ErrorCode.none, leader_id=2), None):  # fmt: skip
+        assert unpacked(packed(17, message)) == (17, message)
+    assert greeted(hello(102)) == 102
+
+
+def test_what_no_node_would_send_is_refused() -> None:
+    sound = packed(1, FETCHED)
+    random = Random(9)
+    for _ in range(5000):
+        frame = bytearray(sound[: random.randint(0, len(sound))])
+        if frame:
+            frame[random.randrange(len(frame))] ^= 1 << random.randrange(8)
+        try:
+            unpacked(bytes(frame))
+        except PeerError:
+            continue
+    with pytest.raises(PeerError):
+        unpacked(b"\x00" * 8 + b"\xff\xff{}")
+    with pytest.raises(PeerError):
+        greeted(b"GET / HTTP/1.1\r\n")
