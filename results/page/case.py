@@ -3,6 +3,8 @@
 Read once, with filters on the place, so that it costs the same in a run of ten million rows.
 """
 
+import functools
+import operator
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 
 from results.page.holdings import Holding, holdings
 from results.page.replicas import is_place_of, is_unicode, place_of
+from results.record.terms import Outcome
 from results.record.verdict import Example
 from results.tables import RunTables
 
@@ -53,7 +56,7 @@ class Case:
         example: The witness.
         values: The values that it is about, its own first.
         sends, polls: Rows of operations concerned, by time: at its offset, of its values, or named
-            in its evidence.
+            in its evidence; of a partition that was out, the sends that were tried in vain.
         looks: Of each replica, by time.
         reigns: By time.
         isr: (time, brokers) whenever it was seen to be another one.
@@ -92,7 +95,7 @@ def case_of(tables: RunTables, example: Example) -> Case:
     return Case(
         example=example,
         values=values,
-        sends=_rows(tables, "sends", ours, concerned, by="invoke_ns"),
+        sends=_rows(tables, "sends", ours, _either(concerned, _in_vain(example)), by="invoke_ns"),
         polls=_rows(tables, "polls", ours, concerned, by="complete_ns"),
         looks=looks,
         reigns=_reigns(tables, example) if placed else (),
@@ -116,10 +119,21 @@ def _concerned(example: Example, values: Sequence[int]) -> pc.Expression | None:
         parts.append(pc.field("value").isin(list(values)))
     if ops := list(_numbers(example, _OPS))[:_MAX_IDS]:
         parts.append(pc.field("op_id").isin(ops))
-    whole = None
-    for part in parts:
-        whole = part if whole is None else whole | part
-    return whole
+    return _either(*parts)
+
+
+def _in_vain(example: Example) -> pc.Expression | None:
+    """Return what chooses the sends that did not succeed while a partition was out."""
+    begin, end = example.evidence.get("from_ns"), example.evidence.get("to_ns")
+    if not (isinstance(begin, int) and isinstance(end, int)):
+        return None
+    during = (pc.field("invoke_ns") >= begin) & (pc.field("invoke_ns") <= end)
+    return during & (pc.field("outcome") != Outcome.OK.value)
+
+
+def _either(*parts: pc.Expression | None) -> pc.Expression | None:
+    known = [part for part in parts if part is not None]
+    return functools.reduce(operator.or_, known) if known else None
 
 
 def _rows(

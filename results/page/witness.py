@@ -30,6 +30,7 @@ _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
     ("from_ns", "the partition", "had nobody from here on who could serve it"),
+    ("to_ns", "the partition", "was served again, or nobody was asked any more"),
     ("full_ns", "the ISR", "was full again"),
 )
 
@@ -154,6 +155,11 @@ def _sends(case: Case) -> Iterator[Event]:
                 at_s=_s(row["complete_ns"]), kind=Kind.ACKED, who=_teller(case, row),
                 what=_answer(row, where),
             )  # fmt: skip
+    if case.offset < 0 and (rest := case.sends[_MAX_SENDS:]):
+        begun = [row["invoke_ns"] for row in rest if row["invoke_ns"] is not None]
+        tried = f"tried {len(rest):,} more sends until {seconds(max(begun, default=0))}, in vain"
+        at_s = _s(min(begun)) if begun else None
+        yield Event(at_s=at_s, kind=Kind.SENT, who="clients", what=tried)
 
 
 def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:

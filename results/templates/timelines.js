@@ -6,6 +6,7 @@
 (() => {
   const OPEN = 0xFFFFFFFF, NOTHING = 0xFFFFFFFF;
   const MOST_BOXES = 2500, MOST_DOTS = 1000000, MOST_CELLS = 300000, KEPT_BLOCKS = 48, REACH_BACK = 8, MOST_TEXTS = 80;
+  const AT_ONCE = 1 << 18;
   const READING = 1, HALF_WIDTH = 0.5, LABEL_PX = 12;
   const values = JSON.parse(document.getElementById("values").textContent);
   const chart = document.getElementById("chart"), tip = document.getElementById("tip");
@@ -17,15 +18,21 @@
   const levels = values.spans.map((spans) => ({spans, counts: null, wanted: false}));
   const blocks = values.blocks.map((block) => ({...block, rows: starts(block.rows), columns: null,
                                                 wanted: false, used: 0}));
-  let doc, model, time, ops, plots, colours, finest, ndarray, planned = false, used = 0, shown = null;
+  let doc, model, time, ops, plots, colours, finest, ndarray, planned = false, used = 0, shown = null, named = "";
   window.logquakeTimeline = {state: () => shown, look};
 
   /* --- unpacking ------------------------------------------------------------------------- */
 
+  /* Lets frames and hands in between two parts of a long work. */
+  const turn = () => new Promise((go) => setTimeout(go, 0));
+
   async function unpacked(id) {
     const text = atob(document.getElementById(id).textContent.trim());
     const packed = new Uint8Array(text.length);
-    for (let at = 0; at < text.length; at++) packed[at] = text.charCodeAt(at);
+    for (let at = 0; at < text.length; at++) {
+      if (at % AT_ONCE === 0) await turn();
+      packed[at] = text.charCodeAt(at);
+    }
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
@@ -34,14 +41,18 @@
     level.wanted = true;
     const bytes = await unpacked(`level-${number}`), count = bytes.length / 2;
     const counts = new Uint16Array(count);
-    for (let at = 0; at < count; at++) counts[at] = bytes[at] | bytes[count + at] << 8;
+    for (let at = 0; at < count; at++) {
+      if (at % AT_ONCE === 0) await turn();
+      counts[at] = bytes[at] | bytes[count + at] << 8;
+    }
     level.counts = counts;
   }
 
   async function unpackBlock(block, number) {
     block.wanted = true;
     const bytes = await unpacked(`block-${number}`), count = block.count, columns = {};
-    values.columns.forEach((name, which) => {
+    for (const [which, name] of values.columns.entries()) {
+      await turn();
       const column = new Uint32Array(count), from = 4 * count * which;
       const differs = values.differences.includes(name);
       let before = 0;
@@ -52,7 +63,7 @@
         column[at] = before;
       }
       columns[name] = column;
-    });
+    }
     block.columns = columns;
     block.wanted = false;
     forget();
@@ -123,7 +134,8 @@
     tip.hidden = true;
     if (planned) return;
     planned = true;
-    requestAnimationFrame(() => { planned = false; draw(); });
+    // After the frame in which the figures are painted, not in it: neither waits for the other.
+    requestAnimationFrame(() => setTimeout(() => { planned = false; draw(); }, 0));
   }
 
   function draw() {
@@ -354,7 +366,10 @@
         texts.text.push(span.label);
       }
     }
-    fill("spans-texts", texts);
+    // To paint the figure once more costs as much as to move it.
+    const now = JSON.stringify(texts);
+    if (now !== named) fill("spans-texts", texts);
+    named = now;
   }
 
   function* spansOf() {

@@ -13,7 +13,7 @@ from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.terms import AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Example, Verdict
+from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from results.samples import find_sample
 from results.verdict_json import write_verdict
 
@@ -30,11 +30,13 @@ def anomaly(
     of: AnomalyClass = AnomalyClass.SAFETY,
     sentence: str = LOSS,
     topic: str = "log-0",
+    evidence: Evidence | None = None,
 ) -> AnomalySummary:
     safety = of is AnomalyClass.SAFETY
+    told: Evidence = evidence or ({"value": 4294967298} if safety else {})
     shown = Example(
-        sentence=sentence, evidence={"value": 4294967298} if safety else {}, topic=topic,
-        topic_id="id", partition=1, offset=121 if safety else -1, allowed=False, trusted=True,
+        sentence=sentence, evidence=told, topic=topic,
+        topic_id="", partition=1, offset=121 if safety else -1, allowed=False, trusted=True,
         why="",
     )  # fmt: skip
     return AnomalySummary(
@@ -125,6 +127,10 @@ LEADERLESS = (
     "nobody led log-0-1 from 52.500 s to 66.000 s, 13.5 s: brokers n2 and n3 named no leader; the"
     " budget is 10 s from the last heal on, which was at 52.500 s"
 )
+LEADERLESS_EVIDENCE: Evidence = {
+    "from_ns": 52_500_000_000, "to_ns": 66_000_000_000, "believed": ["n2: nobody", "n3: nobody"],
+    "budget_s": 10.0, "calm_from_ns": 52_500_000_000,
+}  # fmt: skip
 NIGHTS = ("20261120T010000Z", "20261121T010000Z", "20261122T010000Z")
 
 

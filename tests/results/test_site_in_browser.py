@@ -19,10 +19,12 @@ from results.record.paths import RunPaths
 from results.record.stream import StreamWriter
 from results.record.terms import AnomalyClass
 from results.store import lock_run
+from results.tables import STATISTICS, statistics_path
 from tests.results.browser import NARROW, PATIENCE_MS, WIDE, Reader, Sight
-from tests.results.conftest import fill_run
+from tests.results.conftest import TOPIC, fill_run, statistics_rows, write_rows
 from tests.results.planted import (
     LEADERLESS,
+    LEADERLESS_EVIDENCE,
     NIGHTS,
     SECOND,
     anomaly,
@@ -43,8 +45,19 @@ def planted_store(store: Path) -> None:
     planted_nights(store)
     # A failure to recover with a whole record, so that its page has time lines and plots.
     paths = RunPaths(store / LATE_RUN)
-    late = {"slow-election": anomaly(1, of=AnomalyClass.LIVENESS, sentence=LEADERLESS)}
+    late = {
+        "slow-election": anomaly(
+            1, of=AnomalyClass.LIVENESS, sentence=LEADERLESS, evidence=LEADERLESS_EVIDENCE
+        )
+    }
     fill_run(paths, verdict=judgement(paths, late), statistics=True, topic="log-0")
+    leaders = [row for row in statistics_rows(TOPIC)["leaders"] if row["leader_epoch"] != 5]
+    place = {"topic": TOPIC, "partition": 1, "leader_epoch": 5}
+    leaders += [
+        {**place, "leader": 2, "from_ns": 23 * SECOND, "to_ns": 52_500_000_000},
+        {**place, "leader": -1, "from_ns": 52_500_000_000, "to_ns": 66 * SECOND},
+    ]
+    write_rows(statistics_path(paths, "leaders"), STATISTICS["leaders"], leaders, paths.run_id)
     whole = paths.plan.read_text(encoding="utf-8")
     paths.plan.write_text(whole.replace('"auto"', '"namespace"'), encoding="utf-8")
     write_night(paths.night, night_of(NIGHTS[-1], "late"))

@@ -1,5 +1,6 @@
 """The story of a witness: from rows of the record to events in order."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -380,3 +381,35 @@ def test_a_fault_that_was_begun_and_never_confirmed_is_told(make_run: MakeRun) -
     told = [what for _, _, what in told_of(story(paths), Kind.FAULT)]
     assert [what for what in told if "kill of n3 was begun, and never seen to work" in what]
     assert not [what for what in told if "isolate" in what]  # Nothing was done to anybody.
+
+
+def test_sends_that_were_tried_in_vain_are_told_of_a_partition_that_was_out(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    rows = record_rows(TOPIC)["sends"]
+    for number, row in enumerate(rows):
+        ok = number >= 20
+        row |= {
+            "offset": row["offset"] if ok else None, "outcome": "ok" if ok else "info",
+            "acked": ok, "error": None if ok else "_MSG_TIMED_OUT",
+            "invoke_ns": ns(52 + number), "complete_ns": ns(52.5 + number),
+        }  # fmt: skip
+    write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
+    evidence: Evidence = {
+        "from_ns": ns(53),
+        "to_ns": ns(74),
+        "budget_s": 3.0,
+        "calm_from_ns": ns(53),
+    }
+    example = dataclasses.replace(lost_write(), evidence=evidence, offset=-1)
+    tables = RunTables(paths)
+    told = witness_story(case_of(tables, example), fault_lines(tables), end_s=80.0)
+    assert told is not None
+    sent = told_of(told, Kind.SENT)
+    assert len(sent) == 7
+    assert sent[-1] == ("59.000 s", "clients", "tried 13 more sends until 71.000 s, in vain")
+    assert "got no certain answer" in told_of(told, Kind.ACKED)[0][2]
+    assert [what for _, _, what in told_of(told, Kind.TOLD)][-1] == (
+        "was served again, or nobody was asked any more"
+    )
