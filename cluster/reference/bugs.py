@@ -29,5 +29,5 @@ _ANOMALIES = {
 _LINES = {
     Bug.TRUNCATE_TO_HIGH_WATERMARK: "partition/follower.py",
     Bug.ACK_BEFORE_COMMIT: "partition/requests.py",
-    Bug.VOTE_NOT_PERSISTED: "quorum/",
+    Bug.VOTE_NOT_PERSISTED: "quorum/elections.py",
 }
