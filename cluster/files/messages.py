@@ -238,7 +238,7 @@ _WRITTEN: dict[type[Message], tuple[int, int]] = {
     PartitionRecord: (3, 0),
     PlacedPartitionRecord: (3, 1),
     ConfigRecord: (4, 0),
-    PartitionChangeRecord: (5, 0),
+    PartitionChangeRecord: (5, 1),
     RemoveTopicRecord: (9, 0),
     FeatureLevelRecord: (12, 0),
     ProducerIdsRecord: (15, 0),
