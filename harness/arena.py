@@ -86,7 +86,10 @@ class Arena:
         if plan.mode is Mode.CONTROLLERS:
             whom += f" and {plan.controllers} controllers"
         self.progress.phase(f"starting {whom} of {plan.system} ({plan.hosts})")
-        distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
+        distribution = java = None
+        if not plan.is_reference:
+            distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
+            java = find_java()
         self.hosts = make_hosts(
             plan.hosts,
             machines(plan),
@@ -97,7 +100,7 @@ class Arena:
         self.undo.callback(self.hosts.down)
         self.hosts.up()
         return KafkaCluster(
-            plan, self.hosts, distribution=distribution, java=find_java(), paths=self.paths
+            plan, self.hosts, distribution=distribution, java=java, paths=self.paths
         )
 
     def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:

@@ -1,6 +1,7 @@
-"""What of a plan cannot be done on machines that are reached by ssh."""
+"""What of a plan cannot be done by its brokers where they would run."""
 
 from cluster.protocol import UserError
+from cluster.reference.bugs import Bug
 from results.record.plan import Plan
 from results.record.terms import Mode
 
@@ -17,6 +18,8 @@ def refuse_elsewhere(plan: Plan, *, keep: bool = False) -> None:
     Raises:
         UserError: What, and the remedy.
     """
+    if plan.is_reference:
+        _refuse_for_reference(plan, keep=keep)
     if not plan.hosts.startswith("ssh:"):
         return
     if plan.scenario is not None:
@@ -31,3 +34,16 @@ def refuse_elsewhere(plan: Plan, *, keep: bool = False) -> None:
         )
     if keep:
         raise UserError(f"a cluster on ssh hosts cannot be kept; {USE_ANOTHER}")
+
+
+def _refuse_for_reference(plan: Plan, *, keep: bool) -> None:
+    kind = plan.hosts.partition(":")[0]
+    if kind in {"docker", "ssh"}:
+        raise UserError(
+            f"the reference cluster runs on this machine's own Python, not on {kind} hosts;"
+            f" {USE_ANOTHER}, or process"
+        )
+    if keep:
+        raise UserError("a reference cluster cannot be kept after its run; leave --keep out")
+    if plan.bug is not None and plan.bug not in {*Bug}:
+        raise UserError(f"--bug {plan.bug} is none of {', '.join(Bug)}")

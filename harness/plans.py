@@ -21,6 +21,9 @@ COMMENTED_PLAN = """\
 name = "log"                 # The run's folder in the store.
 system = "kafka:4.3.1"       # Any version from 0.11 on that is on Maven Central. Who keeps the
                              # metadata may follow: kafka:3.9.1:zookeeper, combined, controllers.
+                             # Or reference: Logquake's own cluster, without Java or network.
+# bug = "ack-before-commit"  # Of the reference cluster: truncate-to-high-watermark,
+                             # ack-before-commit, vote-not-persisted.
 hosts = "auto"               # namespace (each broker a machine of its own), docker (containers),
                              # ssh:HOSTS.toml (your machines), process, or the best that works here.
 # image = "apache/kafka:4.3.1"   # Of the containers: with Java, or of Kafka.

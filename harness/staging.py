@@ -93,13 +93,18 @@ class Staging:
                 dump_story(story_of(plan), paths.story)
             if begun is not None:
                 begun(paths)
-            collect_environment(paths, clock=clock, java=str(java.path), java_version=java.major)
+            collect_environment(
+                paths,
+                clock=clock,
+                java=str(java.path) if java else None,
+                java_version=java.major if java else None,
+            )
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             result = self._play_audited(plan, paths, clock)
             yield Played(plan=plan, paths=paths, result=result, clock=clock)
 
-    def _prepare(self) -> tuple[Plan, Java]:
-        java = find_java()
+    def _prepare(self) -> tuple[Plan, Java | None]:
+        java = None if self.plan.is_reference else find_java()
         refuse_elsewhere(self.plan, keep=self.keep)
         choice = choose_hosts(self.plan.hosts, image=self.plan.image, nodes=machines(self.plan))
         why_not = abilities_of(choice.hosts)
@@ -110,7 +115,8 @@ class Staging:
         for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)
         refuse_another_kafka(self.plan, image_has=choice.kafka)
-        fetch_kafka(self.plan.kafka_version, progress=self._say)
+        if not self.plan.is_reference:
+            fetch_kafka(self.plan.kafka_version, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java
 
     def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:

@@ -134,6 +134,7 @@ def server_properties(
         **_SMALL_MACHINE,
         **(_SMALL_MACHINE_SINCE_4 if plan.version_numbers >= (4,) else {}),
         **_durability(plan),
+        **({"bugs": plan.bug} if plan.bug else {}),
         **plan.broker,
         **plan.node.get(node, {}),
     }

@@ -14,8 +14,9 @@ from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
 from harness.session import Session
-from results.record.plan import ALL, NEMESIS_KINDS
+from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.terms import Judge
+from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
 
 
@@ -34,8 +35,9 @@ _OPTIONS = (
         flag="--system",
         key="system",
         kind=str,
-        help="kafka:VERSION[:MODE]; MODE: zookeeper, combined, controllers.",
+        help="kafka:VERSION[:MODE]; MODE: zookeeper, combined, controllers; or reference[:MODE].",
     ),
+    _Option(flag="--bug", key="bug", kind=str, help="A bug of the reference cluster to switch on."),
     _Option(flag="--nodes", key="nodes", kind=int, help="Brokers."),
     _Option(flag="--replication", key="replication", kind=int, help="Replicas a partition."),
     _Option(flag="--topics", key="topics", kind=int, help="Topics."),
@@ -44,7 +46,8 @@ _OPTIONS = (
         flag="--hosts",
         key="hosts",
         kind=str,
-        help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
+        help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml, process, or"
+        " simulated: the reference cluster in virtual time.",
     ),
     _Option(
         flag="--image",
@@ -148,10 +151,28 @@ def run(  # noqa: PLR0913 - the options of a command
     plan = assemble_plan(
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
+    if plan.hosts == SIMULATED:
+        return _simulate(plan, store, console, engine=engine, dry_run=dry_run, as_json=as_json)
     if dry_run:
         describe(plan, console)
         return 0
     verdict = Session(plan, store, console, keep=keep).run(engine=engine, spark_master=spark_master)
+    return _told(verdict, as_json=as_json)
+
+
+def _simulate(
+    plan: Plan, store: Path, console: Console, *, engine: str | None, dry_run: bool, as_json: bool
+) -> int:
+    from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
+
+    session = SimulatedSession(plan, store, console)
+    if dry_run:
+        session.describe()
+        return 0
+    return _told(session.run(engine=engine), as_json=as_json)
+
+
+def _told(verdict: Verdict, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]

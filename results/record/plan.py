@@ -108,6 +108,13 @@ MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
 
 
+REFERENCE = "reference"
+SIMULATED = "simulated"
+"""Hosts that are none: the reference cluster in virtual time."""
+REFERENCE_BEHAVES_AS = "4.3.1"
+"""The Kafka whose rules the reference cluster follows, where what is asked depends on a version."""
+
+
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "txn": {"name": "txn", "rate": 100},
     "groups": {"name": "groups"},
@@ -122,11 +129,17 @@ class Plan(Part):
     name: str = Field(default="log", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
     system: str = Field(
         default="kafka:4.3.1",
-        pattern=r"^kafka:[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?(:(zookeeper|combined|controllers))?$",
+        pattern=r"^(kafka:[0-9]+\.[0-9]+\.[0-9]+(\.[0-9]+)?(:(zookeeper|combined|controllers))?"
+        r"|reference(:(combined|controllers))?)$",
     )
-    """`kafka:VERSION`, or `kafka:VERSION:MODE`: who keeps the cluster's metadata."""
-    hosts: str = Field(default="auto", pattern=r"^(auto|namespace|docker|process|ssh:.+)$")
-    """`ssh:HOSTS.toml`: the file that names them."""
+    """`kafka:VERSION`, or `kafka:VERSION:MODE`: who keeps the cluster's metadata. `reference`, with
+    or without a mode: the cluster of Logquake's own."""
+    bug: str | None = None
+    """Of the reference cluster: which of its bugs is switched on."""
+    hosts: str = Field(
+        default="auto", pattern=r"^(auto|namespace|docker|process|simulated|ssh:.+)$"
+    )
+    """`ssh:HOSTS.toml`: the file that names them. `simulated`: none, in virtual time."""
     image: str | None = None
     """Of docker containers: with Java, or of Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
@@ -198,6 +211,12 @@ class Plan(Part):
         return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
 
     @model_validator(mode="after")
+    def _bugs_where_there_are_any(self) -> "Plan":
+        if self.bug is not None and not self.is_reference:
+            raise ValueError(f"bug: {self.system} has its own; take the system reference")
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> "Plan":
         unknown = [kind for kind in self.nemesis if kind not in {*NEMESIS_KINDS, ALL}]
         if unknown:
@@ -242,6 +261,8 @@ class Plan(Part):
 
     def _transactions_refusal(self) -> str | None:
         """Return why these clients cannot write in transactions, None if they can (KIP-98)."""
+        if self.is_reference:
+            return "workload: the reference cluster has no transactions; take log or groups"
         if self.acks != "all":
             return f'acks: transactions need acks = "all", not {self.acks!r}'
         if not self.idempotent:
@@ -294,8 +315,13 @@ class Plan(Part):
 
     @property
     def kafka_version(self) -> str:
-        """`3.9.1` of `kafka:3.9.1:combined`."""
-        return self.system.split(":")[1]
+        """`3.9.1` of `kafka:3.9.1:combined`; of the reference cluster, whose rules it follows."""
+        return REFERENCE_BEHAVES_AS if self.is_reference else self.system.split(":")[1]
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the brokers are Logquake's own reference cluster."""
+        return self.system.partition(":")[0] == REFERENCE
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
@@ -365,8 +391,8 @@ def dump_plan(plan: Plan) -> str:
 
 _FORMS = {
     "system": "name a version, as kafka:4.3.1, and if you like who keeps the metadata, as"
-    " kafka:3.9.1:zookeeper",
-    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process",
+    " kafka:3.9.1:zookeeper; or reference",
+    "hosts": "they are one of auto, namespace, docker, ssh:HOSTS.toml, process, simulated",
     "name": "it becomes a folder; letters, digits, dot, underscore and hyphen, at most 61, a letter"
     " or a digit first",
 }

@@ -169,11 +169,10 @@ class Node:
 
     def _sort(self, effects: Iterable[Effect], out: list[Effect]) -> None:
         for effect in effects:
-            kind = type(effect)
-            if kind is Request and effect.to == self.id:  # type: ignore[union-attr]
-                self._go_round(effect, out)  # type: ignore[arg-type]
-            elif kind is Reply and effect.asker.connection == INSIDE:  # type: ignore[union-attr]
-                self._come_round(effect, out)  # type: ignore[arg-type]
+            if isinstance(effect, Request) and effect.to == self.id:
+                self._go_round(effect, out)
+            elif isinstance(effect, Reply) and effect.asker.connection == INSIDE:
+                self._come_round(effect, out)
             else:
                 out.append(effect)
 

@@ -1,0 +1,206 @@
+"""The classic group protocol, by one group alone: who is asked to join, and who gets what."""
+
+from collections.abc import Iterable
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.broker.group import Group, GroupState
+from cluster.reference.broker.offsets import (
+    Committed,
+    Place,
+    committed_offsets,
+    group_partition,
+    offsets_batch,
+)
+from cluster.reference.machine import Asker, CancelTimer, Effect, Reply, SetTimer
+from cluster.reference.messages.clients import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+
+def asker(number: int) -> Asker:
+    return Asker(who=-1, connection=1, correlation=number)
+
+
+def joining(member: str = "", *, knows: tuple[str, ...] = ("range",), names_itself: bool = False,
+            instance: str | None = None) -> JoinGroupRequest:  # fmt: skip
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=6000,
+        rebalance_timeout_ms=60_000,
+        member_id=member,
+        group_instance_id=instance,
+        protocol_type="consumer",
+        protocols=tuple(JoinGroupRequestProtocol(name=each, metadata=b"m") for each in knows),
+        names_itself=names_itself,
+    )
+
+
+def replies(effects: Iterable[Effect]) -> dict[int, object]:
+    return {it.asker.correlation: it.message for it in effects if isinstance(it, Reply)}
+
+
+def joined(group: Group, *members: str) -> dict[int, object]:
+    """Have new members join one after another; the last one completes the generation."""
+    found: dict[int, object] = {}
+    for number, member in enumerate(members, start=1):
+        found |= replies(group.join(asker(number), joining(), member))
+    for number, member in enumerate(list(group.members)[:-1], start=11):
+        found |= replies(group.join(asker(number), joining(member), "unused"))
+    return found
+
+
+def stable(*members: str) -> Group:
+    group = Group(name="g")
+    joined(group, *members)
+    for number, member in enumerate(reversed(list(group.members)), start=21):
+        brought = tuple(
+            SyncGroupRequestAssignment(member_id=each, assignment=each.encode())
+            for each in (group.members if member == group.leader else ())
+        )
+        list(group.sync(asker(number), syncing(group, member, brought)))
+    assert group.state is GroupState.STABLE
+    return group
+
+
+def syncing(
+    group: Group, member: str, brought: tuple[SyncGroupRequestAssignment, ...] = ()
+) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id="g", generation_id=group.generation, member_id=member, assignments=brought
+    )
+
+
+def beat(group: Group, member: str, generation: int | None = None) -> ErrorCode:
+    number = group.generation if generation is None else generation
+    asked = HeartbeatRequest(group_id="g", generation_id=number, member_id=member)
+    answer = replies(group.heartbeat(asker(99), asked))[99]
+    assert isinstance(answer, HeartbeatResponse)
+    return answer.error_code
+
+
+def test_a_first_member_leads_a_generation_of_its_own() -> None:
+    group = Group(name="g")
+    answer = joined(group, "a")[1]
+    assert isinstance(answer, JoinGroupResponse)
+    assert (answer.generation_id, answer.leader, answer.protocol_name) == (1, "a", "range")
+    assert [each.member_id for each in answer.members] == ["a"]
+
+
+def test_a_member_without_an_id_is_only_told_one_if_it_asks_so() -> None:
+    group = Group(name="g")
+    answer = replies(group.join(asker(1), joining(names_itself=True), "a"))[1]
+    assert isinstance(answer, JoinGroupResponse)
+    assert (answer.error_code, answer.member_id) == (ErrorCode.member_id_required, "a")
+    assert not group.members
+    answer = replies(group.join(asker(2), joining("a", names_itself=True), "unused"))[2]
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code is ErrorCode.none
+
+
+def test_a_second_member_has_the_first_one_join_again() -> None:
+    group = stable("a")
+    assert not replies(group.join(asker(2), joining(), "b"))
+    assert beat(group, "a") is ErrorCode.rebalance_in_progress
+    answers = replies(group.join(asker(3), joining("a"), "unused"))
+    assert set(answers) == {2, 3}
+    leader, other = answers[3], answers[2]
+    assert isinstance(leader, JoinGroupResponse)
+    assert isinstance(other, JoinGroupResponse)
+    assert (leader.generation_id, leader.leader, len(leader.members)) == (2, "a", 2)
+    assert (other.generation_id, other.members) == (2, ())
+
+
+def test_members_wait_for_the_leaders_assignment() -> None:
+    group = Group(name="g")
+    joined(group, "a", "b")
+    assert not replies(group.sync(asker(5), syncing(group, "b")))
+    brought = tuple(
+        SyncGroupRequestAssignment(member_id=each, assignment=each.encode()) for each in "ab"
+    )
+    answers = replies(group.sync(asker(6), syncing(group, "a", brought)))
+    assert {number: it.assignment for number, it in answers.items()
+            if isinstance(it, SyncGroupResponse)} == {5: b"b", 6: b"a"}  # fmt: skip
+
+
+def test_a_silent_member_is_out_and_the_others_join_again() -> None:
+    group = stable("a", "b")
+    list(group.fired("session:b"))
+    assert list(group.members) == ["a"]
+    assert beat(group, "b") is ErrorCode.unknown_member_id
+    assert beat(group, "a") is ErrorCode.rebalance_in_progress
+    answer = replies(group.join(asker(7), joining("a"), "unused"))[7]
+    assert isinstance(answer, JoinGroupResponse)
+    assert [each.member_id for each in answer.members] == ["a"]
+
+
+def test_who_does_not_join_again_in_time_is_left_behind() -> None:
+    group = stable("a", "b")
+    list(group.join(asker(2), joining(), "c"))
+    list(group.join(asker(1), joining("b"), "unused"))
+    effects = list(group.fired("rebalance"))
+    assert list(group.members) == ["b", "c"]
+    assert any(isinstance(it, CancelTimer) and it.timer.endswith("session:a") for it in effects)
+    assert group.leader == "b"
+
+
+def test_who_waits_for_an_answer_is_not_out_of_its_session() -> None:
+    group = stable("a", "b")
+    list(group.join(asker(2), joining(), "c"))
+    list(group.join(asker(1), joining("b"), "unused"))
+    effects = list(group.fired("session:b"))
+    assert "b" in group.members
+    assert any(isinstance(it, SetTimer) for it in effects)
+
+
+def test_a_generation_that_is_over_commits_nothing() -> None:
+    group = stable("a")
+    assert group.may_commit("a", group.generation) is ErrorCode.none
+    assert group.may_commit("a", group.generation - 1) is ErrorCode.illegal_generation
+    assert group.may_commit("z", group.generation) is ErrorCode.unknown_member_id
+    assert group.may_commit("", -1) is ErrorCode.unknown_member_id
+    list(group.leave("a"))
+    assert group.may_commit("", -1) is ErrorCode.none
+
+
+def test_members_without_a_protocol_in_common_cannot_be_in_one_group() -> None:
+    group = stable("a")
+    answer = replies(group.join(asker(1), joining(knows=("sticky",)), "b"))[1]
+    assert isinstance(answer, JoinGroupResponse)
+    assert answer.error_code is ErrorCode.inconsistent_group_protocol
+
+
+def test_a_static_member_comes_back_in_the_place_of_its_old_process() -> None:
+    group = Group(name="g")
+    list(group.join(asker(1), joining(instance="i"), "old"))
+    list(group.join(asker(2), joining(instance="i"), "new"))
+    assert list(group.members) == ["new"]
+    assert group.member_of("i") == "new"
+
+
+@pytest.mark.parametrize(
+    ("group", "hashed"),
+    # Strings whose hashes by Java are well known; Kafka takes their lowest 31 bits.
+    [("g", 103), ("Aa", 2112), ("BB", 2112), ("hello", 99162322), ("polygenelubricants", 0)],
+)
+def test_a_group_lies_where_java_would_look_for_it(group: str, hashed: int) -> None:
+    assert group_partition(group, 50) == hashed % 50
+
+
+def test_offsets_are_read_back_as_they_were_committed() -> None:
+    commits = [
+        (
+            Place(group="g", topic="t", partition=number),
+            Committed(offset=number * 1000, leader_epoch=number, metadata="ü" * number),
+        )
+        for number in range(200)
+    ]
+    assert list(committed_offsets(offsets_batch(commits, time_ms=5))) == commits
