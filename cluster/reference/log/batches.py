@@ -73,22 +73,21 @@ def batch(data: bytes) -> Batch:
     Raises:
         struct.error: They are shorter than a header.
     """
-    (
-        base_offset, _, leader_epoch, _, _, attributes, last_offset_delta, _,
-        max_timestamp, producer_id, producer_epoch, base_sequence, count,
-    ) = HEADER.unpack_from(data)  # fmt: skip
-    return Batch(
-        base_offset=base_offset,
-        end_offset=base_offset + last_offset_delta + 1,
-        leader_epoch=leader_epoch,
-        attributes=attributes,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        count=count,
-        data=data,
-    )
+    return _unpacked(data)[0]
+
+
+def sound_batch(data: bytes) -> Batch:
+    """Return the batch that some bytes are, all of them.
+
+    Raises:
+        BadBatchError: It does not match its sum, or ends before it begins.
+    """
+    found, crc = _unpacked(data)
+    if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
+        raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
+    if found.end_offset <= found.base_offset:
+        raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
+    return found
 
 
 def sound_batches(data: bytes) -> Iterator[Batch]:
@@ -100,14 +99,29 @@ def sound_batches(data: bytes) -> Iterator[Batch]:
     position, size = 0, len(data)
     while position < size:
         end = position + _size_at(data, position)
-        mine = data if end - position == size else data[position:end]
-        found = batch(mine)
-        if crc32c(memoryview(mine)[_CRC_FROM:]) != HEADER.unpack_from(mine)[4]:
-            raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
-        if found.end_offset <= found.base_offset:
-            raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
-        yield found
+        yield sound_batch(data if end - position == size else data[position:end])
         position = end
+
+
+def _unpacked(data: bytes) -> tuple[Batch, int]:
+    """Return the batch that some bytes are, and the sum that it should have."""
+    (
+        base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, _,
+        max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    ) = HEADER.unpack_from(data)  # fmt: skip
+    found = Batch(
+        base_offset=base_offset,
+        end_offset=base_offset + last_offset_delta + 1,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+        data=data,
+    )
+    return found, crc
 
 
 def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:

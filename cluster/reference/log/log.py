@@ -79,8 +79,15 @@ class Log:
 
     def append_as_leader(self, data: bytes, *, epoch: int, out: list[Effect]) -> Batch:
         """Append a batch that was checked, under the next offset and the leader's epoch."""
-        mine = batch(stamped(data, base_offset=self.end_offset, leader_epoch=epoch))
-        out.append(Append(folder=self.folder, base_offset=mine.base_offset, data=mine.data))
+        return self.append_checked(batch(data), epoch=epoch, out=out)
+
+    def append_checked(self, mine: Batch, *, epoch: int, out: list[Effect]) -> Batch:
+        """Append a batch that was unpacked already: it is stamped, and becomes the log's own."""
+        base = self.end_offset
+        mine.end_offset += base - mine.base_offset
+        mine.base_offset, mine.leader_epoch = base, epoch
+        mine.data = stamped(mine.data, base_offset=base, leader_epoch=epoch)
+        out.append(Append(folder=self.folder, base_offset=base, data=mine.data))
         self._take_or_note_epoch(mine, out)
         self._flush_if_due(out)
         return mine

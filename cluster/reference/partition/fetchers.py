@@ -47,6 +47,9 @@ class Phase(Enum):
     """Nothing: the leader is in a later epoch, and the controller will tell."""
 
 
+_QUESTIONS = (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH)
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Following:
     """One partition of a fetcher.
@@ -100,15 +103,20 @@ class Fetchers:
     settings: Settings
     next_number: Callable[[], int]
     broker_epoch: int = UNKNOWN
+    _rule: Truncation = field(init=False)
     _by_leader: dict[int, Fetcher] = field(default_factory=dict)
     _leader_of: dict[str, int] = field(default_factory=dict)
     _asked_by: dict[int, Fetcher] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Choose the rule of truncation."""
+        self._rule = follower.rule_of(self.settings)
 
     def follow(self, partition: Partition, now: Nanoseconds, out: list[Effect]) -> None:
         """Follow the leader of the partition's state, from the truncation on."""
         folder, leader = partition.log.folder, partition.state.leader
         self.leave(folder)
-        rule, phase = follower.rule_of(self.settings), Phase.FETCH
+        rule, phase = self._rule, Phase.FETCH
         if rule is Truncation.HIGH_WATERMARK:
             follower.truncate_to_high_watermark(partition, me=self.me, out=out)
         elif rule is Truncation.LEADER_EPOCH_V0 and partition.log.last_epoch != UNKNOWN:
@@ -164,16 +172,20 @@ class Fetchers:
         """Ask the next question, unless one is under way or everybody rests."""
         if fetcher.under_way is not None or not fetcher.following:
             return
-        ready = [each for each in fetcher.following.values() if each.rests_until_ns <= now]
-        resting = [each for each in fetcher.following.values() if each.rests_until_ns > now]
-        if resting:
-            after = min(each.rests_until_ns for each in resting) - now
-            timer = f"{BACKOFF_TIMER}{fetcher.leader}"
+        asked: dict[Phase, list[Following]] = {}
+        rests_until_ns: Nanoseconds | None = None
+        for each in fetcher.following.values():
+            if each.rests_until_ns <= now:
+                asked.setdefault(each.phase, []).append(each)
+            elif rests_until_ns is None or each.rests_until_ns < rests_until_ns:
+                rests_until_ns = each.rests_until_ns
+        if rests_until_ns is not None:
+            after, timer = rests_until_ns - now, f"{BACKOFF_TIMER}{fetcher.leader}"
             out.append(SetTimer(timer=timer, after_ns=after, at_most_ns=after))
-        for phase in (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH):
-            asked = tuple(each for each in ready if each.phase is phase)
-            if asked:
-                self._ask(fetcher, asked, self._question(phase, fetcher, asked), out)
+        for phase in _QUESTIONS:
+            if phase in asked:
+                those = tuple(asked[phase])
+                self._ask(fetcher, those, self._question(phase, fetcher, those), out)
                 return
 
     def _ask(
@@ -205,13 +217,12 @@ class Fetchers:
         return self._fetch(fetcher, asked)
 
     def _fetch(self, fetcher: Fetcher, asked: tuple[Following, ...]) -> FetchRequest:
-        entries = tuple(self._entry(each) for each in asked)
+        entries = tuple([self._entry(each) for each in asked])
         before = fetcher.request
         if (
             before is not None
             and before.replica_epoch == self.broker_epoch
-            and len(before.partitions) == len(entries)
-            and all(one is other for one, other in zip(before.partitions, entries, strict=True))
+            and before.partitions == entries  # Entries that did not change are the same objects.
         ):
             return before
         settings = self.settings
@@ -227,8 +238,7 @@ class Fetchers:
 
     def _entry(self, each: Following) -> FetchPartition:
         log, before = each.partition.log, each.asked
-        knows = follower.rule_of(self.settings) is Truncation.LEADER_EPOCH
-        last_epoch = log.last_epoch if knows else UNKNOWN
+        last_epoch = log.epochs.latest if self._rule is Truncation.LEADER_EPOCH else UNKNOWN
         if (
             before is not None
             and before.fetch_offset == log.end_offset

@@ -84,34 +84,29 @@ class ParkedProduces:
         """Wait."""
         insort(self._awaited, awaited)
 
-    def committed(self, high_watermark: int, *, enough_in_sync: bool) -> Iterator[Reply]:
-        """Yield the answers that a high watermark makes possible."""
-        count = 0
-        for each in self._awaited:
-            if each.offset > high_watermark:
-                break
+    def committed(self, high_watermark: int, *, enough_in_sync: bool) -> list[Reply]:
+        """Return the answers that a high watermark makes possible."""
+        awaited, count = self._awaited, 0
+        while count < len(awaited) and awaited[count].offset <= high_watermark:
             count += 1
         if not count:
-            return
+            return []
         error = ErrorCode.none if enough_in_sync else ErrorCode.not_enough_replicas_after_append
-        reached = self._awaited[:count]
-        del self._awaited[:count]
-        yield from self._settled(reached, error)
+        reached = awaited[:count]
+        del awaited[:count]
+        return self._settled(reached, error)
 
-    def failed(self, error: ErrorCode) -> Iterator[Reply]:
-        """Yield the answers of all, since this is no leader any more."""
+    def failed(self, error: ErrorCode) -> list[Reply]:
+        """Return the answers of all, since this is no leader any more."""
         all_of_them, self._awaited = self._awaited, []
-        yield from self._settled(all_of_them, error)
+        return self._settled(all_of_them, error)
 
     def forget_done(self) -> None:
         """Forget what waits no longer."""
         self._awaited = [each for each in self._awaited if not each.parked.done]
 
-    def _settled(self, those: list[Awaited], error: ErrorCode) -> Iterator[Reply]:
-        for each in those:
-            reply = each.end(error)
-            if reply is not None:
-                yield reply
+    def _settled(self, those: list[Awaited], error: ErrorCode) -> list[Reply]:
+        return [reply for each in those if (reply := each.end(error)) is not None]
 
 
 class Deadlines:

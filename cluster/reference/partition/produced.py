@@ -71,6 +71,9 @@ def _only_batch(records: bytes) -> Batch:
 def _wrong_header(found: Batch) -> tuple[ErrorCode, str] | None:
     """Return why a client may not write a batch, None if it may."""
     span, attributes = found.end_offset - found.base_offset, found.attributes
+    sequenced = found.producer_id < 0 or found.base_sequence >= 0
+    if found.count == span and 0 <= attributes <= _MAX_CODEC and sequenced:
+        return None  # As almost all are.
     wrong = (
         (found.count != span, ErrorCode.invalid_record, f"{found.count} records, {span} offsets"),
         (attributes & CONTROL, ErrorCode.invalid_record, "clients write no control records"),
@@ -82,7 +85,7 @@ def _wrong_header(found: Batch) -> tuple[ErrorCode, str] | None:
             f"there is no codec {attributes & CODEC_BITS}",
         ),
         (
-            found.producer_id >= 0 > found.base_sequence,
+            not sequenced,
             ErrorCode.invalid_record,
             f"a producer id with the sequence number {found.base_sequence}",
         ),

@@ -76,11 +76,15 @@ class Requests:
         self, now: Nanoseconds, asker: Asker, asked: FetchRequest, *, out: list[Effect]
     ) -> None:
         """Read, and answer at once if there is enough, or anything to tell."""
-        results, enough = self._read(asked)
+        results: tuple[FetchedPartition, ...] | None = None
+        if not self._has_nothing_for(asked):
+            results, enough = self._read(asked)
+            if not enough and asked.max_wait_ms > 0:
+                results = None
         if asked.replica_id != CONSUMER:
             # After the read: followers learn of the high watermark a round trip later.
             self._note_positions(now, asked, results, out=out)
-        if enough or asked.max_wait_ms <= 0:
+        if results is not None:
             out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
             return
         parked = ParkedFetch(asker=asker, asked=asked)
@@ -200,7 +204,7 @@ class Requests:
         if isinstance(done, ErrorCode):
             if done is not ErrorCode.none:
                 raise RefusedError(done)
-            mine = log.append_as_leader(batch.data, epoch=state.leader_epoch, out=out)
+            mine = log.append_checked(batch, epoch=state.leader_epoch, out=out)
             first, end = mine.base_offset, mine.end_offset
         else:  # KIP-98: it was appended before; the producer never had the answer.
             first, end = done.base_offset, done.end_offset
@@ -246,18 +250,49 @@ class Requests:
             results.append(result)
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
+    def _has_nothing_for(self, asked: FetchRequest) -> bool:
+        """Whether a fetch is bound to wait: a follower of this epoch that has all there is.
+
+        What `read` would find, at a part of its cost; most fetches of followers are such.
+        """
+        broker = asked.replica_id
+        if broker == CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
+            return False
+        for each in asked.partitions:
+            partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
+            if partition is None or partition.offline or partition.leading is None:
+                return False
+            state, log = partition.state, partition.log
+            remote = partition.leading.remotes.get(broker)
+            if (
+                remote is None
+                or asked.replica_epoch < remote.broker_epoch
+                or each.fetch_offset != log.end_offset
+                or each.current_leader_epoch != state.leader_epoch
+                or each.last_fetched_epoch not in (UNKNOWN, log.epochs.latest)
+                or each.topic_id not in (None, state.topic_id)
+            ):
+                return False
+        return bool(asked.partitions)
+
     def _note_positions(
         self,
         now: Nanoseconds,
         asked: FetchRequest,
-        results: tuple[FetchedPartition, ...],
+        results: tuple[FetchedPartition, ...] | None,
         *,
         out: list[Effect],
     ) -> None:
-        """Note how far a follower is, and what follows: it may join, the mark may move."""
-        for each, result in zip(asked.partitions, results, strict=True):
-            diverges = result.diverging_end_offset != UNKNOWN
-            if result.error_code is not ErrorCode.none or diverges:
+        """Note how far a follower is, and what follows: it may join, the mark may move.
+
+        Args:
+            now: This moment.
+            asked: What it asked.
+            results: What it is told; None: nothing yet, since there is nothing new.
+            out: Takes the answers to others.
+        """
+        for place, each in enumerate(asked.partitions):
+            if results is not None and _is_no_position(results[place]):
                 continue
             partition = self._registry.at(each.topic, each.partition)
             leading = partition.leading
@@ -329,3 +364,8 @@ class Requests:
             current_leader=leader if moved else UNKNOWN,
             current_leader_epoch=epoch if moved else UNKNOWN,
         )
+
+
+def _is_no_position(result: FetchedPartition) -> bool:
+    """Whether a fetch was refused, or its log diverges: then its offset says nothing."""
+    return result.error_code is not ErrorCode.none or result.diverging_end_offset != UNKNOWN
