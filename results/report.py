@@ -41,6 +41,7 @@ from results.record.paths import RunPaths
 from results.record.terms import F
 from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
+from results.symptoms import reason_for
 from results.tables import RunTables
 
 MAX_FAULTS = 200
@@ -130,10 +131,21 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
     return {
         "window": _witness_window(tables, head),
         "anomalies": ranked[:MAX_ANOMALIES],
+        "follows": _followers(ranked[:MAX_ANOMALIES], found),
         "more_anomalies": max(0, len(ranked) - MAX_ANOMALIES),
         "windows": _windows(tables, ranked[:MAX_ANOMALIES], head),
         "final_files": final_files(paths, head.witness),
     }
+
+
+def _followers(
+    ranked: Sequence[tuple[str, AnomalySummary]], found: Investigation
+) -> dict[str, tuple[str, str]]:
+    """Return of which anomaly, and why, others are what else is seen of it."""
+    signature = found.recurrence.signature
+    roots = signature.anomalies if signature else ()
+    told = {name: reason_for(name, roots) for name, _ in ranked if name not in roots}
+    return {name: reason for name, reason in told.items() if reason}
 
 
 def _statistics(

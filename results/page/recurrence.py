@@ -27,6 +27,7 @@ _UNKNOWN = (
     "Whether it was seen before is not known: its store has no index of all runs"
     " (`logquake reindex` makes it)."
 )
+_SAMPLE = "It is a sample: whether a failure was seen before is told of the runs of a store."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Recurrence:
         night: Which night this run was played for, None if no suite played it.
         known: Whether the store was asked at all.
         run_id: Of this run.
+        sample: Whether it is one that comes with Logquake.
     """
 
     signature: Signature | None
@@ -51,6 +53,7 @@ class Recurrence:
     night: Night | None = None
     known: bool = False
     run_id: str = ""
+    sample: bool = False
 
     @property
     def before(self) -> bool:
@@ -62,7 +65,7 @@ class Recurrence:
         if self.signature is None:
             return []
         if not self.known or self.seen is None:
-            return [_UNKNOWN]
+            return [_SAMPLE if self.sample else _UNKNOWN]
         seen = self.seen
         if seen.times == 1 and not self.before:
             return ["It was not seen in any other run of this store when this was written."]
@@ -101,7 +104,9 @@ def recurrence(
         signature = signature_of(verdict, plan, confirmed, as_told=_as_told(paths))
     night = _night(paths)
     store = Store(paths.root.parent.parent)
-    if signature is None or is_sample(paths) or not _is_store(store):
+    if is_sample(paths):
+        return Recurrence(signature=signature, night=night, sample=True)
+    if signature is None or not _is_store(store):
         return Recurrence(signature=signature, night=night)
     try:
         return _asked(store, paths, signature, night)

@@ -12,6 +12,7 @@ from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.terms import Validity
 from results.report import render_report
+from results.samples import find_sample
 from results.store import LATEST
 from results.tables import RunTables
 from tests.results.conftest import MakeRun, fill_run, verdict_of
@@ -104,6 +105,11 @@ def test_a_run_that_was_copied_out_of_its_store_leaves_no_index_behind(make_run:
     paths = make_run()
     assert "has no index" in asked(paths).sightings()[0]
     assert not (paths.root.parent.parent / INDEX_FILE).exists()
+
+
+def test_a_sample_lies_in_no_store_that_an_index_would_help() -> None:
+    (told,) = asked(RunPaths(find_sample("loss-acks-1"))).sightings()
+    assert told.startswith("It is a sample")
 
 
 def test_a_valid_run_has_nothing_to_be_seen_before(tmp_path: Path) -> None:

@@ -94,6 +94,13 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     assert len(page.ids) == len(set(page.ids))
 
 
+def test_what_follows_from_the_cause_is_told_with_its_reason(make_run: MakeRun) -> None:
+    page = write_report(make_run()).read_text(encoding="utf-8")
+    follows = "It goes with lost-write: an offset that was cut off is given to another value."
+    assert page.count("It goes with") == 1
+    assert page.index('<h3 id="anomaly-2">inconsistent-offsets') < page.index(follows)
+
+
 def test_the_logs_around_a_lost_write_are_drawn_with_what_clients_were_told(
     make_run: MakeRun,
 ) -> None:
