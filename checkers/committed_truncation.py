@@ -16,7 +16,8 @@ looks dropped because the log's beginning was deleted, or the replica was moved 
 What it held is taken from its first copy after the announcement (a step's copies are made when all
 brokers have been asked): if it held another record before, it dropped that one, which was committed
 too. The announcement must be older than the copy that still has the record. After an unclean
-election, and after a power loss of that replica, it is allowed.
+election of a later epoch than the announcement's, and after a power loss of that replica, it is
+allowed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -283,7 +284,8 @@ def _all_of(taken: Iterable[Mask]) -> bool:
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:
-    unclean = unclean_elections(group).took_one(dropped.first)
+    # Those of its epoch and of earlier ones were over when it was called committed.
+    unclean = unclean_elections(group).took_after(dropped.first, dropped.announced.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     excuses += _by_disk(group, dropped)
     lacks = dropped.lacks

@@ -7,8 +7,8 @@ held it was spared, nothing is excused. Nor is anything if they were hit one aft
 what one had lost it had fetched again before the last was hit: it left the ISR, and the ISR was
 full again, as one broker told in this order.
 
-What was there when the fault came was acknowledged before the broker ran again. An acknowledgement
-that a busy client saw later than that is not believed to be one of those.
+What was there when the fault came was acknowledged before the broker could answer again. An
+acknowledgement that a busy client saw later than that is not believed to be one of those.
 
 Two things nobody can tell, and so they excuse nothing, but take the trust from what they would
 explain: a fault that was begun and never confirmed (it failed half-way, or the harness died) may
@@ -36,6 +36,9 @@ _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
 _TOLD_LATE_NS = 2 * _NS_PER_S
 """A broker that is in touch with the controllers tells their changes no later than that."""
+_STARTS_NS = 400_000_000
+"""No Kafka answers anybody sooner after its JVM was started: it takes seconds. Clients that were
+busy may say later than the brokers died what these had told them."""
 _ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
@@ -208,7 +211,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         loss
         for loss in group.facts.disk_losses
         if loss.concerns(group.topic, group.partition)
-        and 0 <= known_ns <= loss.until_ns
+        and 0 <= known_ns <= _told_until_ns(group, loss)
         and (offset < 0 or loss.end_after <= offset)
     ]
     if not took:
@@ -223,6 +226,15 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         return (Excuse.UNCONFIRMED.value,)
     last_ones = _hit_the_isr(group, took, offset, known_ns=known_ns)
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
+
+
+def _told_until_ns(group: Group, loss: DiskLoss) -> int:
+    """Return until when what was told was told by brokers of before a loss.
+
+    Who was started then acknowledges nothing yet for a while.
+    """
+    slow = not group.facts.plan.is_reference and loss.excuse != Excuse.UNCONFIRMED
+    return loss.until_ns + _STARTS_NS if slow and loss.until_ns >= 0 else loss.until_ns
 
 
 def _replicas(group: Group) -> Collection[str]:

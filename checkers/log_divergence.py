@@ -262,6 +262,8 @@ def _place(looks: list[Look]) -> tuple[int, tuple[bool, str], str, str]:
 
 
 def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels:
+    # Of whatever epochs the records are: a high watermark that was written down before the
+    # election may claim them, though they came after it and nobody committed them.
     unclean = unclean_elections(group).took_one(int(offsets[0]))
     excused = unclean and not pair.in_isr and not lasting
     readable = all(

@@ -76,6 +76,19 @@ class UncleanElections:
         """Tell whether such a leader may have lacked one record."""
         return bool(self.took(np.array([offset]), np.array([sent_ns]))[0])
 
+    def took_after(self, offset: int, epoch: int) -> bool:
+        """Tell whether a leader of a later epoch may have lacked what stood there in an epoch.
+
+        What a leader wrote or announced when an unclean election was over is none that it cost:
+        the later leaders up to the next such election have it.
+
+        Args:
+            offset: Where the record stood.
+            epoch: The leader epoch in which it was there; -1 if unknown.
+        """
+        later = tuple(each for each in self.found if each.last > epoch)
+        return UncleanElections(found=later).took_one(offset)
+
     def between(self, epoch: int, later: int) -> bool:
         """Tell whether one came after a leader epoch, and with a later one at the latest."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)

@@ -34,7 +34,8 @@ from results.record.verdict import Anomaly
 
 UNSEEN = "unseen"
 INCOMPLETE = "final-read-incomplete"
-_Send = tuple[int, int, int, int, bool]
+_NOTHING = np.zeros(0, dtype=np.int64)
+_Send = tuple[int, int, int, int, bool, bool]
 
 
 def _unseen(group: Group) -> list[_Send]:
@@ -45,7 +46,9 @@ def _unseen(group: Group) -> list[_Send]:
     found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in ("offset", "value", "op_id", "complete_ns")]
     weak = equal(found, "acks", "1").tolist()
-    return sorted(zip(*columns, weak, strict=True))
+    log = group.final_log
+    stands = within(ints(found, "value"), _NOTHING if log is None else log.values).tolist()
+    return sorted(zip(*columns, weak, stands, strict=True))
 
 
 def _seen(group: Group, sends: pa.Table) -> Mask:
@@ -90,8 +93,12 @@ def _check_unseen(group: Group) -> Findings:
 
 
 def _labels(group: Group, send: _Send) -> Labels:
-    offset, value, _, acked_ns, is_weak = send
-    excuses = [Excuse.UNCLEAN.value] if took_value_at(group, offset, [value]) else []
+    offset, value, _, acked_ns, is_weak, stands = send
+    # With the ISR full again, before the final reads, every election after them was a clean one: a
+    # record that the last leader has, the leader that was read from had as well.
+    kept = stands and group.facts.recovered
+    unclean = not kept and took_value_at(group, offset, [value])
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
     if is_weak:
         excuses.append(Excuse.ACKS.value)
     if group.final_log is None:  # Otherwise it stands there, and what was lost is a lost-write.
@@ -105,7 +112,7 @@ def _labels(group: Group, send: _Send) -> Labels:
 
 
 def _describe(group: Group, send: _Send) -> Anomaly:
-    offset, value, op_id, acked_ns, _ = send
+    offset, value, op_id, acked_ns, *_ = send
     then = leader_at(group, acked_ns)
     at = f"offset {offset}" if offset >= 0 else "an unknown offset"
     return anomaly_at(

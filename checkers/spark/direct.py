@@ -5,9 +5,11 @@ passes through the JVM, is packed, or is shuffled. Groups are put together into 
 keep all cores busy, the biggest ones first; a group that needs much memory runs alone.
 """
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import pyarrow as pa
@@ -137,8 +139,19 @@ def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
 
 
 def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-    """Return what a piece of work gives for each share, in their order; a task does one."""
-    return _in_tasks(session, shares, lambda share: iter((do(share),)))
+    """Return what a piece of work gives for each share, in their order; a task does one.
+
+    Results go by files: through the JVM they would cost as much again as the work.
+    """
+    with TemporaryDirectory(prefix="logquake-") as folder:
+
+        def done(number: int) -> Iterator[Path]:
+            path = Path(folder) / str(number)
+            path.write_bytes(pickle.dumps(do(shares[number]), protocol=pickle.HIGHEST_PROTOCOL))
+            yield path
+
+        paths = _in_tasks(session, range(len(shares)), done)
+        return [pickle.loads(path.read_bytes()) for path in paths]  # noqa: S301 - our own
 
 
 def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:

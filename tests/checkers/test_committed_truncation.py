@@ -241,6 +241,33 @@ def test_several_records_are_one_anomaly_with_a_witness_of_the_first() -> None:
     assert [anomaly.evidence[name] for name in names] == [1, 2, 2, 1]
 
 
+def test_an_unclean_election_of_before_the_announcement_excuses_nothing() -> None:
+    """Who announced it had been elected by it, or after it: nobody without it was elected later."""
+
+    def excuses(epoch: int, *, plan: Mapping[str, object] = UNCLEAN) -> tuple[str, ...]:
+        seen = (announced(1, 4, 2, at=9 * S), elected(1, epoch, 7, unclean=True))
+        (anomaly,) = found(CHECKER, story(told(plan=plan), leadership=seen)).anomalies
+        assert anomaly.evidence["announced_epoch"] == 4
+        return anomaly.excuses
+
+    assert excuses(5) == ("unclean-election",)
+    assert excuses(4) == ()
+    assert excuses(3) == ()
+    # ZooKeeper names no elections: any later epoch may have begun by one.
+    assert excuses(3, plan={**UNCLEAN, "system": "kafka:2.8.2:zookeeper"}) == ("unclean-election",)
+
+
+def test_a_later_unclean_election_excuses_what_its_own_replica_may_have_lacked() -> None:
+    def excuses(*epochs: int) -> tuple[str, ...]:
+        elections = [elected(1, epoch, 7 + at, unclean=True) for at, epoch in enumerate(epochs)]
+        seen = (announced(1, 4, 2, at=9 * S), *elections)
+        (anomaly,) = found(CHECKER, story(told(plan=UNCLEAN), leadership=seen)).anomalies
+        return anomaly.excuses
+
+    assert excuses(3, 5) == excuses(5, 3) == ("unclean-election",)
+    assert excuses(2, 3) == ()
+
+
 def test_unclean_elections_and_power_losses_of_the_replica_excuse_it() -> None:
     unclean = told(plan=UNCLEAN)
     seen = (announced(1, 0, 2, at=9 * S), elected(2, 5, 7, unclean=True))

@@ -97,6 +97,31 @@ def test_a_loss_is_not_excused_if_a_replica_should_have_kept_it() -> None:
     assert lost(cut("n1"), nodes=("n1",)) == ()  # Nothing is known of the other replica.
 
 
+def test_a_busy_client_may_know_late_what_was_acknowledged_before_the_brokers_died() -> None:
+    late_ns = 400_000_000  # No Kafka that was started then answers anybody by now.
+    assert lost(cut("n1", "n2"), acked_ns=2 * S + late_ns) == ("power-loss",)
+    assert lost(cut("n1", "n2"), acked_ns=2 * S + late_ns + 1) == ()
+    # When they were started again nobody knows.
+    assert lost(cut("n1", "n2", until=-1), acked_ns=late_ns - 1) == ()
+    # What may have happened may be over: that allows nothing, and takes the trust.
+    unsure = cut("n1", "n2", excuse="unconfirmed-fault")
+    assert lost(unsure, acked_ns=2 * S) == ("unconfirmed-fault",)
+    assert lost(unsure, acked_ns=2 * S + 1) == ()
+
+
+def test_a_reference_broker_that_was_started_may_acknowledge_at_once() -> None:
+    plan = {"replication": 2, "nodes": 2, "system": "reference"}
+    for acked_ns, excuses in ((2 * S, ("power-loss",)), (2 * S + 1, ())):
+        on = group(
+            facts(plan=plan, disk_losses=(cut("n1", "n2"),)),
+            sends=[ack(A, 0, at=acked_ns)],
+            leadership=[leads(1, 0)],
+            replica_states=[state(node, 0) for node in ("n1", "n2")],
+        )
+        (anomaly,) = found(lost_write.CHECKER, on).anomalies
+        assert anomaly.excuses == excuses
+
+
 def test_what_was_acknowledged_without_an_offset_may_have_gone_with_all_disks() -> None:
     """Who repeats what is there already may be told no offset (DUPLICATE_SEQUENCE_NUMBER)."""
 

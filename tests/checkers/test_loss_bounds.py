@@ -170,7 +170,7 @@ def test_only_what_was_known_to_stand_at_that_offset_can_be_what_power_took() ->
     readers = group(about, polls=[read(A, 3), *polls], replica_states=states)
     (anomaly,) = found(inconsistent_offsets.CHECKER, readers).anomalies
     assert anomaly.excuses == ()
-    for read_ns, excuses in ((2 * S, ("power-loss",)), (2 * S + 1, ())):
+    for read_ns, excuses in ((2 * S, ("power-loss",)), (2 * S + S // 2, ())):
         first = {**read(A, 3, op=8), "complete_ns": read_ns}  # Its sender was told nothing.
         again = group(about, sends=[late], polls=[first, *polls], replica_states=states)
         (anomaly,) = found(inconsistent_offsets.CHECKER, again).anomalies

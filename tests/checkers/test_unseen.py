@@ -1,4 +1,6 @@
+from checkers.facts import RunFacts
 from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
+from tests.checkers.faithful_clients import Row
 from tests.checkers.hand import (
     A,
     B,
@@ -75,6 +77,27 @@ def test_an_unclean_election_excuses_and_adds_to_weak_acks() -> None:
     (weak,) = found(UNSEEN_CHECKER, group(allowed, sends=[ack(A, 0, acks="1")], **rows)).anomalies
     assert weak.excuses == ("unclean-election", "acks-0-1")
     assert weak.broken_premises == ("recovered",)
+
+
+def test_an_unclean_election_does_not_excuse_what_the_last_leader_has_after_a_recovery() -> None:
+    """The ISR was full before the final reads: whoever was read from had the record as well."""
+    unclean = {"broker": {"unclean.leader.election.enable": "true"}}
+    kept = {
+        "replica_records": log("n1", (0, A), (1, B)),
+        "replica_states": [state("n1", 2)],
+    }
+
+    def excuses(about: RunFacts, **rows: list[Row]) -> tuple[str, ...]:
+        on = group(about, sends=[ack(A, 0), ack(B, 1, op=2)], polls=[read(A, 0)],
+                   final_reads=[final_read(2)],
+                   leadership=[leads(1, 1), elected(1, 1, 5, unclean=True)], **rows)  # fmt: skip
+        (anomaly,) = found(UNSEEN_CHECKER, on).anomalies
+        assert anomaly.evidence["value"] == B
+        return anomaly.excuses
+
+    assert excuses(facts(plan=unclean), **kept) == ()
+    assert excuses(facts(plan=unclean, milestones=()), **kept) == ("unclean-election",)
+    assert excuses(facts(plan=unclean)) == ("unclean-election",)  # Nobody knows what it had.
 
 
 def test_what_was_deleted_need_not_be_seen() -> None:
