@@ -166,7 +166,8 @@ def _print_window(window: ReplicaWindow, console: Console) -> None:
         for row in window.rows
     ]
     print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
-    say(console, "(e: leader epoch; ≠: not what clients were told)", style="dim")
+    unknown = "; ?: not known" if window.unknown else ""
+    say(console, f"(e: leader epoch; ≠: not what clients were told{unknown})", style="dim")
 
 
 def _cell_text(cell: Cell) -> str:

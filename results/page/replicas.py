@@ -58,6 +58,11 @@ class ReplicaWindow:
     epochs: tuple[tuple[str, int], ...]
     """(epoch and its leader, colour) for the legend."""
 
+    @property
+    def unknown(self) -> bool:
+        """Whether what some replica holds is not known."""
+        return any(cell.text == UNKNOWN for row in self.rows for cell in row.cells)
+
 
 _Record = tuple[str, int | None]
 """A record's text and leader epoch; None: its format knows none."""

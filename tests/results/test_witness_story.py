@@ -21,6 +21,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import Evidence
+from results.report import render_report
 from results.tables import STATISTICS, RunTables, statistics_path
 from results.verdict_json import read_verdict
 from tests.results.conftest import (
@@ -312,6 +313,7 @@ def test_files_that_could_not_be_read_are_not_said_to_hold_nothing(make_run: Mak
         ("?", False), ("", True),
     ]  # fmt: skip
     assert [row.note for row in window.rows if row.name == "n1"] == ["not readable, led then"]
+    assert "?: nobody knows" in render_report(paths)
 
 
 def test_files_that_nobody_collected_are_not_said_to_hold_nothing(make_run: MakeRun) -> None:
