@@ -141,6 +141,38 @@ def test_the_log_of_a_deleted_namesake_goes(lab: Lab) -> None:
     assert lab.replicas(A).partitions["t-0"].state.topic_id == UUID(int=9)
 
 
+def test_a_broker_that_came_back_leads_in_no_past_state(lab: Lab) -> None:
+    """What it replays before it is unfenced may be long past: here, that it was in sync alone."""
+    past = replace(lab.states[0], isr=(A,), partition_epoch=1)
+    past = replace(past, settings=replace(past.settings, min_insync_replicas=1))
+    lab.kill(A)
+    lab.fence(A)
+    lab.start(A)
+    replicas, epoch = lab.replicas(A), lab.brokers[A].epoch
+    others = {node: each for node, each in lab.alive.items() if node != A}
+    assert replicas.brokers(lab.now, others, own_epoch=epoch) == []
+    assert replicas.apply(lab.now, [past]) == []
+    refused = answered(lab, lab.produce(A, 0, produced(b"1")))
+    assert refused.error_code is ErrorCode.not_leader_or_follower
+    lab.calm_down()
+    assert replicas.partitions["t-0"].state == lab.states[0]
+
+
+def test_a_state_of_before_the_logs_last_epoch_is_past(lab: Lab) -> None:
+    past = lab.states[0]
+    lab.elect(0, B)
+    lab.calm_down()
+    lab.produce(B, 0, produced(b"1"))
+    lab.exchange()
+    lab.kill(A)
+    lab.start(A)
+    replicas = lab.replicas(A)
+    replicas.brokers(lab.now, lab.alive, own_epoch=lab.brokers[A].epoch)
+    replicas.apply(lab.now, [past])
+    assert replicas.partitions["t-0"].leading is None
+    assert replicas.partitions["t-0"].log.last_epoch == 1
+
+
 def test_an_answer_waits_for_all_in_sync_replicas(lab: Lab) -> None:
     sent = lab.produce(A, 0, produced(b"1", b"2"))
     assert sent not in lab.answers

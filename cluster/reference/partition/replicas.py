@@ -74,6 +74,7 @@ class Replicas:
         self._recovered = dict(recovered.logs)
         self._high_watermarks = recovered.high_watermarks
         self._written: dict[str, bytes] = {}
+        self._held: dict[str, PartitionState] | None = {}
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
@@ -93,11 +94,18 @@ class Replicas:
     def apply(self, now: Nanoseconds, states: Sequence[PartitionState]) -> list[Effect]:
         """Take what the controller decided: of changed partitions, whether they are here or not.
 
-        States that are older than what is known already are ignored.
+        States that are older than what is known already are ignored. After a start, states are
+        held back until this broker is known to be unfenced (`brokers`): what it replays before may
+        be long past, and whoever leads in a past state acknowledges what nobody else will keep.
         """
         out: list[Effect] = []
         for state in states:
-            self._apply(now, state, out)
+            if self._is_news(state):
+                self._registry.known[state.folder] = state
+                if self._held is None:
+                    self._apply(now, state, out)
+                else:
+                    self._held[state.folder] = state
         return out
 
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
@@ -106,6 +114,8 @@ class Replicas:
         out: list[Effect] = []
         for folder in folders:
             self._registry.known.pop(folder, None)
+            if self._held is not None:
+                self._held.pop(folder, None)
             self._drop(folder, out)
         return out
 
@@ -122,6 +132,10 @@ class Replicas:
         self._registry.eligible = dict(epochs)
         self._fetchers.broker_epoch = own_epoch
         out: list[Effect] = []
+        if self._held is not None and epochs.get(self._registry.me) == own_epoch:
+            held, self._held = self._held, None
+            for state in held.values():
+                self._apply(now, state, out)
         for partition in self._registry.led():
             self._requests.settle(partition, now, out)
         return out
@@ -219,12 +233,12 @@ class Replicas:
         out.append(WriteFile(path=CLEAN_SHUTDOWN, data=clean_shutdown(broker_epoch)))
         return out
 
+    def _is_news(self, state: PartitionState) -> bool:
+        known = self._registry.known.get(state.folder)
+        return known is None or known.topic_id != state.topic_id or not _is_older(state, known)
+
     def _apply(self, now: Nanoseconds, state: PartitionState, out: list[Effect]) -> None:
         folder = state.folder
-        known = self._registry.known.get(folder)
-        if known is not None and known.topic_id == state.topic_id and _is_older(state, known):
-            return
-        self._registry.known[folder] = state
         partition = self._registry.partitions.get(folder)
         mine = self._registry.me in state.replicas
         if partition and not (mine and partition.state.topic_id == state.topic_id):
@@ -234,6 +248,8 @@ class Replicas:
             return
         if partition is None:
             partition = self._registry.partitions[folder] = self._made(state, out)
+        if state.leader_epoch < partition.log.last_epoch:
+            return  # The log was written to in a later epoch: this state is past.
         partition.log.flush_messages = state.settings.flush_messages
         if _is_same(state, partition.state):
             partition.take_settings(state)
