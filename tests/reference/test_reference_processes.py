@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -158,7 +159,7 @@ def test_an_unknown_version_is_answered_with_those_that_there_are(nodes: NodePro
         (length,) = struct.unpack(">i", stream.read(4))
         form = load_response_schema(18, 0)
         _header, at = entity_reader(form.__header_schema__)(payload := stream.read(length), 0)
-        told, _size = entity_reader(form)(payload, at)
+        told: Any = entity_reader(form)(payload, at)[0]
     assert told.error_code == 35
     assert {each.api_key for each in told.api_keys} >= {0, 1, 3, 18}
 

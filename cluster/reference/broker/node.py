@@ -47,6 +47,7 @@ from cluster.reference.messages.control import (
     AlterPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    BrokerHeartbeatRequest,
 )
 from cluster.reference.partition.replicas import TIMERS as REPLICA_TIMERS
 from cluster.reference.partition.replicas import Replicas
@@ -57,6 +58,7 @@ INSIDE = 0
 """The connection of what a node asks of itself; drivers count theirs from 1."""
 CONTROL_TIMEOUT_MS = 2000
 _HEARTBEAT, _RETRY_ISR, _OVERDUE, _LEAVE = "node:heartbeat", "node:isr", "node:overdue:", "node:end"
+_LAST, _QUIET_MS = "node:last", 300
 _LEAVE_MS = 300
 _ISR_RETRY_MS = 50
 _GROUP_REQUESTS = (
@@ -106,6 +108,7 @@ class Node:
         self._inside: deque[Event] = deque()
         self._under_way: dict[int, None] = {}
         self._ending = self._wishes_rest = False
+        self._gone_ns = self._leaver_ns = 0
         self._waiting_wishes: list[AlterPartition] = []
 
     @property
@@ -211,6 +214,8 @@ class Node:
 
     def _requested(self, now: Nanoseconds, event: Arrived) -> Iterable[Effect]:
         asker, message = event.asker, event.message
+        if isinstance(message, BrokerHeartbeatRequest) and message.want_shut_down:
+            self._leaver_ns = now if message.broker_id != self.id else self._leaver_ns
         if asker.who == CLIENT and isinstance(message, FORWARDED) and self._replicas is not None:
             return self._forwarding.take(now, asker, message)
         if self._plane.concerns(event):
@@ -304,6 +309,8 @@ class Node:
     def _fired_for_broker(self, now: Nanoseconds, timer: str) -> Iterable[Effect]:
         if timer == _HEARTBEAT:
             return self._heartbeat()
+        if timer == _LAST:
+            return self._leave_as_last(now)
         if timer == _RETRY_ISR:
             self._wishes_rest = False
             return self._ask_for_isrs()
@@ -386,7 +393,8 @@ class Node:
         if self._lifecycle.epoch != before:
             yield from self._tell_of_brokers(now)
         if self._lifecycle.stage is Stage.GONE:
-            yield from self._leave(now)
+            self._gone_ns = now
+            yield from self._leave_as_last(now)
         else:
             yield from self._heartbeat_after(wait_ms)
 
@@ -400,6 +408,18 @@ class Node:
             yield from self._leave(now)
         else:
             yield from self._heartbeat_after(0)
+
+    def _leave_as_last(self, now: Nanoseconds) -> Iterator[Effect]:
+        """Go when the others have gone that were told to, if it is this one that lets them go.
+
+        Whoever stops a whole cluster tells all nodes at once. A controller that went first would
+        leave the others to an election that perhaps nobody wins any more.
+        """
+        quiet_ns = now - max(self._leaver_ns, self._gone_ns)
+        if self._plane.is_active and quiet_ns < _QUIET_MS * NANOSECONDS_A_MS:
+            yield _timer(_LAST, _QUIET_MS // 4)
+        else:
+            yield from self._leave(now)
 
     def _leave(self, now: Nanoseconds) -> Iterator[Effect]:
         """Close the books; a leader of the quorum has a moment to tell its successors."""
