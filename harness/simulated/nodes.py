@@ -50,6 +50,7 @@ def node_properties(plan: Plan, number: int) -> str:
         "default.replication.factor": str(plan.replication),
         "num.partitions": str(plan.partitions),
         "min.insync.replicas": str(plan.min_insync),
+        **({"bugs": plan.bug} if plan.bug else {}),
         **plan.broker,
         **plan.node.get(name, {}),
     })  # fmt: skip

@@ -19,14 +19,13 @@ from results.environment import collect_environment
 from results.record.clock import RunClock, stopwatch_s
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
-from results.record.plan import ALL, Plan, dump_plan
+from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
+from results.record.terms import Mode
 from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
 from results.store import Store
 
-HOSTS = "simulated"
-SYSTEM = "reference"
 _ABILITIES = frozenset({Ability.CUT})
 
 
@@ -44,13 +43,13 @@ class SimulatedSession:
     store: Path
     console: Console
 
-    def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
+    def run(self, *, engine: str | None) -> Verdict:
         """Play the run and judge it.
 
         Raises:
             UserError: Something that cannot be simulated.
         """
-        chosen = choose_engine(engine, spark_master)
+        chosen = choose_engine(engine, None)
         refuse_unsimulated(self.plan)
         plan, schedule = as_simulated(self.plan)
         for sentence in schedule.dropped:
@@ -67,6 +66,21 @@ class SimulatedSession:
             print_verdict(verdict, self.console)
             self._say(f"the page: {page}")
             return verdict
+
+    def describe(self) -> None:
+        """Print the plan and its schedule of faults; nothing is played.
+
+        Raises:
+            UserError: Something that cannot be simulated.
+        """
+        refuse_unsimulated(self.plan)
+        plan, schedule = as_simulated(self.plan)
+        self._say(dump_plan(plan))
+        for fault in schedule.faults:
+            held = f"held {fault.hold_s:.1f} s"
+            self._say(f"{fault.at_s:8.1f} s  {fault.kind:<14} {fault.target:<22} {held}")
+        for sentence in schedule.dropped:
+            self._say(sentence)
 
     def _play(self, plan: Plan, schedule: Schedule, paths: RunPaths) -> None:
         started_s = stopwatch_s()
@@ -121,7 +135,11 @@ def refuse_unsimulated(plan: Plan) -> None:
     kinds = [fault.kind for fault in plan.faults or () if fault.kind not in KINDS]
     refusals = {
         f"only the reference cluster can be simulated, not {plan.system}:"
-        f" add --system {SYSTEM}": not plan.system.startswith(SYSTEM),
+        f" add --system {REFERENCE}": not plan.is_reference,
+        "controllers of their own are not simulated: take --system reference": (
+            plan.mode is not Mode.COMBINED
+        ),
+        "stories are not simulated: take other hosts": plan.scenario is not None,
         f"the workload {plan.workload} is not simulated: take log": plan.workload != "log",
         "simulated clients do not compress: take compression none": plan.compression != "none",
         "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
@@ -146,5 +164,5 @@ def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
         for family in wanted
         if family in FAMILIES and kinds_of(family, _ABILITIES, nodes=plan.nodes)
     )
-    played = plan.model_copy(update={"hosts": HOSTS, "nemesis": families})
+    played = plan.model_copy(update={"hosts": SIMULATED, "nemesis": families})
     return played, deal_schedule(played, abilities=_ABILITIES)

@@ -1,0 +1,137 @@
+"""Whole runs in virtual time: plan, workload, faults, record, pipeline and verdict."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from checkers.run import judge_runs
+from cluster.protocol import Ability, UserError
+from cluster.reference.broker.node import Node
+from cluster.reference.simulator.invariants import PartitionInvariants, QuorumInvariants
+from cluster.reference.simulator.process import Process
+from cluster.reference.simulator.simulation import Simulation
+from harness.cli.running import run
+from harness.simulated.life import SimulatedLife
+from harness.simulated.nodes import boots, node_properties, numbers
+from harness.simulated.session import as_simulated, play, refuse_unsimulated
+from nemesis.schedule import deal_schedule
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan, plan_from
+from results.record.terms import Validity
+from results.record.verdict import Verdict
+
+
+def plan_of(seed: int, **settings: object) -> Plan:
+    return plan_from({
+        "system": "reference", "hosts": "simulated", "seed": seed, "rate": 60, "concurrency": 8,
+        "partitions": 2, "warmup_s": 2, "nemesis": "partition,kill,pause", **settings,
+    })  # fmt: skip
+
+
+def played(root: Path, plan: Plan) -> RunPaths:
+    """Play a run, with the invariants at every moment unless a bug breaks them on purpose."""
+    root.mkdir(parents=True)
+    paths = RunPaths(root)
+    simulation = Simulation(plan.seed)
+    life = SimulatedLife(
+        plan,
+        deal_schedule(plan, abilities=frozenset({Ability.CUT})),
+        simulation=simulation,
+        boots=boots(plan, simulation.streams),
+        paths=paths,
+        properties={number: node_properties(plan, number) for number in numbers(plan)},
+        say=lambda _: None,
+    )
+    partitions = PartitionInvariants(mark_may_fall=plan.bug is not None)
+    quorum = QuorumInvariants()
+
+    def watch(process: Process) -> None:
+        node = process.machine
+        assert isinstance(node, Node)
+        assert node.replicas is not None
+        quorum.look(process.id, node.plane.quorum)
+        for partition in node.replicas.partitions.values():
+            partitions.look(process.id, partition)
+
+    if plan.bug is None:
+        for number in numbers(plan):
+            simulation.hosts[number].watch = watch
+    paths.plan.write_text(dump_plan(plan))
+    life.live()
+    return paths
+
+
+def judged(paths: RunPaths) -> Verdict:
+    return judge_runs([paths.root], engine="local")[0]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunPaths, Verdict]:
+    paths = played(tmp_path_factory.mktemp("good") / "run", plan_of(3, time_limit_s=45))
+    return paths, judged(paths)
+
+
+def test_a_run_without_a_bug_is_valid(good: tuple[RunPaths, Verdict]) -> None:
+    _, verdict = good
+    assert verdict.valid is Validity.VALID, (verdict.unknown_because, verdict.anomalies)
+    assert verdict.checked["lost-write"]
+    assert verdict.checked["log-divergence"]
+    assert verdict.checked["double-vote"]
+
+
+def test_a_run_goes_through_the_phases_of_all_runs(good: tuple[RunPaths, Verdict]) -> None:
+    paths, _ = good
+    reached = load_milestones(paths.milestones)
+    assert [each.name for each in reached] == [
+        "started", "ready", "warmup", "main", "main-ended", "healed", "recovered", "final-reads",
+        "noted", "stopped", "collected",
+    ]  # fmt: skip
+    assert not [each for each in reached if "failed" in each.detail]
+    stopped = next(each for each in reached if each.name == "stopped")
+    assert set(stopped.detail.values()) == {"clean"}
+    assert list((paths.node("n1") / "data").glob("log-0-*/*.log"))
+    said = (paths.node("n1") / "logs" / "server.log").read_text()
+    assert "starts at leader epoch" in said
+
+
+def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
+    def digest(folder: str, seed: int) -> str:
+        plan = plan_of(seed, time_limit_s=8, nemesis="power-loss,kill")
+        root = tmp_path / folder
+        root.mkdir()
+        as_played, schedule = as_simulated(plan)
+        simulation = Simulation(seed)
+        play(as_played, schedule, RunPaths(root), simulation=simulation, say=lambda _: None)
+        told = hashlib.sha256()
+        for path in sorted(root.rglob("*")):
+            told.update(str(path.relative_to(root)).encode())
+            told.update(path.read_bytes() if path.is_file() else b"")
+        return f"{told.hexdigest()} {simulation.agenda.happened}"
+
+    assert digest("one", 5) == digest("again", 5)
+    assert digest("other", 6) != digest("one-more", 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"system": "kafka:4.3.1"}, "add --system reference"),
+        ({"system": "reference:controllers"}, "controllers of their own are not simulated"),
+        ({"nemesis": "disk"}, "nemesis disk cannot be simulated"),
+        ({"compression": "gzip"}, "take compression none"),
+        ({"workload": "groups"}, "workload groups is not simulated"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        refuse_unsimulated(plan_of(1, **settings))
+
+
+def test_the_command_shows_what_would_be_played() -> None:
+    options = ["--system", "reference", "--hosts", "simulated", "--seed", "7", "--dry-run"]
+    shown = CliRunner().invoke(run, options, standalone_mode=False)
+    assert "isolate" in shown.output
+    assert "kill" in shown.output
