@@ -84,6 +84,8 @@ class Settings:
     metadata_max_idle_interval_ms: int = 500
     broker_heartbeat_interval_ms: int = 2000
     broker_session_timeout_ms: int = 9000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
 
     controller_listener_names: str = "CONTROLLER"
     offsets_topic_num_partitions: int = 50

@@ -30,6 +30,7 @@ from cluster.reference.messages.control import (
     Listener,
     ReassignablePartition,
 )
+from cluster.reference.settings import Settings
 from tests.reference.quorum_world import CLUSTER, World
 
 T = TypeVar("T")
@@ -38,8 +39,10 @@ T = TypeVar("T")
 class Cluster:
     """A quorum of three with its controllers; brokers live as long as they are in `alive`."""
 
-    def __init__(self, *, brokers: int = 3, seed: int = 5) -> None:
-        self.world = World(3, seed=seed, planes=True)
+    def __init__(
+        self, *, brokers: int = 3, seed: int = 5, settings: Settings | None = None
+    ) -> None:
+        self.world = World(3, seed=seed, planes=True, settings=settings)
         self.world.start_all()
         self.active = self.world.until_leader()
         self.epochs: dict[int, int] = {}

@@ -24,6 +24,7 @@ from cluster.reference.messages.control import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from cluster.reference.settings import Settings
 from tests.reference.controlled_cluster import Cluster
 
 
@@ -224,6 +225,39 @@ def test_the_preferred_leader_is_elected_when_it_is_back() -> None:
     cluster.alter((2, 3, 1))
     assert cluster.elect(PREFERRED) == [ErrorCode.none]
     assert (cluster.partition().leader, cluster.partition().leader_epoch) == (1, 2)
+
+
+def test_leaderships_go_back_to_the_first_replicas_after_a_while() -> None:
+    cluster = Cluster(settings=Settings(leader_imbalance_check_interval_seconds=10))
+    cluster.create("t", (1, 2, 3))
+    cluster.heartbeat(1, fence=True)
+    cluster.heartbeat(1)
+    cluster.alter((2, 3, 1))
+    assert cluster.partition().leader == 2
+    cluster.live(11)
+    assert cluster.partition().leader == 1
+
+
+def test_snapshots_are_made_by_themselves_and_stand_for_all_before() -> None:
+    cluster = Cluster(settings=Settings(metadata_log_max_record_bytes_between_snapshots=600))
+    for number in range(8):
+        cluster.create(f"t{number}", (1, 2, 3))
+    world, leader = cluster.world, cluster.active
+    start = world.quorum(leader).log.start_offset
+    assert start > 0
+    lost, restarted = [each for each in world.voters if each != leader]
+    for number in (lost, restarted):
+        world.crash(number)
+        if number == lost:
+            node = world.nodes[number]
+            node.batches, node.flushed, node.files = [], 0, {}
+        world.start(number)
+        assert world.plane(number).image.offset == -1 or number == restarted
+        world.run(3000)
+        image = world.plane(number).image
+        assert not image.changes_since(cluster.image)
+        assert image.next_producer_id == cluster.image.next_producer_id
+    assert world.quorum(lost).log.start_offset >= start
 
 
 def test_topics_are_placed_in_turn_and_those_that_cannot_be_say_why() -> None:

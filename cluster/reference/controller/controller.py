@@ -38,6 +38,7 @@ from cluster.reference.machine import (
     SetTimer,
 )
 from cluster.reference.messages.control import (
+    PREFERRED,
     AllocateProducerIdsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
@@ -58,7 +59,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 T = TypeVar("T")
 
-SESSIONS, IDLE = "controller-sessions", "controller-idle"
+SESSIONS, IDLE, BALANCE = "controller-sessions", "controller-idle", "controller-balance"
 METADATA_VERSION = "metadata.version"
 _METADATA_LEVEL = 30  # 4.3-IV0.
 
@@ -142,7 +143,7 @@ class Controller:
         return self._out
 
     def on_timer(self, now: Nanoseconds, timer: str) -> list[Effect]:
-        """Fence who was not heard of, or show that the controller lives."""
+        """Fence who was not heard of, show that the controller lives, or balance leaderships."""
         self._out = []
         if self._image is None:
             return []
@@ -157,6 +158,9 @@ class Controller:
                 # KIP-835: who lags behind can be told from who has nothing to replay.
                 self._write(now, lambda draft: draft.write(NoOpRecord()))
             self._watch_idleness()
+        elif timer == BALANCE:
+            self._write(now, _prefer)
+            self._watch_balance()
         return self._out
 
     def on_hung(self, connection: int) -> None:
@@ -174,11 +178,12 @@ class Controller:
             self._write(now, _bootstrap)
         self._watch_sessions(now)
         self._watch_idleness()
+        self._watch_balance()
 
     def _deactivate(self) -> None:
         self._image = None
         self._say(f"Renouncing the leadership of epoch {self._epoch}.")
-        self._out += [CancelTimer(timer=SESSIONS), CancelTimer(timer=IDLE)]
+        self._out += [CancelTimer(timer=each) for each in (SESSIONS, IDLE, BALANCE)]
         for each in self._waiting:
             # It may be committed yet, by the next leader: the broker must look, and ask again.
             response = refusal(each.request, ErrorCode.not_controller)
@@ -241,9 +246,19 @@ class Controller:
         if interval:
             self._out.append(SetTimer(timer=IDLE, after_ns=interval, at_most_ns=interval))
 
+    def _watch_balance(self) -> None:
+        interval = self._settings.leader_imbalance_check_interval_seconds * 1000 * NANOSECONDS_A_MS
+        if self._settings.auto_leader_rebalance_enable:
+            self._out.append(SetTimer(timer=BALANCE, after_ns=interval, at_most_ns=interval))
+
     def _say(self, text: str) -> None:
         of = "org.apache.kafka.controller.QuorumController"
         self._out.append(Say(text=f"[QuorumController id={self._node}] {text} ({of})"))
+
+
+def _prefer(draft: Draft) -> None:
+    """Have partitions led by their first replicas again (`auto.leader.rebalance.enable`)."""
+    elect_leaders(draft, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None))
 
 
 def _bootstrap(draft: Draft) -> None:

@@ -35,6 +35,7 @@ from cluster.reference.settings import Settings
 
 _TOPIC = FOLDER.rpartition("-")[0]
 _TIMERS = ("quorum-", "controller-")
+_REQUESTS = frozenset({*QUORUM_REQUESTS, *CONTROL_REQUESTS})
 
 
 class KRaft:
@@ -99,7 +100,7 @@ class KRaft:
             case Arrived(message=FetchRequest() as fetch):
                 return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
             case Arrived(message=message):
-                return isinstance(message, QUORUM_REQUESTS + CONTROL_REQUESTS)
+                return type(message) in _REQUESTS
             case Answered(request=request):
                 return self.quorum.owns(request)
             case Fired(timer=timer):

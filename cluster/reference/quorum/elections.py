@@ -51,7 +51,7 @@ class Elections:
         self._say_vote(request, granted=granted)
         response = VoteResponse(
             error_code=error,
-            leader_id=member.state.leader,
+            leader_id=member.known_leader,
             leader_epoch=member.state.epoch,
             vote_granted=granted,
         )
@@ -66,7 +66,7 @@ class Elections:
             error = ErrorCode.invalid_request
         state = self._member.state
         response = BeginQuorumEpochResponse(
-            error_code=error, leader_id=state.leader, leader_epoch=state.epoch
+            error_code=error, leader_id=self._member.known_leader, leader_epoch=state.epoch
         )
         self._member.out.append(Reply(asker=asker, message=response))
 
@@ -81,7 +81,7 @@ class Elections:
         if error is ErrorCode.none and not self.learn(request.leader_id, request.leader_epoch):
             error = ErrorCode.invalid_request
         response = EndQuorumEpochResponse(
-            error_code=error, leader_id=member.state.leader, leader_epoch=member.state.epoch
+            error_code=error, leader_id=member.known_leader, leader_epoch=member.state.epoch
         )
         member.out.append(Reply(asker=asker, message=response))
         if (

@@ -130,6 +130,11 @@ class Member:
         return [voter for voter in self.voters if voter != self.node]
 
     @property
+    def known_leader(self) -> int:
+        """Who leads in this epoch, as others are told; -1: nobody known, or one that resigned."""
+        return -1 if self.role is Role.RESIGNED else self.state.leader
+
+    @property
     def last_epoch(self) -> int:
         """The epoch of the last record in the log; 0 if there is none, as Kafka has it."""
         return max(self.log.last_epoch, 0)

@@ -103,7 +103,7 @@ class Quorum:
     @property
     def leader(self) -> int:
         """Who leads in the epoch; -1: nobody that is known, or one that resigned."""
-        return -1 if self.role is Role.RESIGNED else self._member.state.leader
+        return self._member.known_leader
 
     @property
     def state(self) -> ElectionState:
