@@ -1,0 +1,113 @@
+"""How quick the simulator is: `python -m benchmarks.simulator`.
+
+Two figures, of processor time of one core: messages a second between machines that do nothing but
+answer, and simulated seconds a second of the reference cluster, three replicas of each partition,
+50 sends a second with acks=all (and nobody who reads, but for brokers).
+"""
+
+import time
+from collections.abc import Sequence
+
+from cluster.reference.log.files import LogFiles
+from cluster.reference.machine import Arrived, Effect, Event, Reply, Request
+from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.simulator.host import Boot, Booted
+from cluster.reference.simulator.simulation import Simulation
+from harness.simulated.cluster import SimulatedCluster
+from harness.simulated.errands import until
+from harness.simulated.nodes import boots
+from harness.simulated.worker import ClientHosts
+from results.record.plan import plan_from
+from workloads.allotment import Allotment
+
+GOAL_MESSAGES, GOAL_SECONDS = 80_000, 300
+SENDS, LASTS_S = 50, 120
+_PAIRS, _AT_ONCE = 3, 8
+
+
+class _Echo:
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
+        return []
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
+        if isinstance(event, Arrived):
+            return [Reply(asker=event.asker, message=event.message)]
+        return []
+
+
+class _Asking:
+    def __init__(self, to: int) -> None:
+        self._to, self._number = to, 0
+
+    def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
+        return [self._ask() for _ in range(_AT_ONCE)]
+
+    def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
+        return [self._ask()]
+
+    def _ask(self) -> Request:
+        self._number += 1
+        return Request(number=self._number, to=self._to, message=self, timeout_ns=500_000_000)
+
+
+def messages_a_second() -> float:
+    """Return how many messages a second the driver hands over."""
+    simulation = Simulation(1)
+    for number in range(1, _PAIRS + 1):
+        simulation.add(number, _boot(_Echo()))
+        simulation.add(_PAIRS + number, _boot(_Asking(number)))
+    for host in simulation.hosts.values():
+        host.start()
+    began_s = time.process_time()
+    simulation.run(10)
+    return simulation.network.messages / (time.process_time() - began_s)
+
+
+def seconds_a_second() -> tuple[float, float]:
+    """Return simulated seconds a second of a cluster, and messages a second."""
+    plan = plan_from({"system": "reference", "hosts": "simulated", "topics": 1, "partitions": 1})
+    simulation = Simulation(1)
+    cluster = SimulatedCluster(plan, simulation, boots(plan, simulation.streams))
+    for node in cluster.nodes:
+        cluster.start_node(node)
+    maker = cluster.create_topics()
+    for _ in until(simulation.agenda, lambda: maker.made is not None, limit_s=30):
+        simulation.run(0.1)
+    producer = ClientHosts(simulation, plan, [1, 2, 3]).producer()
+    allotment, done = Allotment(plan, worker=0, workers=1), [0]
+
+    def send() -> None:
+        producer.send(allotment.send_to(("log-0", 0)), lambda result: _count(done, result.worst))
+        simulation.agenda.after(1_000_000_000 // SENDS, send)
+
+    send()
+    simulation.run(2)
+    began_s, before = time.process_time(), simulation.network.messages
+    simulation.run(LASTS_S)
+    took_s = time.process_time() - began_s
+    if done[0] < SENDS * LASTS_S * 9 // 10:
+        raise RuntimeError(f"only {done[0]} sends were acknowledged")
+    return LASTS_S / took_s, (simulation.network.messages - before) / took_s
+
+
+def _count(done: list[int], outcome: str) -> None:
+    done[0] += outcome == "ok"
+
+
+def _boot(machine: _Echo | _Asking) -> Boot:
+    def boot(disk: SimulatedDisk) -> Booted:
+        return Booted(machine=machine, storage=LogFiles(disk))
+
+    return boot
+
+
+def main() -> None:
+    """Print both figures beside their goals."""
+    print(f"messages a second: {messages_a_second():,.0f} (goal {GOAL_MESSAGES:,})")
+    seconds, messages = seconds_a_second()
+    print(f"simulated seconds a second: {seconds:,.0f} (goal {GOAL_SECONDS}),")
+    print(f"with {messages:,.0f} messages a second of a whole cluster")
+
+
+if __name__ == "__main__":
+    main()
