@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from cluster.reference.log.checkpoints import kafka_id
 from cluster.reference.log.log import Log
 from cluster.reference.machine import Effect, Nanoseconds, Say
-from cluster.reference.messages.data import UNKNOWN
+from cluster.reference.messages.data import UNKNOWN, FetchedPartition
 from cluster.reference.partition.leader import Leading
 from cluster.reference.partition.parked import ParkedFetch, ParkedProduces
 from cluster.reference.partition.produced import RefusedError
@@ -25,10 +25,12 @@ class Partition:
         offline: Whether its disk failed.
         produces: Parked produce requests with acks=all, by the offset that they wait for.
         fetches: Parked fetches that read it.
+        nothing_new: The last answer that brought nothing, to be given again.
     """
 
     __slots__ = (
-        "_me", "fetches", "high_watermark", "leading", "log", "offline", "produces", "state",
+        "_me", "fetches", "high_watermark", "leading", "log", "nothing_new", "offline", "produces",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
@@ -42,6 +44,7 @@ class Partition:
         self.offline = False
         self.produces = ParkedProduces()
         self.fetches: list[ParkedFetch] = []
+        self.nothing_new: FetchedPartition | None = None
 
     def lead(
         self, state: PartitionState, now: Nanoseconds, *, lag_ns: Nanoseconds, out: list[Effect]

@@ -138,7 +138,17 @@ def _fetched(
     data: bytes = b"",
     diverging: tuple[int, int] = NONE,
 ) -> FetchedPartition:
-    return FetchedPartition(
+    plain = not data and diverging == NONE
+    before = partition.nothing_new
+    if (
+        plain
+        and before is not None
+        and before.high_watermark == partition.high_watermark
+        and before.log_start_offset == partition.log.start_offset
+        and before.topic_id == asked.topic_id
+    ):
+        return before  # Most partitions of a request have nothing new.
+    fetched = FetchedPartition(
         topic=asked.topic,
         partition=asked.partition,
         topic_id=asked.topic_id,
@@ -150,6 +160,9 @@ def _fetched(
         diverging_epoch=diverging[0],
         diverging_end_offset=diverging[1],
     )
+    if plain:
+        partition.nothing_new = fetched
+    return fetched
 
 
 def _listed(asked: ListOffsetsPartition, offset: int, timestamp: int, epoch: int) -> ListedOffset:
