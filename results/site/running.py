@@ -1,5 +1,6 @@
 """The page of a run within the site, and the view of one under way."""
 
+import shlex
 from contextlib import suppress
 
 from flask import Blueprint, Response, request
@@ -41,6 +42,7 @@ def run(name: str, folder: str) -> Response:
         seen=index.seen(row.signature) if row.signature else None,
         back=index.came_back(row.run_id),
         alike=[each for each in alike if each.run_id != row.run_id],
+        command=shlex.quote(f"{shelf().root.name}/{row.run_id}"),
         bundle_bytes=_bundle_bytes(row, paths),
         has_timeline=row.verdict != "" or _has(row, "timeline.html"),
     )

@@ -146,6 +146,9 @@ def test_the_cause_stands_on_the_page_of_the_run(client: FlaskClient) -> None:
     assert "Invalid: 980 acknowledged writes were lost." in words
     assert "acknowledged at offset 263 of log-0-0" in words
     assert "1 of 1 comparable runs; it comes in 21 to 100 % of them" in words
+    assert f"logquake repro runs/{LOSS_RUN.strip('/').removeprefix('run/')} --times 10" in words
+    valid = words_of(text_of(client, "/run/log/20261122T012000Z-5/"))
+    assert "logquake repro" not in valid
     story = words_of(text_of(client, "/run/leader-epoch-1-high-watermark/20261122T014000Z-1/"))
     assert "message2 (value 4294967298), acknowledged at offset 1" in story
 
