@@ -7,7 +7,6 @@ with a true CRC around rubbish would make the log unreadable for everybody.
 from cramjam import DecompressionError
 
 from cluster.files.compression import Codec, decompressed
-from cluster.files.damage import DamagedFileError
 from cluster.reference.log.batches import CODEC_BITS, HEADER_BYTES, Batch
 
 _MAX_VARINT_SHIFT = 63
@@ -24,7 +23,7 @@ def check_records(batch: Batch) -> None:
     if codec:
         try:
             body = decompressed(body, Codec(codec))
-        except (DecompressionError, DamagedFileError, ValueError) as broken:
+        except (DecompressionError, ValueError, IndexError) as broken:
             raise ValueError(f"the records cannot be decompressed: {broken}") from broken
     try:
         position = 0
