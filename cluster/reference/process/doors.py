@@ -175,7 +175,11 @@ class Door(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         if complain:
-            self._inside.complain(f"hung up on {self._transport.get_extra_info('peername')}: {why}")
+            host, port, *_ = self._transport.get_extra_info("peername") or ("unknown", 0)
+            # In Kafka's words: a broker is asked for its time by what has it write such a line.
+            self._inside.complain(
+                f"[SocketServer] Unexpected error from /{host}:{port}; closing connection: {why}"
+            )
         self._transport.abort()
 
 

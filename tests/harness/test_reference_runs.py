@@ -1,0 +1,91 @@
+"""Whole runs of the reference cluster, by the command that a user types: no Java is needed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.protocol import UserError
+from harness.elsewhere import refuse_elsewhere
+from results.record.plan import PlanError, plan_from
+
+LOGQUAKE = str(Path(sys.executable).parent / "logquake")
+RUN_LIMIT_S = 240
+PLAN = """
+system = "reference"
+hosts = "process"
+rate = 100
+concurrency = 8
+topics = 1
+warmup_s = 1
+time_limit_s = 8
+seed = 4
+[minimums]
+ok_polls = 10
+[[faults]]
+at_s = 1
+kind = "kill"
+target = "leader(log-0,0)"
+hold_s = 2
+"""
+
+
+def logquake(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LOGQUAKE, *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=RUN_LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(RUN_LIMIT_S + 20)
+def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    ended = logquake(
+        "run", str(plan), "--engine", "local", "--json", "--store", str(tmp_path / "runs")
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
+    assert json.loads(ended.stdout)["valid"] == "valid"
+    (run,) = (tmp_path / "runs" / "log").iterdir()
+    for node in ("n1", "n2", "n3"):
+        assert list((run / "nodes" / node / "data").glob("log-0-*/*.log"))
+        assert (run / "nodes" / node / "logs" / "server.log").exists()
+    assert (run / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "keep", "sentence"),
+    [
+        ({"hosts": "docker", "image": "x"}, False, "this machine's own Python"),
+        ({"hosts": "ssh:hosts.toml"}, False, "this machine's own Python"),
+        ({"bug": "no-such-bug"}, False, "truncate-to-high-watermark"),
+        ({}, True, "cannot be kept"),
+    ],
+)
+def test_what_the_reference_cluster_cannot_do_is_refused(
+    values: dict[str, object], keep: bool, sentence: str
+) -> None:
+    plan = plan_from({"system": "reference", **values})
+    with pytest.raises(UserError, match=sentence):
+        refuse_elsewhere(plan, keep=keep)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"bug": "ack-before-commit"}, "take the system reference"),
+        ({"system": "reference", "workload": "txn"}, "no transactions"),
+        ({"system": "reference:zookeeper"}, "or reference"),
+    ],
+)
+def test_plans_that_contradict_themselves_are_refused(
+    values: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        plan_from(values)
