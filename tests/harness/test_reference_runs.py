@@ -69,7 +69,7 @@ def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> Non
     ],
 )
 def test_what_the_reference_cluster_cannot_do_is_refused(
-    values: dict[str, object], keep: bool, sentence: str
+    *, values: dict[str, object], keep: bool, sentence: str
 ) -> None:
     plan = plan_from({"system": "reference", **values})
     with pytest.raises(UserError, match=sentence):
