@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -139,26 +139,16 @@ def _take(steps: Steps) -> Iterator[tuple[Step, list[Problem]]]:
 
 
 def spread_directly(session: SparkSession, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-    """Return what a piece of work gives for each share, in their order; a task does one.
-
-    Results go by files: through the JVM they would cost as much again as the work.
-    """
-    with TemporaryDirectory(prefix="logquake-") as folder:
-
-        def done(number: int) -> Iterator[Path]:
-            path = Path(folder) / str(number)
-            path.write_bytes(pickle.dumps(do(shares[number]), protocol=pickle.HIGHEST_PROTOCOL))
-            yield path
-
-        paths = _in_tasks(session, range(len(shares)), done)
-        return [pickle.loads(path.read_bytes()) for path in paths]  # noqa: S301 - our own
+    """Return what a piece of work gives for each share, in their order; a task does one."""
+    return _in_tasks(session, shares, lambda share: iter((do(share),)))
 
 
 def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Iterator[R]]) -> list[R]:
     """Return what tasks give, each for its own share of work.
 
     An RDD rather than a frame: there is nothing to plan, and the first query of a session costs a
-    third of Spark's start.
+    third of Spark's start. Results go by files: a hundred megabytes of dependencies through the JVM
+    would cost as much again as the search for them.
 
     Args:
         session: Where they run.
@@ -167,5 +157,19 @@ def _in_tasks(session: SparkSession, tasks: Sequence[T], do: Callable[[T], Itera
     """
     if not tasks:
         return []
-    shares = session.sparkContext.parallelize(range(len(tasks)), len(tasks))
-    return shares.flatMap(lambda number: do(tasks[number])).collect()
+    with TemporaryDirectory(prefix="logquake-") as folder:
+
+        def done(number: int) -> Path:
+            path = Path(folder) / str(number)
+            with path.open("wb") as file:
+                pickle.dump(list(do(tasks[number])), file, protocol=pickle.HIGHEST_PROTOCOL)
+            return path
+
+        shares = session.sparkContext.parallelize(range(len(tasks)), len(tasks))
+        return [result for path in shares.map(done).collect() for result in _results(path)]
+
+
+def _results(path: Path) -> list[Any]:
+    with path.open("rb") as file:
+        results: list[Any] = pickle.load(file)  # noqa: S301 - a task of ours wrote it just now
+    return results
