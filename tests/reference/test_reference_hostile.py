@@ -19,6 +19,15 @@ SOUND = {
     "plain": PLAIN,
     "gzip": produced(*VALUES, attributes=1, packed=bytes(cramjam.gzip.compress(BODY))),
     "snappy": produced(*VALUES, attributes=2, packed=bytes(cramjam.snappy.compress_raw(BODY))),
+    "framed": produced(
+        *VALUES,
+        attributes=2,
+        packed=b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
+        + b"".join(
+            len(chunk).to_bytes(4, "big") + chunk
+            for chunk in (bytes(cramjam.snappy.compress_raw(part)) for part in (BODY[:9], BODY[9:]))
+        ),
+    ),
     "lz4": produced(*VALUES, attributes=3, packed=bytes(cramjam.lz4.compress(BODY))),
     "zstd": produced(*VALUES, attributes=4, packed=bytes(cramjam.zstd.compress(BODY))),
 }
@@ -60,3 +69,25 @@ def test_what_is_taken_can_be_read(kind: str) -> None:
         assert len(list(records(read))) == batch.count
     assert taken > TRIES // 50
     assert refused > TRIES // 5
+
+
+BOMBS = {
+    "snappy that announces 4 GiB": (2, b"\xff\xff\xff\xff\x0f\0a"),
+    "zstd of 1 GiB": (4, bytes(cramjam.zstd.compress(bytes(1 << 24))) * 64),
+    "gzip of 80 MiB": (1, bytes(cramjam.gzip.compress(bytes(80 << 20)))),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_what_would_fill_the_memory_is_refused(kind: str) -> None:
+    """Python's process is aborted where an allocation of the codec's fails."""
+    codec, packed = BOMBS[kind]
+    with pytest.raises(RefusedError, match="cannot be decompressed"):
+        accepted(produced(b"1", attributes=codec, packed=packed), max_bytes=1 << 20)
+
+
+def test_what_compresses_well_is_taken() -> None:
+    for codec, compress in ((1, cramjam.gzip.compress), (4, cramjam.zstd.compress)):
+        plain = produced(b"x" * (8 << 20))[HEADER_BYTES:]
+        batch = produced(b"1", attributes=codec, packed=bytes(compress(plain)))
+        assert accepted(batch, max_bytes=1 << 20).count == 1

@@ -4,12 +4,29 @@ Kafka's brokers walk over the records of every batch that a producer sends (LogV
 with a true CRC around rubbish would make the log unreadable for everybody.
 """
 
-from cramjam import DecompressionError
+from collections.abc import Callable
+
+import cramjam
 
 from cluster.files.compression import Codec, decompressed
 from cluster.reference.log.batches import CODEC_BITS, HEADER_BYTES, Batch
 
 _MAX_VARINT_SHIFT = 63
+_MAX_BYTES = 64 << 20
+"""Of the records of one batch: a few bytes can announce gigabytes, and no broker has these."""
+_SNAPPY_RATIO = 32
+"""Snappy's copies make at most 64 bytes of three."""
+_FULL = "failed to write whole buffer"
+_FRAMED = b"\x82SNAPPY\0"
+_FRAME_BYTES = 16
+_CHUNK_SIZE_BYTES = 4
+
+_Into = Callable[[bytes, bytearray], int]
+_DECOMPRESSORS: dict[Codec, _Into] = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
 
 
 def check_records(batch: Batch) -> None:
@@ -22,8 +39,8 @@ def check_records(batch: Batch) -> None:
     codec = batch.attributes & CODEC_BITS
     if codec:
         try:
-            body = decompressed(body, Codec(codec))
-        except (DecompressionError, ValueError, IndexError) as broken:
+            body = _decompressed(body, Codec(codec))
+        except (cramjam.DecompressionError, ValueError, IndexError) as broken:
             raise ValueError(f"the records cannot be decompressed: {broken}") from broken
     try:
         position = 0
@@ -33,6 +50,44 @@ def check_records(batch: Batch) -> None:
         raise ValueError("a record goes on behind the end of its batch") from None
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow the last record")
+
+
+def _decompressed(data: bytes, codec: Codec) -> bytes:
+    """Decompress into room that is limited, whatever the data announce."""
+    if codec is Codec.SNAPPY:
+        return _snappy(data)
+    room = max(1 << 16, 8 * len(data))
+    while True:
+        try:
+            _into(_DECOMPRESSORS[codec], data, room)
+        except cramjam.DecompressionError as failure:
+            if _FULL not in str(failure) or room >= _MAX_BYTES:
+                raise
+            room *= 8
+        else:
+            # What readers take is more than what fits: they want the whole of it to be sound.
+            return decompressed(data, codec)
+
+
+def _snappy(data: bytes) -> bytes:
+    """Decompress snappy, with the framing of Java's `SnappyOutputStream` or without."""
+    into = cramjam.snappy.decompress_raw_into
+    if not data.startswith(_FRAMED):
+        return _into(into, data, _SNAPPY_RATIO * len(data))
+    chunks, position = [], _FRAME_BYTES
+    while position < len(data):
+        start = position + _CHUNK_SIZE_BYTES
+        position = start + int.from_bytes(data[start - _CHUNK_SIZE_BYTES : start], "big")
+        if not start < position <= len(data):
+            raise ValueError(f"a snappy chunk ends at byte {position} of {len(data)}")
+        chunks.append(_into(into, data[start:position], _SNAPPY_RATIO * (position - start)))
+    return b"".join(chunks)
+
+
+def _into(decompress: _Into, data: bytes, room: int) -> bytes:
+    buffer = bytearray(min(room, _MAX_BYTES))
+    size = decompress(data, buffer)
+    return bytes(memoryview(buffer)[:size])
 
 
 def _record(body: bytes, position: int, delta: int) -> int:
