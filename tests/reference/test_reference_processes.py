@@ -15,6 +15,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from cluster.files.batches import read_segment
+from cluster.reference.broker.offsets import OFFSETS_TOPIC, group_partition
 from cluster.reference.wire.apis import APIS
 from cluster.reference.wire.frames import framed
 from cluster.reference.wire.peers import hello
@@ -207,6 +208,27 @@ def test_a_killed_leader_loses_nothing_and_all_end_in_good_order(tmp_path: Path)
         for node in cluster.ids:
             assert (cluster.folder(node) / "data/.kafka_cleanshutdown").exists()
             assert "shut down completed" in cluster.said(node)
+
+
+def test_committed_offsets_outlive_their_coordinator(tmp_path: Path) -> None:
+    with node_processes(tmp_path) as cluster:
+        cluster.create("read")
+        assert produce(cluster, "read", [b"x"] * 20) == []
+        reader = consumer(cluster, "group")
+        reader.subscribe(["read"])
+        assert len(read(reader, 20)) == 20
+        reader.commit(asynchronous=False)
+        offsets = cluster.admin().list_topics(OFFSETS_TOPIC, timeout=LIMIT_S).topics[OFFSETS_TOPIC]
+        coordinator = offsets.partitions[group_partition("group", 4)].leader
+        cluster.kill(coordinator)
+        cluster.wait_live([node for node in cluster.ids if node != coordinator])
+        place = TopicPartition("read", 0)
+        again = consumer(cluster, "group")
+        assert [it.offset for it in again.committed([place], timeout=LIMIT_S)] == [20]
+        again.close()
+        assert produce(cluster, "read", [b"y"] * 5) == []
+        assert read(reader, 5) == [b"y"] * 5  # The member has joined again elsewhere.
+        reader.close()
 
 
 def _leader_as_seen_by(cluster: NodeProcesses, node: int, topic: str) -> int:
