@@ -38,6 +38,7 @@ from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
 from results.record.paths import RunPaths
+from results.record.plan import SIMULATED
 from results.record.terms import F
 from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
@@ -120,6 +121,7 @@ def render_report(
         "whole_time_line": _whole_time_line(paths, where.parent),
         "command": run_name(paths),
         "plan_command": f"logquake run {_plan_name(paths)}",
+        "simulated": found.plan is not None and found.plan.hosts == SIMULATED,
         "troubles": _troubles(tables, found, story),
     }
     return template_engine().get_template("report.html").render(context)

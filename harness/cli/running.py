@@ -9,6 +9,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from cluster.protocol import UserError
 from harness.cli.options import KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
@@ -152,6 +153,8 @@ def run(  # noqa: PLR0913 - the options of a command
         plan_file, options, broker=settings("--set", broker), client=settings("--client", client)
     )
     if plan.hosts == SIMULATED:
+        if keep:
+            raise UserError("a simulated cluster cannot be kept after its run; leave --keep out")
         return _simulate(plan, store, console, engine=engine, dry_run=dry_run, as_json=as_json)
     if dry_run:
         describe(plan, console)

@@ -22,7 +22,7 @@ from harness.suites.webhook import post
 from results.atomic import StoreError, write_atomically
 from results.export.contents import MANIFEST
 from results.nights import read_night
-from results.record.clock import unix_s, utc_now_text, wait_until
+from results.record.clock import WaitTimeoutError, unix_s, utc_now_text, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
@@ -221,7 +221,12 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
     paths = RunPaths(store / run_id)
     if not paths.root.is_dir():
         return CutShort(item=item, run_id=run_id, healed=("its folder is gone",))
-    wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what=f"the end of {run_id}")
+    try:
+        wait_until(lambda: not is_alive(paths), timeout_s=DEAD_TIMEOUT_S, what="its end")
+    except WaitTimeoutError as alive:
+        raise SuiteError(
+            f"{run_id} still runs, though its night died: end it, or type: logquake heal"
+        ) from alive
     healed = heal(store, run_id)
     at_ns = max((each.at_ns for each in load_milestones(paths.milestones)), default=0)
     note_cut_short(paths, at_ns=at_ns)

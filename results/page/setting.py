@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from results.record.night import Night
+from results.record.plan import SIMULATED
 
 Values = Mapping[str, object]
 _GB = 1_000_000_000
@@ -95,6 +96,7 @@ def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
         commit = environment.get("git_commit")
         yield "Logquake", f"{logquake} ({commit})" if commit else str(logquake)
     libraries = environment.get("libraries")
-    if isinstance(libraries, Mapping) and "confluent-kafka" in libraries:
+    simulated = plan.get("hosts") == SIMULATED  # Its clients are our own.
+    if isinstance(libraries, Mapping) and "confluent-kafka" in libraries and not simulated:
         yield "client library", f"confluent-kafka {libraries['confluent-kafka']}"
     yield from _told(environment, "started_utc", "started (UTC)")

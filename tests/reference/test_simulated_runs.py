@@ -23,6 +23,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
+from results.report import write_report
 
 
 def plan_of(seed: int, **settings: object) -> Plan:
@@ -149,3 +150,15 @@ def test_the_command_shows_what_would_be_played() -> None:
     shown = CliRunner().invoke(run, options, standalone_mode=False)
     assert "isolate" in shown.output
     assert "kill" in shown.output
+
+
+def test_no_simulated_cluster_is_kept() -> None:
+    options = ["--system", "reference", "--hosts", "simulated", "--keep"]
+    with pytest.raises(UserError, match="leave --keep out"):
+        CliRunner().invoke(run, options, standalone_mode=False, catch_exceptions=False)
+
+
+def test_the_page_promises_that_all_of_it_repeats(good: tuple[RunPaths, Verdict]) -> None:
+    page = write_report(good[0]).read_text()
+    assert "all of it repeats, byte for byte" in page
+    assert "client library" not in page  # No librdkafka was among the clients.
