@@ -8,6 +8,7 @@ from harness.scenarios.actions import Cut
 from harness.scenarios.protocol import Scenario
 from harness.scenarios.registry import SCENARIOS
 from results.record.plan import Plan, PlanError, ScenarioPlan, plan_from
+from results.record.terms import Mode
 
 Choices = Mapping[str, str]
 """By option: `{"rule": "leader-epoch"}`."""
@@ -112,7 +113,13 @@ def story_values(
     """
     choices = resolved(scenario, given)
     plan = _scenario_plan(scenario, choices)
-    values = scenario.plan(plan, _system(systems_of(scenario, choices), system))
+    known = systems_of(scenario, choices)
+    if not known:
+        raise PlanError(
+            f"{' '.join((scenario.name, *choice_words(choices)))} cannot be played: it is told on"
+            " no system"
+        )
+    values = scenario.plan(plan, _system(known, system))
     minimums = values.get("minimums", {})
     said = telling(scenario, choices)
     words = (f"{key}-{value}" if value in _SWITCH else value for key, value in said.items())
@@ -163,11 +170,13 @@ def refuse_another_story(plan: Plan) -> None:
         return
     scenario, choices = scenario_of(plan), plan.scenario.choices
     known = systems_of(scenario, choices)
-    modes = dict.fromkeys(plan_from({"system": system}).mode for system in known)
+    ways = [plan_from({"system": system}) for system in known]
+    modes = dict.fromkeys(way.mode for way in ways if way.is_reference == plan.is_reference)
     if plan.mode not in modes:
+        needs = f"its story needs the mode {' or '.join(modes)}" if modes else "nobody told it so"
         raise PlanError(
-            f"{plan.name} cannot be played on {plan.system}: its story needs the mode"
-            f" {' or '.join(modes)} (known to work: {', '.join(known)})"
+            f"{plan.name} cannot be played on {plan.system}: {needs}"
+            f" (known to work: {', '.join(known)})"
         )
     told = plan_from(story_values(scenario, choices, system=plan.system))
     for key in _OF_THE_STORY:
@@ -185,7 +194,7 @@ def doubts(plan: Plan) -> list[str]:
         return []
     known = systems_of(scenario_of(plan), plan.scenario.choices)
     ways = [plan_from({"system": system}) for system in known]
-    if (plan.kafka_version, plan.mode) in {(each.kafka_version, each.mode) for each in ways}:
+    if _kind(plan) in map(_kind, ways):
         return []
     return [f"{plan.name} is known to work on {', '.join(known)}, not on {plan.system}"]
 
@@ -227,6 +236,10 @@ def _words(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "empty"
     return "empty" if value is None else str(value)
+
+
+def _kind(plan: Plan) -> tuple[bool, str, Mode]:
+    return plan.is_reference, plan.kafka_version, plan.mode
 
 
 def _system(known: Sequence[str], asked: str | None) -> str:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.scenarios.protocol import Choice, Expected, Scenario, Step
-from results.record.plan import Plan, ScenarioPlan
+from results.record.plan import REFERENCE, Plan, ScenarioPlan
 from results.record.terms import Rule
 
 FormKey = tuple[str, str | None]
 """(form, way); no way but in the clean form."""
 
-RULES = Choice(values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value))
+RULES = Choice(
+    values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value, Rule.LEADER_EPOCH_V0.value)
+)
 FORMS = Choice(values=("article", "clean"))
 WAYS = Choice(values=("restart", "move"), only_with={"form": "clean"})
 
@@ -64,10 +66,17 @@ def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, 
         first=lambda plan: of(plan).first,
         steps=lambda plan: of(plan).steps(plan),
         expected=lambda plan: of(plan).expected(plan),
-        systems_of=lambda choices: forms[_key(choices)].systems,
+        systems_of=lambda choices: _known(forms[_key(choices)], _rule(choices)),
         away=lambda plan: of(plan).away(plan),
         roles=lambda plan: dict(zip(of(plan).assignment, "ABC", strict=False)),
     )
+
+
+def _known(form: Form, rule: Rule) -> tuple[str, ...]:
+    """Return what a form works on by a rule; no setting of Kafka's chooses between two versions."""
+    if rule is not Rule.LEADER_EPOCH_V0:
+        return form.systems
+    return tuple(each for each in form.systems if each.partition(":")[0] == REFERENCE)
 
 
 def _key(choices: ScenarioPlan | None) -> FormKey:

@@ -28,9 +28,13 @@ from harness.scenarios.leader_epochs import (
     begins_epoch,
     epochs,
     follows,
+    leads_alone,
+    of_epochs,
     on_election,
+    raised_by_isr,
+    taught,
 )
-from harness.scenarios.protocol import Expected, Step
+from harness.scenarios.protocol import Condition, Expected, Step
 from results.record.plan import Plan
 from results.record.terms import Judge, Rule, Validity
 
@@ -60,7 +64,7 @@ _RETURN_OF_A = {
     " only copy of message2 is on a broker that does not lead.",
     Rule.LEADER_EPOCH: "A tells that the last epoch of its log is 0, and that one ends at B at"
     " offset 2, where A's log ends too. A truncates nothing, and fetches message3. Both files say:"
-    " epoch 0 starts at offset 0, epoch 2 at offset 2.",
+    " epoch 0 starts at offset 0, epoch {epoch} at offset 2.",
 }
 
 
@@ -71,6 +75,11 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 def _kept(rule: Rule) -> int:
     """Return where B's log ends when it has returned."""
     return 1 if rule is Rule.HIGH_WATERMARK else 2
+
+
+def _of_b(plan: Plan) -> int:
+    """Return the epoch in which B leads: one election later, and B's own departure before it."""
+    return 1 + raised_by_isr(plan)
 
 
 def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
@@ -84,7 +93,7 @@ def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
                 *(log_end_on_disk(node, 2) for node in (A, B)),
                 high_watermark_on_disk(A, 2),
                 high_watermark_on_disk(B, 1),
-                *epochs(rule, A, B, are=((0, 0),)),
+                *epochs(plan, rule, A, B, are=((0, 0),)),
             ),
             why="B's fetch at offset 2 tells A that B has both: A's high watermark is 2, and the"
             " producer gets its answer. B hears of it only with the next response, which waits at"
@@ -96,25 +105,25 @@ def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
                 Kill(B),
                 unregistered(B),
                 isr_is(A),
-                begins_epoch(A, 1),
-                *epochs(rule, A, are=((0, 0), *on_election(plan, 1, 2))),
+                *leads_alone(plan, A),
+                *epochs(plan, rule, A, are=((0, 0), *_alone(plan))),
             ),
             why="Nothing is lost yet: message1 and message2 lie in both logs.",
         ),
         Step(
-            _RETURN_OF_B[rule],
+            _RETURN_OF_B[taught(rule)],
             (
                 AskEpochEnd(node=A, epoch=0),
                 # A pause would do as well, but only until A's session ends; this has no deadline.
                 Cut("A is not heard", ((A, B),)),
                 Start(B, until_back=False),
                 registered(B),
-                follows(B, A),
+                follows(B, A, plan),
                 log_end_on_disk(B, _kept(rule)),
                 high_watermark_on_disk(B, 1),
-                *epochs(rule, B, are=((0, 0),)),
+                *epochs(plan, rule, B, are=((0, 0),)),
             ),
-            why=_WHY_OF_B[rule],
+            why=_WHY_OF_B[taught(rule)],
             lines=TRUNCATIONS,
         ),
     )
@@ -132,8 +141,8 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
                 unregistered(A),
                 leads(B),
                 isr_is(B),
-                begins_epoch(B, 2),
-                *epochs(rule, B, are=((0, 0), *on_election(plan, 2, 2))),
+                begins_epoch(B, _of_b(plan)),
+                *epochs(plan, rule, B, are=((0, 0), *on_election(plan, _of_b(plan), kept))),
             ),
             why="B was not in sync, so this election is unclean: the topic allows it.",
         ),
@@ -143,7 +152,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 log_end_on_disk(B, kept + 1),
                 high_watermark_on_disk(B, kept + 1),
-                *epochs(rule, B, are=((0, 0), (2, 2))),
+                *epochs(plan, rule, B, are=((0, 0), (_of_b(plan), kept))),
             ),
         ),
         Step(
@@ -154,11 +163,27 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
                 leads(B),
                 log_end_on_disk(A, kept + 1),
                 high_watermark_on_disk(A, kept + 1),
-                *epochs(rule, A, B, are=((0, 0), (2, 2))),
+                *_epochs_at_the_end(plan),
             ),
-            why=_RETURN_OF_A[rule],
+            why=_RETURN_OF_A[taught(rule)].format(epoch=_of_b(plan)),
             lines=TRUNCATIONS,
         ),
+    )
+
+
+def _alone(plan: Plan) -> tuple[tuple[int, int], ...]:
+    """Return A's line of the epoch in which it is alone, if that is one."""
+    return on_election(plan, 1, 2) if raised_by_isr(plan) else ()
+
+
+def _epochs_at_the_end(plan: Plan) -> tuple[Condition, ...]:
+    """Wait for both files; by the old rule A never gets a record of B's epoch."""
+    rule = rule_of(plan)
+    of_b = (_of_b(plan), _kept(rule))
+    of_a = () if rule is Rule.HIGH_WATERMARK else (of_b,)
+    return (
+        *epochs(plan, rule, A, are=((0, 0), *of_a)),
+        *epochs(plan, rule, B, are=((0, 0), of_b)),
     )
 
 
@@ -171,7 +196,11 @@ def _expected(plan: Plan) -> Expected:
                 "lost-write",
                 "inconsistent-offsets",
                 "log-divergence",
-                announced=("committed-truncation", "high-watermark-regression"),
+                announced=(
+                    "committed-truncation",
+                    "high-watermark-regression",
+                    *of_epochs(plan, Rule.HIGH_WATERMARK),
+                ),
             ),
             lost=("message2",),
             read=("message1", "message3"),
@@ -189,7 +218,13 @@ def _expected(plan: Plan) -> Expected:
 
 
 ARTICLE = Form(
-    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1:zookeeper"),
+    systems=(
+        "kafka:2.8.2",
+        "kafka:0.11.0.3",
+        "kafka:1.1.1",
+        "kafka:3.9.1:zookeeper",
+        "reference:controllers",
+    ),
     plan=lambda rule, system: {
         **article_values(rule, system, fetch_wait_ms=LONG_WAIT_MS),
         "judge": Judge.STRICT,

@@ -67,8 +67,9 @@ def values(rule: Rule, system: str) -> dict[str, object]:
     return {**plan, "judge": Judge.CONTRACT}
 
 
-def until_b_leads(rule: Rule) -> tuple[Step, ...]:
+def until_b_leads(plan: Plan) -> tuple[Step, ...]:
     """Return the story to the point where B leads; example 2 begins likewise."""
+    rule = rule_of(plan)
     kept = 2 if rule is Rule.HIGH_WATERMARK else 3
     return (
         Step(
@@ -90,7 +91,7 @@ def until_b_leads(rule: Rule) -> tuple[Step, ...]:
                 *(log_end_on_disk(node, 3) for node in (A, B, C)),
                 *(high_watermark_on_disk(node, 3) for node in (A, C)),
                 high_watermark_on_disk(B, 2),
-                *epochs(rule, A, B, C, are=((1, 0),)),
+                *epochs(plan, rule, A, B, C, are=((1, 0),)),
             ),
             why="A and C hear that message3 is committed. B has it too, but does not know: its own"
             " high watermark is 2. It still hears the controller, and everybody hears B.",
@@ -131,7 +132,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     kept = 2 if rule is Rule.HIGH_WATERMARK else 3
     return (
-        *until_b_leads(rule),
+        *until_b_leads(plan),
         Step(
             "B hears again, and A fetches from it.",
             (
@@ -154,7 +155,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 *(log_end_on_disk(node, kept + 1) for node in (A, B, C)),
                 high_watermark_on_disk(B, kept + 1),
-                *epochs(rule, A, B, C, are=((1, 0), (3, 3))),
+                *epochs(plan, rule, A, B, C, are=((1, 0), (3, 3))),
             ),
         ),
     )

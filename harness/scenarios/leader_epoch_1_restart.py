@@ -58,8 +58,9 @@ def values(rule: Rule, system: str) -> dict[str, object]:
     return {**plan, "judge": Judge.CONTRACT, "node": {B: hung}}
 
 
-def until_c_leads(rule: Rule) -> tuple[Step, ...]:
+def until_c_leads(plan: Plan) -> tuple[Step, ...]:
     """Return the story to the point where C leads; example 2 begins likewise."""
+    rule = rule_of(plan)
     kept = 0 if rule is Rule.HIGH_WATERMARK else MANY
     return (
         Step(
@@ -71,7 +72,7 @@ def until_c_leads(rule: Rule) -> tuple[Step, ...]:
                 *(log_end_on_disk(node, MANY) for node in (A, B, C)),
                 high_watermark_on_disk(A, MANY),
                 *(high_watermark_on_disk(node, 0) for node in (B, C)),
-                *epochs(rule, A, B, C, are=((0, 0),)),
+                *epochs(plan, rule, A, B, C, are=((0, 0),)),
             ),
             why="All three have all of it, and the producer has its answers. B and C will hear with"
             " the next response that it is committed: their own high watermarks are still 0.",
@@ -107,15 +108,15 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     kept = 0 if rule is Rule.HIGH_WATERMARK else MANY
     return (
-        *until_c_leads(rule),
+        *until_c_leads(plan),
         Step(
             "B returns and follows C.",
             (
                 Start(B),
                 isr_is(B, C),
                 log_end_on_disk(B, kept),
-                *epochs(rule, B, are=((0, 0),)),
-                *epochs(rule, C, are=((0, 0), *on_election(plan, 2, MANY))),
+                *epochs(plan, rule, B, are=((0, 0),)),
+                *epochs(plan, rule, C, are=((0, 0), *on_election(plan, 2, MANY))),
             ),
             why=_RETURN_OF_B[rule],
             lines=TRUNCATIONS,
@@ -124,7 +125,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
     )
 
 
-def _return_of_a(rule: Rule, kept: int) -> Step:
+def _return_of_a(plan: Plan, kept: int) -> Step:
+    rule = rule_of(plan)
     return Step(
         "A returns and follows C.",
         (
@@ -132,7 +134,7 @@ def _return_of_a(rule: Rule, kept: int) -> Step:
             isr_is(A, B, C),
             leads(C),
             *(log_end_on_disk(node, kept) for node in (A, B, C)),
-            *epochs(rule, A, B, are=((0, 0),)),
+            *epochs(plan, rule, A, B, are=((0, 0),)),
         ),
         why=_FATE_OF_A[rule],
         lines=TRUNCATIONS,

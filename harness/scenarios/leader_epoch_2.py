@@ -27,9 +27,13 @@ from harness.scenarios.leader_epochs import (
     article_values,
     begins_epoch,
     epochs,
+    leads_alone,
+    of_epochs,
     on_election,
+    raised_by_isr,
+    taught,
 )
-from harness.scenarios.protocol import Expected, Step
+from harness.scenarios.protocol import Condition, Expected, Step
 from results.record.plan import Plan
 from results.record.terms import Judge, Rule, Validity
 
@@ -51,12 +55,16 @@ _WHY_OF_A = {
     " before it that B knows is 0, and that one ends at offset 1, where message3 begins. So A's"
     " message2 is not in B's log, and goes.",
 }
+_WHY_OF_A_IN_KRAFT = (
+    "A's log ends in epoch 0: in KRaft a departure from the ISR raises no epoch. At B that epoch"
+    " ends at offset 1, where message3 begins. So A's message2 is not in B's log, and goes."
+)
 _MESSAGE4 = {
     Rule.HIGH_WATERMARK: "From here on both replicas grow equally, and both high watermarks say 3;"
     " who compares ends or counts sees no difference. A reader gets message3 today, and message2"
     " if A is elected tomorrow.",
     Rule.LEADER_EPOCH: "Both replicas are the same, and so are both files: epoch 0 starts at offset"
-    " 0, epoch 3 at offset 1.",
+    " 0, epoch {epoch} at offset 1.",
 }
 
 
@@ -74,12 +82,12 @@ def _until_both_are_dead(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 *(log_end_on_disk(node, 1) for node in (A, B)),
                 *(high_watermark_on_disk(node, 1) for node in (A, B)),
-                *epochs(rule, A, B, are=((0, 0),)),
+                *epochs(plan, rule, A, B, are=((0, 0),)),
             ),
         ),
         Step(
             "B hangs: it is paused. Its session ends, and A alone is in sync.",
-            (Pause(B), unregistered(B), isr_is(A), begins_epoch(A, 1)),
+            (Pause(B), unregistered(B), isr_is(A), *leads_alone(plan, A)),
         ),
         Step(
             "message2 is written to A; it is committed, and acknowledged, without B.",
@@ -88,7 +96,7 @@ def _until_both_are_dead(plan: Plan) -> tuple[Step, ...]:
                 log_end_on_disk(A, 2),
                 high_watermark_on_disk(A, 2),
                 log_end_on_disk(B, 1),
-                *epochs(rule, A, are=((0, 0), (1, 1))),
+                *epochs(plan, rule, A, are=((0, 0), *((_of_a(plan), 1),) * raised_by_isr(plan))),
             ),
             why="min.insync.replicas=1: the only replica in sync is enough.",
         ),
@@ -109,9 +117,9 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 Start(B),
                 leads(B),
                 isr_is(B),
-                begins_epoch(B, 3),
+                begins_epoch(B, _of_b(plan)),
                 log_end_on_disk(B, 1),
-                *epochs(rule, B, are=((0, 0), *on_election(plan, 3, 1))),
+                *epochs(plan, rule, B, are=((0, 0), *on_election(plan, _of_b(plan), 1))),
             ),
             why="An unclean election, which the topic allows. message2 is lost here, by either"
             " rule.",
@@ -122,21 +130,22 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 log_end_on_disk(B, 2),
                 high_watermark_on_disk(B, 2),
-                *epochs(rule, B, are=((0, 0), (3, 1))),
-                AskEpochEnd(node=B, epoch=1),
+                *epochs(plan, rule, B, are=((0, 0), (_of_b(plan), 1))),
+                AskEpochEnd(node=B, epoch=_of_a(plan)),
             ),
-            why="B was asked here what A will have to know: where A's last epoch, 1, ends at B.",
+            why="B was asked here what A will have to know: where A's last epoch,"
+            f" {_of_a(plan)}, ends at B.",
         ),
         Step(
-            _RETURN_OF_A[rule],
+            _RETURN_OF_A[taught(rule)],
             (
                 Start(A),
                 isr_is(A, B),
                 leads(B),
                 log_end_on_disk(A, 2),
-                *epochs(rule, A, B, are=((0, 0), (3, 1))),
+                *_epochs_of_both(plan, of_a=()),
             ),
-            why=_WHY_OF_A[rule],
+            why=_why_of_a(plan),
             lines=TRUNCATIONS,
         ),
         Step(
@@ -145,10 +154,42 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 *(log_end_on_disk(node, 3) for node in (A, B)),
                 *(high_watermark_on_disk(node, 3) for node in (A, B)),
-                *epochs(rule, A, B, are=((0, 0), (3, 1))),
+                *_epochs_of_both(plan, of_a=((_of_b(plan), 2),)),
             ),
-            why=_MESSAGE4[rule],
+            why=_MESSAGE4[taught(rule)].format(epoch=_of_b(plan)),
         ),
+    )
+
+
+def _of_a(plan: Plan) -> int:
+    """Return the epoch in which A writes message2: another one, if B's departure made one."""
+    return raised_by_isr(plan)
+
+
+def _of_b(plan: Plan) -> int:
+    """Return the epoch in which B leads, after nobody did."""
+    return 2 + raised_by_isr(plan)
+
+
+def _why_of_a(plan: Plan) -> str:
+    rule = taught(rule_of(plan))
+    kraft = rule is Rule.LEADER_EPOCH and not raised_by_isr(plan)
+    return _WHY_OF_A_IN_KRAFT if kraft else _WHY_OF_A[rule]
+
+
+def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
+    """Wait for both files, which differ by the old rule: A has its own line of B's epoch, or none.
+
+    Args:
+        plan: Of the run.
+        of_a: What A has of B's epoch by the old rule.
+    """
+    rule = rule_of(plan)
+    of_b = ((_of_b(plan), 1),)
+    own = of_a if rule is Rule.HIGH_WATERMARK else of_b
+    return (
+        *epochs(plan, rule, A, are=((0, 0), *own)),
+        *epochs(plan, rule, B, are=((0, 0), *of_b)),
     )
 
 
@@ -163,7 +204,7 @@ def _expected(plan: Plan) -> Expected:
                 "log-divergence",
                 "lost-write",
                 "inconsistent-offsets",
-                announced=("high-watermark-regression",),
+                announced=("high-watermark-regression", *of_epochs(plan, Rule.HIGH_WATERMARK)),
             ),
             lost=("message2",),
             read=read,
@@ -192,7 +233,13 @@ def _expected(plan: Plan) -> Expected:
 
 
 ARTICLE = Form(
-    systems=("kafka:2.8.2", "kafka:0.11.0.3", "kafka:1.1.1", "kafka:3.9.1:zookeeper"),
+    systems=(
+        "kafka:2.8.2",
+        "kafka:0.11.0.3",
+        "kafka:1.1.1",
+        "kafka:3.9.1:zookeeper",
+        "reference:controllers",
+    ),
     plan=lambda rule, system: {
         **article_values(rule, system, fetch_wait_ms=SHORT_WAIT_MS),
         "judge": Judge.CONTRACT,

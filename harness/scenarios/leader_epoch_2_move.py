@@ -38,7 +38,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
     rule = rule_of(plan)
     kept = 2 if rule is Rule.HIGH_WATERMARK else 3
     return (
-        *until_b_leads(rule),
+        *until_b_leads(plan),
         Step(
             f"message4 is sent to B with acks=all. B appends it at offset {kept}, and waits for A.",
             (Produce(wait=False), log_end_on_disk(B, kept + 1), log_end_on_disk(A, 3)),
@@ -67,7 +67,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 Produce(),
                 *(log_end_on_disk(node, kept + 2) for node in (A, B, C)),
                 high_watermark_on_disk(B, kept + 2),
-                *epochs(rule, A, B, C, are=((1, 0), (3, 3))),
+                *epochs(plan, rule, A, B, C, are=((1, 0), (3, 3))),
             ),
         ),
     )

@@ -45,7 +45,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
     kept = 0 if rule is Rule.HIGH_WATERMARK else MANY
     end = kept + MORE
     return (
-        *until_c_leads(rule),
+        *until_c_leads(plan),
         Step(
             "B returns and follows C.",
             (Start(B), isr_is(B, C), leads(C), log_end_on_disk(B, kept)),
@@ -69,7 +69,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
                 isr_is(A, B, C),
                 leads(C),
                 *(log_end_on_disk(node, end) for node in (A, B, C)),
-                *epochs(rule, A, B, C, are=((0, 0), (2, MANY))),
+                *epochs(plan, rule, A, B, C, are=((0, 0), (2, MANY))),
             ),
             why=_RETURN_OF_A[rule],
             lines=TRUNCATIONS,

@@ -25,7 +25,7 @@ from results.record.plan import Plan, ScenarioPlan
 from results.record.terms import Judge, Validity
 
 BROKER = "n1"
-_SYSTEMS = ("kafka:4.3.1:controllers",)
+_SYSTEMS = ("kafka:4.3.1:controllers", "reference:controllers")
 _LINES = r"Truncated to offset|Becoming the active controller|Renouncing|In the new epoch"
 
 _FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"

@@ -9,7 +9,13 @@ from cluster.files.damage import DamagedFileError
 from cluster.reference.broker.lifecycle import Incarnation, Lifecycle
 from cluster.reference.broker.node import Node
 from cluster.reference.controller.plane import KRaft
-from cluster.reference.log.checkpoints import PARTITION_METADATA, partition_metadata
+from cluster.reference.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    partition_metadata,
+)
 from cluster.reference.log.disk import Disk
 from cluster.reference.log.files import LogFiles
 from cluster.reference.log.log import Log
@@ -59,8 +65,8 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
         BootError: The log dir is not formatted, or is another node's; settings that lack something.
         DamagedLogError: It holds what no crash leaves.
     """
-    if (mark := f"{FOLDER}/{PARTITION_METADATA}") not in disk.paths():
-        disk.replace(mark, partition_metadata(METADATA_TOPIC_ID))
+    roles = {each.strip() for each in settings.process_roles.split(",")}
+    _make_first_files(disk, of_broker="broker" in roles)
     found = recovered(disk)
     cluster_id, directory = _identity(found, settings)
     try:
@@ -82,7 +88,6 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
         snapshot=_latest_snapshot(found),
         numbers=numbers,
     )
-    roles = {each.strip() for each in settings.process_roles.split(",")}
     replicas = lifecycle = None
     if "broker" in roles:
         own = {folder: log for folder, log in found.logs.items() if folder != FOLDER}
@@ -113,6 +118,16 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
     storage = LogFiles(disk, segment_bytes=settings.log_segment_bytes)
     places = tuple((each.host, each.port) for each in listeners)
     return Booted(machine=node, storage=storage, said=found.said, listens_at=places)
+
+
+def _make_first_files(disk: Disk, *, of_broker: bool) -> None:
+    """Make what is there from the first start on; Kafka's checkpoint files begin empty."""
+    there = set(disk.paths())
+    if (mark := f"{FOLDER}/{PARTITION_METADATA}") not in there:
+        disk.replace(mark, partition_metadata(METADATA_TOPIC_ID))
+    for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS) if of_broker else ():
+        if name not in there:
+            disk.replace(name, b"")
 
 
 def listeners_of(settings: Settings) -> tuple[Listener, ...]:

@@ -27,9 +27,12 @@ class NodeClock:
         return self.shown_ns + passed
 
     def lasting(self, own_ns: int) -> int:
-        """Return how much virtual time passes while it counts so many nanoseconds."""
+        """Return how much virtual time passes until it has counted so many nanoseconds.
+
+        Rounded up: who is woken before its deadline waits for the rest, which would be no time.
+        """
         if self.drift_ppm:
-            return own_ns * PPM // (PPM + self.drift_ppm)
+            return -(-own_ns * PPM // (PPM + self.drift_ppm))
         return own_ns
 
     def drift(self, now_ns: int, ppm: int) -> None:
