@@ -121,7 +121,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             why=_RETURN_OF_B[rule],
             lines=TRUNCATIONS,
         ),
-        _halt_of_a(kept) if _halts(plan) else _return_of_a(rule, kept),
+        _halt_of_a(kept) if _halts(plan) else _return_of_a(plan, kept),
     )
 
 

@@ -12,6 +12,8 @@ from kio.schema.errors import ErrorCode
 UNKNOWN = -1
 """No offset, no epoch, no node."""
 CONSUMER = -1
+ANY_REPLICA = -2
+"""Kafka's "debugging consumer": whoever has a replica answers it, of the log to its end."""
 """The replica id of whoever is no replica."""
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special time stamps of ListOffsets."""

@@ -88,6 +88,20 @@ class Partition:
         Raises:
             RefusedError: This is not the leader, or the request's epoch is older or newer.
         """
+        self.known_in(current_leader_epoch)
+        if self.leading is None:
+            raise RefusedError(ErrorCode.not_leader_or_follower)
+        return self.leading
+
+    def known_in(self, current_leader_epoch: int) -> None:
+        """See that a request believes in the epoch that is known here, whoever leads in it.
+
+        Args:
+            current_leader_epoch: -1: not checked.
+
+        Raises:
+            RefusedError: The request's epoch is older or newer, or the log is offline.
+        """
         if self.offline:
             raise RefusedError(ErrorCode.kafka_storage_error)
         if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
@@ -95,9 +109,6 @@ class Partition:
             raise RefusedError(
                 ErrorCode.fenced_leader_epoch if older else ErrorCode.unknown_leader_epoch
             )
-        if self.leading is None:
-            raise RefusedError(ErrorCode.not_leader_or_follower)
-        return self.leading
 
     def _leader_line(self, before: PartitionState) -> str:
         state = self.state

@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 from cluster.files.batches import read_segment, records
 from cluster.reference.log.epochs import NONE
 from cluster.reference.messages.data import (
+    ANY_REPLICA,
     CONSUMER,
     EARLIEST,
     LATEST,
@@ -43,10 +44,13 @@ def read(
     Raises:
         RefusedError: It cannot be read here, or not from there.
     """
-    leading = partition.led_in(asked.current_leader_epoch)
     log = partition.log
-    if request.replica_id != CONSUMER:
-        _check_replica(leading, asked, request)
+    if request.replica_id == ANY_REPLICA:
+        partition.known_in(asked.current_leader_epoch)
+    else:
+        leading = partition.led_in(asked.current_leader_epoch)
+        if request.replica_id != CONSUMER:
+            _check_replica(leading, asked, request)
     if asked.last_fetched_epoch != UNKNOWN:
         # KIP-595: what the reader has last must be here too, or the logs differ.
         epoch, end = log.end_of(asked.last_fetched_epoch)
@@ -88,8 +92,12 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
     Raises:
         RefusedError: This is not the leader, or does not know yet what is committed (KIP-207).
     """
-    leading = partition.led_in(asked.current_leader_epoch)
     log = partition.log
+    if replica_id == ANY_REPLICA:
+        partition.known_in(asked.current_leader_epoch)
+        end = log.start_offset if asked.timestamp == EARLIEST else log.end_offset
+        return _listed(asked, end, UNKNOWN, partition.state.leader_epoch)
+    leading = partition.led_in(asked.current_leader_epoch)
     if asked.timestamp == EARLIEST:
         return _listed(asked, log.start_offset, UNKNOWN, log.epochs.at(log.start_offset))
     if replica_id != CONSUMER:

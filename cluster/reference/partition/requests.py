@@ -81,7 +81,7 @@ class Requests:
             results, enough = self._read(asked)
             if not enough and asked.max_wait_ms > 0:
                 results = None
-        if asked.replica_id != CONSUMER:
+        if asked.replica_id >= 0:
             # After the read: followers learn of the high watermark a round trip later.
             self._note_positions(now, asked, results, out=out)
         if results is not None:
@@ -256,7 +256,7 @@ class Requests:
         What `read` would find, at a part of its cost; most fetches of followers are such.
         """
         broker = asked.replica_id
-        if broker == CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
+        if broker < 0 or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
             return False
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
