@@ -173,7 +173,11 @@ def refuse_another_story(plan: Plan) -> None:
     ways = [plan_from({"system": system}) for system in known]
     modes = dict.fromkeys(way.mode for way in ways if way.is_reference == plan.is_reference)
     if plan.mode not in modes:
-        needs = f"its story needs the mode {' or '.join(modes)}" if modes else "nobody told it so"
+        needs = (
+            f"its story needs the mode {' or '.join(modes)}"
+            if modes
+            else "its story is not told there"
+        )
         raise PlanError(
             f"{plan.name} cannot be played on {plan.system}: {needs}"
             f" (known to work: {', '.join(known)})"

@@ -1,5 +1,7 @@
 """A story in words: before it is played, for its page, and for whoever asks what there is."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from harness.scenarios.actions import Reassign
@@ -105,5 +107,13 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
     for value in scenario.choices[compared].values:
         if value != choices.get(compared):
             made = resolved(scenario, {**choices, compared: value})
-            others[value] = command_of(scenario, made, plan.system)
+            known = systems_of(scenario, made)
+            if known:
+                others[value] = command_of(scenario, made, _nearest(plan.system, known))
     return others
+
+
+def _nearest(system: str, known: Sequence[str]) -> str:
+    """Return a system itself, unless a story is told on none of its sort."""
+    sort = system.partition(":")[0]
+    return system if any(each.partition(":")[0] == sort for each in known) else known[0]

@@ -106,7 +106,8 @@ def test_the_old_message_format_has_no_idempotent_producers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     old, new = (
-        plan_from(story_values(FIRST, {"rule": rule})) for rule in FIRST.choices["rule"].values
+        plan_from(story_values(FIRST, {"rule": rule}))
+        for rule in ("high-watermark", "leader-epoch")
     )
     assert (old.acks, old.idempotent) == ("all", False)
     assert (new.acks, new.idempotent) == ("all", True)
@@ -152,7 +153,8 @@ def test_a_story_tells_how_to_play_it_and_its_counterpart() -> None:
     story = story_of(plan_from(story_values(FIRST, {"rule": "high-watermark"})))
     assert story.command == "logquake scenario run leader-epoch-1 --rule high-watermark"
     assert story.other_commands == {
-        "leader-epoch": "logquake scenario run leader-epoch-1 --rule leader-epoch"
+        "leader-epoch": "logquake scenario run leader-epoch-1 --rule leader-epoch",
+        "leader-epoch-v0": "logquake scenario run leader-epoch-1 --rule leader-epoch-v0",
     }
     assert story.roles == {"n1": "A", "n2": "B"}
     assert story.spectators == ("n3",)
@@ -192,7 +194,9 @@ def test_the_table_has_a_row_for_each_part_in_markdown() -> None:
 
 def test_only_some_parts_are_played_if_so_asked() -> None:
     rules = {part.choices["rule"] for part in parts("leader-epoch-1")}
-    assert rules == {"high-watermark", "leader-epoch"}
+    assert rules == {"high-watermark", "leader-epoch", "leader-epoch-v0"}
+    by_v0 = {part.system for part in parts("leader-epoch-*") if "v0" in part.choices["rule"]}
+    assert by_v0 == {"reference:controllers"}
     assert {part.choices["rule"] for part in parts("leader-epoch-1*high*")} == {"high-watermark"}
     assert {part.system for part in parts("leader-epoch-1", system="kafka:1.1.1")} == {
         "kafka:1.1.1"
@@ -221,7 +225,14 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["leader-epoc-1"], "did you mean leader-epoch-1"),
         (["nonsense"], "there is no scenario 'nonsense' (see: logquake scenario list)"),
         (["leader-epoch-1", "--late", "x"], "leader-epoch-1 has no choice --late"),
-        (["leader-epoch-1", "--rule", "x"], "cannot be 'x': high-watermark or leader-epoch"),
+        (["leader-epoch-1", "--rule", "x"], "cannot be 'x': high-watermark or leader-epoch or"),
+        (
+            ["leader-epoch-1", "--rule", "leader-epoch-v0", "--system", "kafka:2.8.2"],
+            "is not told there",
+        ),
+        (["leader-epoch-1", "--rule", "leader-epoch-v0", "--form", "clean"], "told on no system"),
+        (["leader-epoch-1", "--form", "clean", "--system", "reference"], "is not told there"),
+        (["n-minus-one", "--system", "reference"], "is not told there"),
         (["leader-epoch-1", "--system", "kafka:4.3.1"], "its story needs the mode zookeeper"),
         (["leader-epoch-1", "--system", "kafka:4.3.1:zookeeper"], "does not know ZooKeeper"),
         (["leader-epoch-1", "--set", "x"], "--set takes KEY=VALUE"),

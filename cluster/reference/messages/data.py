@@ -2,26 +2,28 @@
 
 A partition is named by `topic` and `partition`; the topic's id, where both sides know it, keeps a
 topic apart from its deleted namesake (KIP-516). -1 is "none" as on the wire.
+
+What is made for every batch is a struct, as `machine`'s events and effects are.
 """
 
 from dataclasses import dataclass
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 UNKNOWN = -1
 """No offset, no epoch, no node."""
 CONSUMER = -1
+"""The replica id of whoever is no replica."""
 ANY_REPLICA = -2
 """Kafka's "debugging consumer": whoever has a replica answers it, of the log to its end."""
-"""The replica id of whoever is no replica."""
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special time stamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducePartition:
+class ProducePartition(Struct, frozen=True, kw_only=True):
     """Records for one partition.
 
     Attributes:
@@ -36,8 +38,7 @@ class ProducePartition:
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceRequest:
+class ProduceRequest(Struct, frozen=True, kw_only=True):
     """Append these. With `acks` 0 the reply is made too, but not put on the wire.
 
     Attributes:
@@ -50,8 +51,7 @@ class ProduceRequest:
     partitions: tuple[ProducePartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducedPartition:
+class ProducedPartition(Struct, frozen=True, kw_only=True):
     """What became of the records of one partition.
 
     Attributes:
@@ -69,8 +69,7 @@ class ProducedPartition:
     current_leader_epoch: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProduceResponse:
+class ProduceResponse(Struct, frozen=True, kw_only=True):
     """Answers a `ProduceRequest`, in its order of partitions."""
 
     partitions: tuple[ProducedPartition, ...]
@@ -120,8 +119,7 @@ class FetchRequest:
     cluster_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedPartition:
+class FetchedPartition(Struct, frozen=True, kw_only=True):
     """What was read of one partition.
 
     Attributes:
@@ -150,8 +148,7 @@ class FetchedPartition:
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse:
+class FetchResponse(Struct, frozen=True, kw_only=True):
     """Answers a `FetchRequest`, in its order of partitions."""
 
     partitions: tuple[FetchedPartition, ...]
