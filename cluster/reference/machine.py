@@ -9,17 +9,20 @@ A machine never reads a clock, draws a random number, opens a socket or a file: 
   once, by `Answered`; None if its connection broke. What was asked on a connection that is gone is
   never answered on another one.
 - After a start a machine knows only what the files hold (`Recovered` states of its parts).
+
+Events and effects are structs, not dataclasses: as frozen, and made in a third of the time, which
+counts where most of them live for microseconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 Nanoseconds = int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(Struct, frozen=True, kw_only=True):
     """Where an answer must go to; made by drivers, and only handed back.
 
     Attributes:
@@ -33,54 +36,47 @@ class Asker:
     correlation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class Arrived(Struct, frozen=True, kw_only=True):
     """A request came; it must be answered with one `Reply`, now or later."""
 
     asker: Asker
     message: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Struct, frozen=True, kw_only=True):
     """The answer to a `Request`; None: the connection broke, or it took too long."""
 
     request: int
     message: object | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
+class Fired(Struct, frozen=True, kw_only=True):
     """A timer's time has come."""
 
     timer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hung:
+class Hung(Struct, frozen=True, kw_only=True):
     """A connection on which requests came is gone: what is parked for it needs no answer."""
 
     connection: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskFailed:
+class DiskFailed(Struct, frozen=True, kw_only=True):
     """An effect on a folder failed, as a full disk or a bad one does."""
 
     folder: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopAsked:
+class StopAsked(Struct, frozen=True, kw_only=True):
     """Whoever runs the node wants it to end in good order: it hands over, then says `End`."""
 
 
 Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """Ask another node. `number` comes back in `Answered`; the machine counts it up itself."""
 
     number: int
@@ -89,16 +85,14 @@ class Request:
     timeout_ns: Nanoseconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """Answer a request."""
 
     asker: Asker
     message: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetTimer:
+class SetTimer(Struct, frozen=True, kw_only=True):
     """Have `Fired` come once, in place of any earlier timer of this name.
 
     The driver draws the moment between both limits: random time-outs are drawn there.
@@ -109,15 +103,13 @@ class SetTimer:
     at_most_ns: Nanoseconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer:
+class CancelTimer(Struct, frozen=True, kw_only=True):
     """Forget a timer. Nothing happens if there is none."""
 
     timer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
+class Append(Struct, frozen=True, kw_only=True):
     """Add whole batches at the end of a log; they are safe after a `Flush` only."""
 
     folder: str
@@ -126,30 +118,26 @@ class Append:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flush:
+class Flush(Struct, frozen=True, kw_only=True):
     """Have all that was appended to a log reach the disk."""
 
     folder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truncate:
+class Truncate(Struct, frozen=True, kw_only=True):
     """Remove all batches of a log from an offset on, which is a batch's first."""
 
     folder: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropLog:
+class DropLog(Struct, frozen=True, kw_only=True):
     """Remove a log's folder: its topic was deleted, or is no longer here."""
 
     folder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteFile:
+class WriteFile(Struct, frozen=True, kw_only=True):
     """Replace a small file whole: written aside, flushed, renamed. Safe when it is done."""
 
     path: str
@@ -157,15 +145,13 @@ class WriteFile:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
+class Say(Struct, frozen=True, kw_only=True):
     """A line for the node's log, in Kafka's words where Kafka has some."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """The node's last effect: its process ends. Nothing more is told to the machine."""
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from msgspec.structs import replace as changed
 
 from cluster.reference.bugs import Bug
 from cluster.reference.messages.data import (
@@ -125,7 +126,7 @@ def test_what_nobody_knows_is_unknown(lab: Lab) -> None:
 def test_another_topic_of_the_same_name_is_refused(lab: Lab) -> None:
     asked = reading(0)
     (entry,) = asked.partitions
-    other = replace(asked, partitions=(replace(entry, topic_id=UUID(int=8)),))
+    other = changed(asked, partitions=(changed(entry, topic_id=UUID(int=8)),))
     assert read(lab, other).error_code is ErrorCode.inconsistent_topic_id
 
 

@@ -7,10 +7,10 @@ controller is asked for.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kio.schema.errors import ErrorCode
+from msgspec.structs import replace
 
 from cluster.reference.broker.coordinator import TIMERS as GROUP_TIMERS
 from cluster.reference.broker.coordinator import Commit

@@ -7,9 +7,9 @@ producer made stays true (https://kafka.apache.org/documentation/#recordbatch).
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from crc32c import crc32c
+from msgspec import Struct
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
@@ -36,9 +36,8 @@ class BadBatchError(Exception):
         self.magic = magic
 
 
-@dataclass(slots=True, kw_only=True)
-class Batch:
-    """One batch; treated as a value, but not frozen, which would double its cost on every append.
+class Batch(Struct, kw_only=True):
+    """One batch; treated as a value, but for the log that stamps it as it is appended.
 
     Attributes:
         base_offset, end_offset: Of its first record, and behind its last.
@@ -90,16 +89,27 @@ def sound_batch(data: bytes) -> Batch:
     return found
 
 
-def sound_batches(data: bytes) -> Iterator[Batch]:
-    """Yield the batches that some bytes are, each checked against its sum.
+def sound_batches(data: bytes) -> list[Batch]:
+    """Return the batches that some bytes are, each checked against its sum.
 
     Raises:
         BadBatchError: One of them is torn, damaged, or none of magic 2.
     """
+    if data and _size_at(data, 0) == len(data):
+        return [sound_batch(data)]
+    return list(sound_batches_of(data))
+
+
+def sound_batches_of(data: bytes) -> Iterator[Batch]:
+    """Yield the sound batches that some bytes begin with.
+
+    Raises:
+        BadBatchError: As `sound_batches`, but after those before it.
+    """
     position, size = 0, len(data)
     while position < size:
         end = position + _size_at(data, position)
-        yield sound_batch(data if end - position == size else data[position:end])
+        yield sound_batch(data[position:end])
         position = end
 
 

@@ -14,9 +14,10 @@ DEFAULT_SEGMENT_BYTES = 1 << 30
 
 @dataclass(slots=True, kw_only=True)
 class _Segments:
-    """A log's segments: first offsets, in order, and how many bytes the last one has."""
+    """A log's segments: first offsets, in order; the last one's path, and how many bytes it has."""
 
     bases: list[int] = field(default_factory=list)
+    path: str = ""
     size: int = 0
 
 
@@ -34,8 +35,8 @@ class LogFiles:
         self.segment_bytes = segment_bytes
         self.rolled_at: dict[str, int] = {}
         for folder, bases in segments(disk).items():
-            last = disk.read(segment_path(folder, bases[-1]))
-            self._logs[folder] = _Segments(bases=bases, size=len(last))
+            path = segment_path(folder, bases[-1])
+            self._logs[folder] = _Segments(bases=bases, path=path, size=len(disk.read(path)))
 
     def write(self, effect: Effect) -> None:
         """Carry out an Append, Flush, Truncate, DropLog or WriteFile; others are not for a disk.
@@ -48,7 +49,7 @@ class LogFiles:
                 self._append(effect)
             case Flush():
                 if mine := self._logs.get(effect.folder):
-                    self._disk.flush(segment_path(effect.folder, mine.bases[-1]))
+                    self._disk.flush(mine.path)
             case Truncate():
                 self._truncate(effect.folder, effect.offset)
             case DropLog():
@@ -59,17 +60,17 @@ class LogFiles:
                 raise TypeError(f"{type(effect).__name__} is nothing that a disk does")
 
     def _append(self, effect: Append) -> None:
-        folder = effect.folder
+        folder, data = effect.folder, effect.data
         mine = self._logs.get(folder)
         limit = self.rolled_at.get(folder, self.segment_bytes)
         if mine and not mine.size and mine.bases[-1] != effect.base_offset:
             # The log goes on elsewhere: an empty segment would have it begin, or go on, here.
             self._disk.remove(segment_path(folder, mine.bases.pop()))
             mine = self._rolled(folder, effect.base_offset)
-        elif mine is None or (mine.size and mine.size + len(effect.data) > limit):
+        elif mine is None or (mine.size and mine.size + len(data) > limit):
             mine = self._rolled(folder, effect.base_offset)
-        self._disk.append(segment_path(folder, mine.bases[-1]), effect.data)
-        mine.size += len(effect.data)
+        self._disk.append(mine.path, data)
+        mine.size += len(data)
 
     def _rolled(self, folder: str, base: int) -> _Segments:
         """Begin a segment; the one before it is flushed, so that only the last one can be torn."""
@@ -77,7 +78,7 @@ class LogFiles:
         if mine.bases:
             self._disk.flush(segment_path(folder, mine.bases[-1]))
         mine.bases.append(base)
-        mine.size = 0
+        mine.path, mine.size = segment_path(folder, base), 0
         return mine
 
     def _truncate(self, folder: str, offset: int) -> None:
@@ -89,9 +90,9 @@ class LogFiles:
             self._logs.pop(folder, None)
             self._append(Append(folder=folder, base_offset=offset, data=b""))
             return
-        path = segment_path(folder, mine.bases[-1])
-        mine.size = position_of(self._disk.read(path), offset)
-        self._disk.truncate(path, mine.size)
+        mine.path = segment_path(folder, mine.bases[-1])
+        mine.size = position_of(self._disk.read(mine.path), offset)
+        self._disk.truncate(mine.path, mine.size)
 
     def _drop(self, folder: str) -> None:
         self._logs.pop(folder, None)

@@ -100,7 +100,7 @@ class Log:
             MisplacedBatchError: The first does not begin at this log's end, or there is a gap;
                 nothing was appended. An answer to an earlier incarnation looks like that.
         """
-        found = list(sound_batches(data))
+        found = sound_batches(data)
         end = self.end_offset
         for each in found:
             if each.base_offset != end:
@@ -181,10 +181,12 @@ class Log:
             until: No batch that ends behind it; without: up to the log's end.
             at_least_one: The first one is returned even if it is larger (KIP-74).
         """
-        first = max(bisect_right(self._bases, offset) - 1, 0)
         if offset >= self.end_offset:
             return b""
         last = len(self._bases)
+        if offset == self._bases[-1] and until is None and at_least_one:
+            return self._batches[-1]  # What a follower that keeps up fetches.
+        first = max(bisect_right(self._bases, offset) - 1, 0)
         if until is not None and until < self.end_offset:
             last = self._until(until)
         positions = self._positions
@@ -221,9 +223,10 @@ class Log:
 
     def _take(self, mine: Batch) -> bool:
         """Take a batch into memory; returns whether it began an epoch."""
+        data, positions = mine.data, self._positions
         self._bases.append(mine.base_offset)
-        self._batches.append(mine.data)
-        self._positions.append(self._positions[-1] + len(mine.data))
+        self._batches.append(data)
+        positions.append(positions[-1] + len(data))
         self.end_offset = mine.end_offset
         self.producers.note(mine)
         if mine.leader_epoch > self.epochs.latest:

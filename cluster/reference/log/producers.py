@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 from cluster.reference.log.batches import Batch
 
@@ -17,8 +18,7 @@ KEPT_BATCHES = 5
 _MAX_SEQUENCE = 0x7FFF_FFFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """A batch that is remembered.
 
     Attributes:

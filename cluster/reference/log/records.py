@@ -12,6 +12,8 @@ from cluster.files.compression import Codec, decompressed
 from cluster.reference.log.batches import CODEC_BITS, HEADER_BYTES, Batch
 
 _MAX_VARINT_SHIFT = 63
+_FIRST_NUMBERS = 5
+"""A record's length, attributes, time stamp's and offset's deltas, and its key's length."""
 _MAX_BYTES = 64 << 20
 """Of the records of one batch: a few bytes can announce gigabytes, and no broker has these."""
 _SNAPPY_RATIO = 32
@@ -45,7 +47,7 @@ def check_records(batch: Batch) -> None:
     try:
         position = 0
         for delta in range(batch.count):
-            position = _record(body, position, delta)
+            position = _small_record(body, position, delta) or _record(body, position, delta)
     except IndexError:
         raise ValueError("a record goes on behind the end of its batch") from None
     if position != len(body):
@@ -88,6 +90,29 @@ def _into(decompress: _Into, data: bytes, room: int) -> bytes:
     buffer = bytearray(min(room, _MAX_BYTES))
     size = decompress(data, buffer)
     return bytes(memoryview(buffer)[:size])
+
+
+def _small_record(body: bytes, position: int, delta: int) -> int:
+    """Check a record whose numbers have a byte each, and which has no headers, as most are.
+
+    Returns:
+        Where the next one begins; 0: this is no such record, and may still be a sound one.
+    """
+    numbers = body[position : position + _FIRST_NUMBERS]
+    if len(numbers) < _FIRST_NUMBERS or not numbers.isascii() or numbers[3] != 2 * delta:
+        return 0
+    length, _, _, _, key = numbers
+    end = position + 1 + (length >> 1)
+    if length & 1 or (key & 1 and key != 1):  # Below zero; only null may be.
+        return 0
+    at = position + _FIRST_NUMBERS + (key >> 1)
+    if at >= end or end > len(body):
+        return 0
+    value = body[at]
+    if value >= 0x80 or (value & 1 and value != 1):  # noqa: PLR2004 - the last byte of a number
+        return 0
+    at += 1 + (value >> 1)
+    return end if at + 1 == end and body[at] == 0 else 0
 
 
 def _record(body: bytes, position: int, delta: int) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cluster.files.checkpoints import EpochStart, leader_epochs, offset_checkpoint
 from cluster.files.damage import DamagedFileError
-from cluster.reference.log.batches import BadBatchError, sound_batches
+from cluster.reference.log.batches import BadBatchError, sound_batches_of
 from cluster.reference.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -171,7 +171,7 @@ class _Reader:
             return _Read(end, 0, f"it begins at offset {base}, the one before it ends at {end}")
         size = 0
         try:
-            for each in sound_batches(self.disk.read(segment_path(self.folder, base))):
+            for each in sound_batches_of(self.disk.read(segment_path(self.folder, base))):
                 if each.base_offset != end:
                     return _Read(end, size, f"offset {each.base_offset} where {end} is due")
                 found.append(each.data)

@@ -75,8 +75,7 @@ class ProduceResponse(Struct, frozen=True, kw_only=True):
     partitions: tuple[ProducedPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchPartition:
+class FetchPartition(Struct, frozen=True, kw_only=True):
     """From where to read one partition.
 
     Attributes:
@@ -97,8 +96,7 @@ class FetchPartition:
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True, kw_only=True):
     """Read these; wait at most `max_wait_ms` for `min_bytes`.
 
     Attributes:

@@ -48,6 +48,8 @@ class Phase(Enum):
 
 
 _QUESTIONS = (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH)
+_FETCH, _LEADER_EPOCH, _NONE = Phase.FETCH, Truncation.LEADER_EPOCH, ErrorCode.none
+"""At hand: looking a member up in its class takes long, where every fetch asks for it."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -147,8 +149,8 @@ class Fetchers:
         asked, fetcher.under_way = fetcher.asked, None
         mine = [each for each in asked if self._still(fetcher, each)]
         match answer:
-            case FetchResponse() if answer.error_code is ErrorCode.none:
-                self._fetched(asked, answer.partitions, fetcher, now=now, out=out)
+            case FetchResponse() if answer.error_code is _NONE:
+                self._fetched(mine, answer.partitions, now, out)
             case OffsetsForLeaderEpochResponse():
                 self._epochs_end(mine, answer, now, out)
             case ListOffsetsResponse():
@@ -171,6 +173,13 @@ class Fetchers:
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
         """Ask the next question, unless one is under way or everybody rests."""
         if fetcher.under_way is not None or not fetcher.following:
+            return
+        all_of_them = tuple(fetcher.following.values())
+        for each in all_of_them:
+            if each.phase is not _FETCH or each.rests_until_ns > now:
+                break
+        else:
+            self._ask(fetcher, all_of_them, self._fetch(fetcher, all_of_them), out)
             return
         asked: dict[Phase, list[Following]] = {}
         rests_until_ns: Nanoseconds | None = None
@@ -238,7 +247,7 @@ class Fetchers:
 
     def _entry(self, each: Following) -> FetchPartition:
         log, before = each.partition.log, each.asked
-        last_epoch = log.epochs.latest if self._rule is Truncation.LEADER_EPOCH else UNKNOWN
+        last_epoch = log.epochs.latest if self._rule is _LEADER_EPOCH else UNKNOWN
         if (
             before is not None
             and before.fetch_offset == log.end_offset
@@ -260,18 +269,14 @@ class Fetchers:
 
     def _fetched(
         self,
-        asked: tuple[Following, ...],
+        mine: list[Following],
         told: tuple[FetchedPartition, ...],
-        fetcher: Fetcher,
-        *,
         now: Nanoseconds,
         out: list[Effect],
     ) -> None:
         by_folder = {f"{each.topic}-{each.partition}": each for each in told}
-        for each in asked:
+        for each in mine:
             answer = by_folder.get(each.partition.log.folder)
-            if not self._still(fetcher, each):
-                continue
             if answer is None:
                 self._rest(each, now)
             elif each.asked and each.asked.fetch_offset == each.partition.log.end_offset:
@@ -281,7 +286,7 @@ class Fetchers:
         self, each: Following, told: FetchedPartition, now: Nanoseconds, out: list[Effect]
     ) -> None:
         """Take what a fetch brought for one partition."""
-        if told.error_code is not ErrorCode.none:
+        if told.error_code is not _NONE:
             self._refused(each, told.error_code, now)
             return
         partition = each.partition

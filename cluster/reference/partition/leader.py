@@ -99,8 +99,8 @@ class Leading:
     @property
     def enough_in_sync(self) -> bool:
         """Whether the ISR has `min.insync.replicas`, or all replicas if there are fewer."""
-        state = self.state
-        return len(state.isr) >= min(state.settings.min_insync_replicas, len(state.replicas))
+        state, in_sync = self.state, len(self.state.isr)
+        return in_sync >= state.settings.min_insync_replicas or in_sync >= len(state.replicas)
 
     def high_watermark(self, now: Nanoseconds, *, before: int, eligible: Mapping[int, int]) -> int:
         """Return the high watermark; it never moves back.
@@ -113,7 +113,7 @@ class Leading:
         if not self.enough_in_sync:  # KIP-966: nothing is committed by too few.
             return before
         mark = end = self._log.end_offset
-        maximal = self.maximal_isr
+        maximal = self.state.isr if self.wish is None else self.maximal_isr
         for broker, remote in self.remotes.items():
             if remote.end_offset >= mark:
                 continue
@@ -122,7 +122,7 @@ class Leading:
                 self._keeps_up(remote, end, now) and _is_eligible(broker, remote, eligible)
             ):
                 mark = remote.end_offset
-        return max(before, mark)
+        return mark if mark > before else before
 
     def wish_to_add(self, broker: int, *, high_watermark: int, eligible: Mapping[int, int]) -> bool:
         """Wish a follower into the ISR if it may join; returns whether there is a new wish."""

@@ -84,6 +84,11 @@ class ParkedProduces:
         """Wait."""
         insort(self._awaited, awaited)
 
+    def has_reached(self, high_watermark: int) -> bool:
+        """Whether anything waits for no more than this."""
+        awaited = self._awaited
+        return bool(awaited) and awaited[0].offset <= high_watermark
+
     def committed(self, high_watermark: int, *, enough_in_sync: bool) -> list[Reply]:
         """Return the answers that a high watermark makes possible."""
         awaited, count = self._awaited, 0

@@ -56,7 +56,7 @@ def accepted(records: bytes, *, max_bytes: int) -> Batch:
 
 def _only_batch(records: bytes) -> Batch:
     try:
-        batches = list(sound_batches(records))
+        batches = sound_batches(records)
     except BadBatchError as bad:
         old = bad.magic is not None
         code = ErrorCode.invalid_record if old else ErrorCode.corrupt_message

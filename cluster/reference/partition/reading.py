@@ -23,6 +23,9 @@ from cluster.reference.partition.leader import Leading
 from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.produced import RefusedError
 
+_NO_ERROR = ErrorCode.none
+"""At hand: looking a member up in its class takes long, where every batch asks for it."""
+
 
 def read(
     partition: Partition,
@@ -146,7 +149,7 @@ def _fetched(
     data: bytes = b"",
     diverging: tuple[int, int] = NONE,
 ) -> FetchedPartition:
-    plain = not data and diverging == NONE
+    plain = not data and diverging is NONE
     before = partition.nothing_new
     if (
         plain
@@ -160,7 +163,7 @@ def _fetched(
         topic=asked.topic,
         partition=asked.partition,
         topic_id=asked.topic_id,
-        error_code=ErrorCode.none,
+        error_code=_NO_ERROR,
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.high_watermark,  # There are no transactions.
         log_start_offset=partition.log.start_offset,

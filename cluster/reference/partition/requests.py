@@ -34,6 +34,8 @@ from cluster.reference.partition.registry import Registry
 from cluster.reference.settings import NANOSECONDS_A_MS
 
 PARKED_TIMER = "replicas:parked"
+_NONE = ErrorCode.none
+"""At hand: looking a member up in its class takes long, where every batch asks for it."""
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 
@@ -77,7 +79,7 @@ class Requests:
     ) -> None:
         """Read, and answer at once if there is enough, or anything to tell."""
         results: tuple[FetchedPartition, ...] | None = None
-        if not self._has_nothing_for(asked):
+        if (held_up := self._having_nothing_for(asked)) is None:
             results, enough = self._read(asked)
             if not enough and asked.max_wait_ms > 0:
                 results = None
@@ -88,8 +90,8 @@ class Requests:
             out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
             return
         parked = ParkedFetch(asker=asker, asked=asked)
-        for each in asked.partitions:
-            self._registry.at(each.topic, each.partition).fetches.append(parked)
+        for partition in held_up or self._replicas_of(asked):
+            partition.fetches.append(parked)
         self._park(now, parked, asked.max_wait_ms, out)
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -139,7 +141,8 @@ class Requests:
         committed = mark > partition.high_watermark
         partition.high_watermark = mark
         # Even where the mark stands still: what it had reached may have been parked since.
-        out.extend(partition.produces.committed(mark, enough_in_sync=leading.enough_in_sync))
+        if partition.produces.has_reached(mark):
+            out.extend(partition.produces.committed(mark, enough_in_sync=leading.enough_in_sync))
         if partition.fetches and (appended or committed):
             self._wake(partition, out, followers=appended, consumers=committed)
 
@@ -202,7 +205,7 @@ class Requests:
         batch = accepted(each.records, max_bytes=state.settings.max_message_bytes)
         done: Kept | ErrorCode = log.producers.check(batch)
         if isinstance(done, ErrorCode):
-            if done is not ErrorCode.none:
+            if done is not _NONE:
                 raise RefusedError(done)
             mine = log.append_checked(batch, epoch=state.leader_epoch, out=out)
             first, end = mine.base_offset, mine.end_offset
@@ -211,7 +214,7 @@ class Requests:
         result = ProducedPartition(
             topic=each.topic,
             partition=each.partition,
-            error_code=ErrorCode.none,
+            error_code=_NONE,
             base_offset=first,
             log_start_offset=log.start_offset,
         )
@@ -242,26 +245,24 @@ class Requests:
             except RefusedError as refused:
                 result = self._fetch_refused(each, refused)
             byte_count += len(result.records)
-            hasty = (
-                hasty
-                or result.error_code is not ErrorCode.none
-                or result.diverging_end_offset != UNKNOWN
-            )
+            hasty = hasty or _tells_otherwise(result)
             results.append(result)
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
-    def _has_nothing_for(self, asked: FetchRequest) -> bool:
-        """Whether a fetch is bound to wait: a follower of this epoch that has all there is.
+    def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
+        """Return the replicas if a fetch is bound to wait: a follower's that has all there is.
 
         What `read` would find, at a part of its cost; most fetches of followers are such.
         """
         broker = asked.replica_id
         if broker < 0 or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
-            return False
+            return None
+        found = []
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
             if partition is None or partition.offline or partition.leading is None:
-                return False
+                return None
+            found.append(partition)
             state, log = partition.state, partition.log
             remote = partition.leading.remotes.get(broker)
             if (
@@ -270,10 +271,13 @@ class Requests:
                 or each.fetch_offset != log.end_offset
                 or each.current_leader_epoch != state.leader_epoch
                 or each.last_fetched_epoch not in (UNKNOWN, log.epochs.latest)
-                or each.topic_id not in (None, state.topic_id)
+                or (each.topic_id is not state.topic_id and each.topic_id != state.topic_id)
             ):
-                return False
-        return bool(asked.partitions)
+                return None
+        return found or None
+
+    def _replicas_of(self, asked: FetchRequest) -> list[Partition]:
+        return [self._registry.at(each.topic, each.partition) for each in asked.partitions]
 
     def _note_positions(
         self,
@@ -292,7 +296,7 @@ class Requests:
             out: Takes the answers to others.
         """
         for place, each in enumerate(asked.partitions):
-            if results is not None and _is_no_position(results[place]):
+            if results is not None and _tells_otherwise(results[place]):
                 continue
             partition = self._registry.at(each.topic, each.partition)
             leading = partition.leading
@@ -366,6 +370,6 @@ class Requests:
         )
 
 
-def _is_no_position(result: FetchedPartition) -> bool:
+def _tells_otherwise(result: FetchedPartition) -> bool:
     """Whether a fetch was refused, or its log diverges: then its offset says nothing."""
-    return result.error_code is not ErrorCode.none or result.diverging_end_offset != UNKNOWN
+    return result.error_code is not _NONE or result.diverging_end_offset != UNKNOWN

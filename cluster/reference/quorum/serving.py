@@ -5,8 +5,6 @@ more. Where the logs part, the leader says so in its answer (KIP-595); where its
 what is wanted, it names a snapshot (KIP-630).
 """
 
-from dataclasses import replace
-
 from kio.schema.errors import ErrorCode
 
 from cluster.reference.machine import Asker, CancelTimer, Reply, SetTimer
@@ -210,10 +208,7 @@ class Serving:
                 fetch.partition.fetch_offset, max_bytes=most, at_least_one=True
             )
         progress.told = leading.high_watermark
-        answer = replace(
-            self._answer(fetch.partition), high_watermark=leading.high_watermark, records=records
-        )
-        self._reply(fetch.asker, answer)
+        self._reply(fetch.asker, self._answer(fetch.partition, records=records))
         return True
 
     def _wake_up_in_time(self, leading: Leading) -> None:
@@ -228,6 +223,7 @@ class Serving:
         wanted: FetchPartition,
         *,
         error: ErrorCode = ErrorCode.none,
+        records: bytes = b"",
         diverging_epoch: int = -1,
         diverging_end_offset: int = -1,
         snapshot_end_offset: int = -1,
@@ -241,6 +237,7 @@ class Serving:
             error_code=error,
             high_watermark=member.leading.high_watermark if member.leading else -1,
             log_start_offset=member.log.start_offset,
+            records=records,
             diverging_epoch=diverging_epoch,
             diverging_end_offset=diverging_end_offset,
             current_leader=member.known_leader,

@@ -28,6 +28,9 @@ RESEND_NS = 200 * MS
 SLOWEST_RESEND_NS = 2_000 * MS
 """How long after a cut's end TCP may try again: its timeout doubles all the while."""
 
+NEVER = 1 << 63
+"""Behind all virtual time."""
+
 Link = tuple[int, int]
 """From a machine to another; one way."""
 
@@ -70,19 +73,24 @@ class Connection:
 
     Attributes:
         number: Unique in a simulation.
+        ahead, behind: The link that requests take, and the one that answers take.
         client: The process that opened it.
         to: The machine that it was opened to.
         server: The process that took it, None: its first message is under way.
-        pending: Numbers of requests without an answer, in order.
+        pending: Requests without an answer, in order: by when each must be answered.
+        looks_ns: When the client looks next for what is overdue.
         client_open, server_open: Whether the processes at its ends still hold it.
         broken: Nothing more comes over it but its end.
     """
 
     number: int
+    ahead: Link
+    behind: Link
     client: "Process"
     to: "Host"
     server: "Process | None" = None
-    pending: dict[int, None] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)
+    looks_ns: int = NEVER
     client_open: bool = True
     server_open: bool = True
     broken: bool = False
@@ -121,9 +129,10 @@ class Network:
     def connect(self, client: "Process", to: "Host") -> Connection:
         """Open a connection; its first message carries the handshake."""
         self._opened += 1
-        made = Connection(self._opened, client, to)
+        ahead, behind = (client.id, to.id), (to.id, client.id)
+        made = Connection(self._opened, ahead, behind, client, to)
         now = self._agenda.now
-        made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns((client.id, to.id))
+        made.there_ns = now + (HANDSHAKES - 1) * self._delay_ns(ahead)
         if self._latency.mean_life_s is not None:
             life_ns = int(self._random.expovariate(1 / self._latency.mean_life_s) * 1e9)
             self._agenda.at(now + life_ns, self.break_off, made)
@@ -131,14 +140,16 @@ class Network:
 
     def send_there(self, over: Connection, number: int, message: object) -> None:
         """Send from the client's end; `END` for a number closes it."""
-        at_ns = self._agenda.now + self._delay_ns((over.client.id, over.to.id))
-        over.there_ns = at_ns = max(at_ns, over.there_ns)
+        at_ns = self._agenda.now + self._delay_ns(over.ahead)
+        at_ns = max(at_ns, over.there_ns)
+        over.there_ns = at_ns
         self._agenda.at(at_ns, self._come_there, over, number, message)
 
     def send_back(self, over: Connection, number: int, message: object) -> None:
         """Send from the server's end."""
-        at_ns = self._agenda.now + self._delay_ns((over.to.id, over.client.id))
-        over.back_ns = at_ns = max(at_ns, over.back_ns)
+        at_ns = self._agenda.now + self._delay_ns(over.behind)
+        at_ns = max(at_ns, over.back_ns)
+        over.back_ns = at_ns
         self._agenda.at(at_ns, self._come_back, over, number, message)
 
     def break_off(self, connection: Connection) -> None:
@@ -216,12 +227,11 @@ class Network:
         self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
-        ahead = (over.client.id, over.to.id)
-        if ahead in self._cuts:
-            self.dropped[ahead] = self.dropped.get(ahead, 0) + 1
+        if over.ahead in self._cuts:
+            self.dropped[over.ahead] = self.dropped.get(over.ahead, 0) + 1
             return True
         # A handshake needs both ways.
-        return over.server is None and (over.to.id, over.client.id) in self._cuts
+        return over.server is None and over.behind in self._cuts
 
     def _hand_over_there(self, over: Connection, number: int, message: object) -> None:
         if over.broken and number != END:
@@ -253,8 +263,8 @@ class Network:
         return False
 
     def _come_back(self, over: Connection, number: int, message: object) -> None:
-        link = (over.to.id, over.client.id)
-        if (self._cuts and link in self._cuts) or over.held_back:
+        link = over.behind
+        if over.held_back or (self._cuts and link in self._cuts):
             self.dropped[link] = self.dropped.get(link, 0) + 1
             over.held_back.append((number, message))
             self._held[over.number] = over
@@ -271,7 +281,7 @@ class Network:
         """Hand over what was held, as far as nothing cuts it now."""
         while over.held_there and not (self._cuts and self._stops_there(over)):
             self._hand_over_there(over, *over.held_there.popleft())
-        while over.held_back and (over.to.id, over.client.id) not in self._cuts:
+        while over.held_back and over.behind not in self._cuts:
             self._hand_over_back(over, *over.held_back.popleft())
         if not over.held_there and not over.held_back:
             self._held.pop(over.number, None)

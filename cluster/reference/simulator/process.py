@@ -32,7 +32,7 @@ from cluster.reference.machine import (
     Truncate,
     WriteFile,
 )
-from cluster.reference.simulator.network import END, Connection
+from cluster.reference.simulator.network import END, NEVER, Connection
 
 if TYPE_CHECKING:
     from cluster.reference.simulator.host import Host
@@ -141,8 +141,7 @@ class Process:
     def _answered(self, over: Connection, number: int, message: object) -> None:
         if number == END:
             self._give_up(over)
-        elif number in over.pending:
-            del over.pending[number]
+        elif over.pending.pop(number, None) is not None:
             self._take(Answered(request=number, message=message))
 
     def _give_up(self, over: Connection) -> None:
@@ -158,10 +157,26 @@ class Process:
             # Kept if the process waits for its disk since the one before.
             self._later_or_now(self._take, Answered(request=number, message=None))
 
-    def _overdue(self, over: Connection, number: int) -> None:
-        """Break with a server that did not answer in time, as Kafka's clients do."""
-        if self.alive and number in over.pending:
-            self._later_or_now(self._still_overdue, over, number)
+    def _look(self, over: Connection) -> None:
+        """Break with a server that did not answer in time, as Kafka's clients do.
+
+        One look is due on a connection at a time, for the request that must be answered first.
+        """
+        now_ns = self._agenda.now
+        if not self.alive or over.looks_ns != now_ns:
+            return
+        over.looks_ns = NEVER
+        for number, until_ns in list(over.pending.items()):
+            if until_ns <= now_ns:
+                self._later_or_now(self._still_overdue, over, number)
+        # What is overdue still is kept by a process that stands still.
+        following = [until_ns for until_ns in over.pending.values() if until_ns > now_ns]
+        if following:
+            self._look_at(over, min(following))
+
+    def _look_at(self, over: Connection, until_ns: int) -> None:
+        over.looks_ns = until_ns
+        self._agenda.at(until_ns, self._look, over)
 
     def _still_overdue(self, over: Connection, number: int) -> None:
         if number in over.pending and over.client_open:
@@ -194,10 +209,12 @@ class Process:
             self._waiting = waiting = kept
 
     def _take(self, event: Event) -> None:
-        host = self.host
+        host, now_ns = self.host, self._agenda.now
         if host.trace is not None:
-            host.trace(self._agenda.now, self.id, event)
-        self._carry_out(self._machine.on(self._now(), event))
+            host.trace(now_ns, self.id, event)
+        effects = self._machine.on(self._clock.read(now_ns), event)
+        if effects:
+            self._carry_out(effects)
         if host.watch is not None:
             host.watch(self)
 
@@ -207,8 +224,9 @@ class Process:
     def _carry_out(self, effects: Sequence[Effect], first: int = 0) -> None:
         """Carry effects out in order; a flush that takes time holds up the rest."""
         carry_out = self._effects
-        for place in range(first, len(effects)):
-            effect = effects[place]
+        for place, effect in enumerate(effects):
+            if place < first:
+                continue
             if type(effect) is Flush:
                 if self._flush(effect, effects, place):
                     return
@@ -264,9 +282,10 @@ class Process:
             over = self._network.connect(self, self.host.neighbour(effect.to))
             self.outgoing[effect.to] = over
         number = effect.number
-        over.pending[number] = None
+        over.pending[number] = until_ns = self._agenda.now + self._clock.lasting(effect.timeout_ns)
         self._network.send_there(over, number, effect.message)
-        self._agenda.after(self._clock.lasting(effect.timeout_ns), self._overdue, over, number)
+        if until_ns < over.looks_ns:
+            self._look_at(over, until_ns)
 
     def _reply(self, effect: Reply) -> None:
         over = self.incoming.get(effect.asker.connection)

@@ -11,7 +11,7 @@ import struct
 from dataclasses import is_dataclass
 from types import ModuleType
 
-from msgspec import MsgspecError
+from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from cluster.reference.messages import clients, control, data, quorum
@@ -32,7 +32,8 @@ def _messages(module: ModuleType) -> list[type]:
     return [
         each
         for name, each in sorted(vars(module).items())
-        if isinstance(each, type) and is_dataclass(each) and each.__module__ == module.__name__
+        if isinstance(each, type) and each.__module__ == module.__name__
+        if is_dataclass(each) or issubclass(each, Struct)
         if name.endswith(("Request", "Response"))
     ]
 
