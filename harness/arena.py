@@ -21,6 +21,8 @@ from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
 from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, HasFiles, Hosts, TellsRoom, UserError
+from cluster.reference.process.hosts import CuttingHosts
+from harness.elsewhere import cuts_by_itself
 from harness.interrupt import Interrupts
 from harness.progress import Progress
 from results.record.clock import (
@@ -90,17 +92,19 @@ class Arena:
         if not plan.is_reference:
             distribution = fetch_kafka(plan.kafka_version, progress=self.progress.say)
             java = find_java()
-        self.hosts = make_hosts(
-            plan.hosts,
-            machines(plan),
-            self.paths.processes,
-            image=plan.image,
-            disk_mb=plan.disk_mb,
-        )
+        self.hosts = self._made_hosts()
         self.undo.callback(self.hosts.down)
         self.hosts.up()
         return KafkaCluster(
             plan, self.hosts, distribution=distribution, java=java, paths=self.paths
+        )
+
+    def _made_hosts(self) -> Hosts:
+        plan, processes = self.plan, self.paths.processes
+        if cuts_by_itself(plan, plan.hosts):
+            return CuttingHosts(machines(plan), processes)
+        return make_hosts(
+            plan.hosts, machines(plan), processes, image=plan.image, disk_mb=plan.disk_mb
         )
 
     def watch(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> Observer:

@@ -5,10 +5,10 @@ from rich.table import Table
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
-from cluster.hosts.abilities import abilities_of, able
+from cluster.hosts.abilities import able
 from cluster.hosts.choose import choose_hosts
 from cluster.kafka.versions import machines
-from harness.elsewhere import refuse_elsewhere
+from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
 from nemesis.schedule import deal_schedule
@@ -23,7 +23,7 @@ def describe(plan: Plan, console: Console) -> None:
     """
     refuse_elsewhere(plan)
     choice = choose_hosts(plan.hosts, image=plan.image, nodes=machines(plan))
-    why_not = abilities_of(choice.hosts)
+    why_not = abilities_for(plan, choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
     schedule = deal_schedule(plan, abilities=abilities)

@@ -1,6 +1,10 @@
 """What of a plan cannot be done by its brokers where they would run."""
 
-from cluster.protocol import UserError
+from collections.abc import Mapping
+
+from cluster.hosts.abilities import abilities_of
+from cluster.hosts.choose import HostKind
+from cluster.protocol import Ability, UserError
 from cluster.reference.bugs import Bug
 from results.record.plan import Plan
 from results.record.terms import Mode
@@ -34,6 +38,22 @@ def refuse_elsewhere(plan: Plan, *, keep: bool = False) -> None:
         )
     if keep:
         raise UserError(f"a cluster on ssh hosts cannot be kept; {USE_ANOTHER}")
+
+
+def abilities_for(plan: Plan, hosts: str) -> Mapping[Ability, str]:
+    """Return why hosts cannot do something for a plan's brokers, by ability; empty where they can.
+
+    Args:
+        plan: As asked for.
+        hosts: As chosen.
+    """
+    found = abilities_of(hosts)
+    return {**found, Ability.CUT: ""} if cuts_by_itself(plan, hosts) else found
+
+
+def cuts_by_itself(plan: Plan, hosts: str) -> bool:
+    """Tell whether nodes cut links themselves: nobody else can where they share an address."""
+    return plan.is_reference and hosts == HostKind.PROCESS
 
 
 def _refuse_for_reference(plan: Plan, *, keep: bool) -> None:

@@ -18,7 +18,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from cluster.hosts.abilities import abilities_of, able
+from cluster.hosts.abilities import able
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
@@ -26,7 +26,7 @@ from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
 from cluster.kafka.versions import machines
 from harness.audit import audit
-from harness.elsewhere import refuse_elsewhere
+from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
@@ -107,7 +107,7 @@ class Staging:
         java = None if self.plan.is_reference else find_java()
         refuse_elsewhere(self.plan, keep=self.keep)
         choice = choose_hosts(self.plan.hosts, image=self.plan.image, nodes=machines(self.plan))
-        why_not = abilities_of(choice.hosts)
+        why_not = abilities_for(self.plan, choice.hosts)
         abilities = able(why_not)
         self._say(f"hosts: {choice.kind} ({choice.why})")
         refuse_impossible(self.plan, abilities=abilities, why_not=why_not)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.protocol import UserError
@@ -57,6 +58,24 @@ def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> Non
         assert list((run / "nodes" / node / "data").glob("log-0-*/*.log"))
         assert (run / "nodes" / node / "logs" / "server.log").exists()
     assert (run / "report.html").exists()
+
+
+@pytest.mark.timeout(RUN_LIMIT_S + 20)
+def test_the_article_s_loss_happens_on_processes_that_cut_their_links(tmp_path: Path) -> None:
+    words = ("leader-epoch-1", "--rule", "high-watermark", "--system", "reference")
+    ended = logquake(
+        "scenario", "run", *words, "--hosts", "process", "--engine", "local",
+        "--store", str(tmp_path),
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stdout + ended.stderr[-3000:]
+    said = " ".join(ended.stdout.split())
+    assert "as expected: invalid with committed-truncation" in said
+    assert "NOT as expected" not in said
+    (faults,) = (tmp_path / "latest").resolve().glob("faults.parquet")
+    rows = pq.read_table(faults).to_pylist()
+    (cut,) = (row for row in rows if row["kind"] == "cut" and row["heal_effect"])
+    (link,) = json.loads(cut["effect"])["links"]
+    assert (link["before"], link["during"]) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ send again what a filter dropped. One direction is cut by its sender alone. What
 breaks its connection, by the time-outs of requests.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+CUTS_FILE = "cuts"
+"""Relative to a node's folder: who is cut off from its start on, node ids."""
 
 
 class Cuts:
@@ -13,6 +19,7 @@ class Cuts:
 
     def __init__(self) -> None:
         self._peers: frozenset[int] = frozenset()
+        self._held: Counter[int] = Counter()
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -20,9 +27,17 @@ class Cuts:
         """Node ids."""
         return self._peers
 
+    @property
+    def held(self) -> Mapping[int, int]:
+        """By peer: how often something was to be sent, and was held."""
+        return self._held
+
     def holds(self, peer: int) -> bool:
-        """Tell whether nothing may be sent to a peer now."""
-        return peer in self._peers
+        """Tell whether nothing may be sent to a peer now; whoever asks has something to send."""
+        if peer not in self._peers:
+            return False
+        self._held[peer] += 1
+        return True
 
     def cut(self, peers: Iterable[int]) -> None:
         """Let nothing go to these peers; to all others it goes (again)."""
@@ -34,3 +49,11 @@ class Cuts:
     def afterwards(self, go_on: Callable[[], None]) -> None:
         """Have something tried again when cuts change; it waits again if it must."""
         self._waiting.append(go_on)
+
+
+def cuts_of(folder: Path) -> frozenset[int]:
+    """Return who is cut off by a node's file; nobody if it has none."""
+    with suppress(FileNotFoundError):
+        text = (folder / CUTS_FILE).read_text(encoding="ascii")
+        return frozenset(map(int, text.split()))
+    return frozenset()

@@ -19,6 +19,7 @@ from cluster.reference.log.disk import FolderDisk
 from cluster.reference.log.recovery import DamagedLogError
 from cluster.reference.machine import StopAsked
 from cluster.reference.process.control import Control
+from cluster.reference.process.cuts import cuts_of
 from cluster.reference.process.driver import Driver
 from cluster.reference.process.journal import Journal
 from cluster.reference.settings import Settings, SettingsError, parsed
@@ -55,6 +56,7 @@ async def _run(settings: Settings, journal: Journal) -> None:
         journal.say(text)
     control = Control(driver.cuts)
     await control.open()
+    driver.cuts.cut(cuts_of(Path()))  # After the socket is open: whoever cuts writes, then calls.
     servers = [
         await loop.create_server(driver.door, host, port) for host, port in booted.listens_at
     ]

@@ -1,0 +1,192 @@
+"""Hosts that are one, for nodes that cut their links by themselves: partitions without root.
+
+All nodes share this machine's loopback, where no packet filter can tell them apart. So each is told
+over its control socket whom to send nothing any more; a file beside the socket tells a node that is
+down, and reads it as it starts. A cut ends with the run: it lives in the nodes and their folders.
+
+A probe is a word that the sender sends by the very way that all goes to a peer, to a socket of
+ours, which sees it arrive or not. A node that is down or stands still sends nothing: of its links
+is told what its file will have it do.
+"""
+
+import os
+import selectors
+import socket
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cluster.hosts.agent import LOOPBACK
+from cluster.hosts.process import ProcessHosts
+from cluster.kafka.configuration import node_id
+from cluster.protocol import ClusterError, Link
+from cluster.reference.process.control import SOCKET
+from cluster.reference.process.cuts import CUTS_FILE, cuts_of
+from results.atomic import write_atomically
+from results.record.clock import stopwatch_s
+
+ANSWER_S = 1.0
+"""A node's loop is never busy for so long; one that stands still does not answer at all."""
+_LONGEST_PATH = 100
+"""Of a Unix socket (man 7 unix: 108 bytes)."""
+
+
+class CuttingHosts(ProcessHosts):
+    """Implements `CanPartition` for the reference cluster's nodes as processes.
+
+    Args:
+        nodes: Their names.
+        processes_file: `RunPaths.processes`.
+    """
+
+    def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
+        super().__init__(nodes, processes_file)
+        self._links: dict[str, frozenset[Link]] = {}
+        self._held_before: dict[str, dict[Link, int]] = {}
+
+    def cut(self, cut_id: str, links: Iterable[Link]) -> None:
+        """Have the senders send nothing over the links. Cuts of several ids add up."""
+        directed = frozenset(links)
+        for node in {node for link in directed for node in link}:
+            self._check(node)
+        self.join(cut_id)
+        self._held_before[cut_id] = self._held(directed)
+        self._links[cut_id] = directed
+        self._tell(sender for sender, _ in directed)
+
+    def join(self, cut_id: str) -> None:
+        """Undo one cut, and no other. Idempotent."""
+        links = self._links.pop(cut_id, frozenset())
+        try:
+            self._tell(sender for sender, _ in links)
+        except (ClusterError, OSError):
+            self._links[cut_id] = links  # Who could not be reached is told again.
+            raise
+
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:
+        """Return how often something was to go over each link of a cut, and was held."""
+        before = self._held_before.get(cut_id, {})
+        now = self._held(self._links.get(cut_id, frozenset()))
+        # A node that was started again has counted anew.
+        return {
+            link: count - before.get(link, 0) if count >= before.get(link, 0) else count
+            for link, count in now.items()
+        }
+
+    def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
+        """Have each sender knock at a socket of ours as if it were the receiver."""
+        words = {uuid.uuid4().hex: link for link in links}
+        silent: set[str] = set()
+        with _Listener() as listener:
+            for word, (sender, receiver) in words.items():
+                said = self._ask(sender, f"knock {node_id(receiver)} {listener.address} {word}")
+                if said is None:
+                    silent.add(word)
+            heard = listener.heard(words.keys() - silent, timeout_s)
+        return {
+            link: self._would_go(link) if word in silent else word in heard
+            for word, link in words.items()
+        }
+
+    def listens(self, node: str) -> bool:
+        """Tell whether a node can be told now."""
+        return self._ask(node, "cuts") is not None
+
+    def _tell(self, senders: Iterable[str]) -> None:
+        for sender in sorted(set(senders)):
+            peers = sorted(
+                node_id(receiver)
+                for links in self._links.values()
+                for one, receiver in links
+                if one == sender
+            )
+            wanted = " ".join(map(str, dict.fromkeys(peers)))
+            write_atomically(self._folder(sender) / CUTS_FILE, wanted)
+            said = self._ask(sender, f"cut {wanted}")
+            if said not in {None, wanted}:
+                raise ClusterError(f"{sender} was told to cut off {wanted or 'nobody'}: {said}")
+
+    def _held(self, links: Collection[Link]) -> dict[Link, int]:
+        counts: dict[Link, int] = {}
+        for sender in sorted({sender for sender, _ in links}):
+            told = dict(each.split(":") for each in (self._ask(sender, "held") or "").split())
+            for link in links:
+                if link[0] == sender:
+                    counts[link] = int(told.get(str(node_id(link[1])), 0))
+        return counts
+
+    def _would_go(self, link: Link) -> bool:
+        return node_id(link[1]) not in cuts_of(self._folder(link[0]))
+
+    def _ask(self, node: str, line: str) -> str | None:
+        """Say a line to a node; None if it is down, or stands still."""
+        try:
+            with socket.socket(socket.AF_UNIX) as control:
+                control.settimeout(ANSWER_S)
+                _connect(control, self._folder(node))
+                control.sendall(f"{line}\n".encode())
+                with control.makefile("r", encoding="utf-8") as answers:
+                    return answers.readline().strip()
+        except OSError:
+            return None
+
+
+def _connect(control: socket.socket, folder: Path) -> None:
+    """Connect to the control socket of a folder, however deep that lies."""
+    path = str(folder / SOCKET)
+    if len(os.fsencode(path)) < _LONGEST_PATH:
+        control.connect(path)
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        control.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+    finally:
+        os.close(descriptor)
+
+
+class _Listener:
+    """A socket of ours: hears the words that come."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server((LOOPBACK, 0), backlog=64)
+        host, port, *_ = self._server.getsockname()
+        self.address = f"{host} {port}"
+        self._said: dict[socket.socket, bytes] = {}
+
+    def __enter__(self) -> "_Listener":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for knock in (self._server, *self._said):
+            knock.close()
+
+    def heard(self, words: Collection[str], timeout_s: float) -> frozenset[str]:
+        """Wait until all words were heard, or the time is over; return those that were."""
+        deadline_s = stopwatch_s() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._server, selectors.EVENT_READ)
+            while not self._words().issuperset(words) and (
+                ready := selector.select(max(0.0, deadline_s - stopwatch_s()))
+            ):
+                for key, _ in ready:
+                    self._take(key.fileobj, selector)
+        return self._words()
+
+    def _take(self, ready: object, selector: selectors.BaseSelector) -> None:
+        if ready is self._server:
+            knock, _ = self._server.accept()
+            self._said[knock] = b""
+            selector.register(knock, selectors.EVENT_READ)
+            return
+        assert isinstance(ready, socket.socket)
+        said = b""
+        with suppress(OSError):
+            said = ready.recv(64)
+        self._said[ready] += said
+        if not said:
+            selector.unregister(ready)
+
+    def _words(self) -> frozenset[str]:
+        lines = (each.partition(b"\n") for each in self._said.values())
+        return frozenset(word.decode("ascii", "replace") for word, end, _ in lines if end)

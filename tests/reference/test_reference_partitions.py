@@ -1,0 +1,100 @@
+"""Links that the nodes cut by themselves, at the word of hosts that share one address."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from cluster.protocol import Ability, CanPartition, ClusterError
+from cluster.reference.process.hosts import CuttingHosts
+from harness.elsewhere import abilities_for
+from results.record.clock import wait_until
+from results.record.paths import RunPaths
+from results.record.plan import plan_from
+from tests.reference.node_processes import LIMIT_S, NodeProcesses, node_processes
+
+NAMES = ("n1", "n2", "n3")
+ALL = [(one, other) for one in NAMES for other in NAMES if one != other]
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[tuple[NodeProcesses, CuttingHosts]]:
+    """Three nodes in a folder that is too deep for the address of a Unix socket."""
+    paths = RunPaths(tmp_path / ("deep" * 20))
+    with node_processes(paths.node("n1").parent) as nodes:
+        yield nodes, CuttingHosts(NAMES, paths.processes)
+
+
+def _admin(nodes: NodeProcesses, node: int) -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{nodes.ports[node]}", "log_level": 0})
+
+
+def _brokers_as_seen_by(nodes: NodeProcesses, node: int) -> set[int]:
+    with contextlib.suppress(KafkaException):
+        return set(_admin(nodes, node).list_topics(timeout=2).brokers)
+    return set()
+
+
+@pytest.mark.timeout(180)
+def test_a_cut_is_seen_from_outside_until_it_is_joined(
+    room: tuple[NodeProcesses, CuttingHosts],
+) -> None:
+    nodes, hosts = room
+    assert isinstance(hosts, CanPartition)
+    assert hosts.probe(ALL, timeout_s=20) == dict.fromkeys(ALL, True)
+    cut = [("n1", "n2"), ("n1", "n3")]
+    hosts.cut("mute", cut)
+    assert hosts.probe(ALL) == {link: link not in cut for link in ALL}
+    # n1's heartbeats reach nobody: its session ends, as both others tell.
+    wait_until(
+        lambda: all(_brokers_as_seen_by(nodes, node) == {2, 3} for node in (2, 3)),
+        timeout_s=LIMIT_S,
+        what="n1 to be out of the cluster",
+    )
+    assert all(count > 0 for count in hosts.dropped("mute").values())
+    hosts.cut("more", [("n1", "n2"), ("n2", "n1")])
+    hosts.join("mute")
+    still = [("n1", "n2"), ("n2", "n1")]
+    assert hosts.probe(ALL, timeout_s=20) == {link: link not in still for link in ALL}
+    hosts.join("more")
+    hosts.join("more")
+    assert hosts.probe(ALL, timeout_s=20) == dict.fromkeys(ALL, True)
+    nodes.wait_live()
+
+
+@pytest.mark.timeout(180)
+def test_a_node_that_was_down_begins_with_its_cuts(
+    room: tuple[NodeProcesses, CuttingHosts],
+) -> None:
+    nodes, hosts = room
+    cut = [("n2", "n1"), ("n2", "n3")]
+    nodes.kill(2)
+    hosts.cut("mute", cut)
+    assert hosts.probe(cut) == dict.fromkeys(cut, False)
+    nodes.start([2])
+    wait_until(lambda: hosts.listens("n2"), timeout_s=LIMIT_S, what="n2 to listen")
+    assert hosts.probe([*cut, ("n1", "n2")], timeout_s=2) == {
+        **dict.fromkeys(cut, False),
+        ("n1", "n2"): True,
+    }
+    hosts.join("mute")
+    assert hosts.probe(cut, timeout_s=20) == dict.fromkeys(cut, True)
+    nodes.wait_live()
+
+
+def test_a_link_to_nobody_is_refused(tmp_path: Path) -> None:
+    hosts = CuttingHosts(NAMES, RunPaths(tmp_path).processes)
+    with pytest.raises(ClusterError, match="there is no node n4"):
+        hosts.cut("x", [("n1", "n4")])
+    assert hosts.dropped("x") == {}
+
+
+def test_only_nodes_of_the_reference_cluster_cut_by_themselves() -> None:
+    own = abilities_for(plan_from({"system": "reference"}), "process")
+    assert own[Ability.CUT] == ""
+    assert "--hosts namespace" in own[Ability.CUT_CLIENTS]
+    of_kafka = abilities_for(plan_from({}), "process")
+    assert "no links between them" in of_kafka[Ability.CUT]
