@@ -23,6 +23,7 @@ from cluster.reference.wire.apis import (
     Asked,
     api_versions,
 )
+from cluster.reference.wire.packing import answer, produce_request
 from cluster.reference.wire.translation import Theirs
 
 _KEY = struct.Struct(">hhi")
@@ -64,6 +65,10 @@ def question(frame: bytes) -> Question:
     api = APIS.get(key)
     if api is None or not api.low <= version <= api.high:
         raise RequestError(f"request {key} in version {version} is not known")
+    if key == PRODUCE and (plain := produce_request(frame)) is not None:
+        client, produce = plain
+        asked = Asked(api_key=key, version=version, correlation=correlation, client_id=client)
+        return Question(asked=asked, message=produce, silent=produce.acks == 0)
     try:
         header, said = _parsed(key, version, frame)
         asked = Asked(
@@ -81,6 +86,8 @@ def question(frame: bytes) -> Question:
 
 def answered(to: Asked, message: object) -> bytes:
     """Return the frame of an answer, in the version of its question."""
+    if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
+        return plain
     form = _response(to.api_key, to.version)
     return _encoded(APIS[to.api_key].write(message, form), to.correlation)
 

@@ -1,0 +1,238 @@
+"""Produce and Fetch by hand, as clients mostly ask and are answered: a tenth of what kio costs.
+
+Only what is plain: no tags, no errors that say more. All else goes through kio, and so does what
+cannot be read here. The bytes are the same (https://kafka.apache.org/protocol#The_Messages_Produce).
+"""
+
+import struct
+
+from cluster.reference.messages.data import (
+    UNKNOWN,
+    FetchedPartition,
+    FetchResponse,
+    ProducedPartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from cluster.reference.wire.data import by_topic
+
+PRODUCE, FETCH = 0, 1
+_FLEXIBLE = {PRODUCE: 9, FETCH: 12}
+"""Since these versions lengths are varints, and everything may have tags (KIP-482)."""
+_MOST_VARINT, _LONGEST_VARINT = 0x7F, 5
+"""What one byte holds, and how many a length has at most."""
+_NAMELESS = 13
+"""Since this version a fetch names topics by their ids alone (KIP-516)."""
+
+_CORRELATION = struct.Struct(">ii")
+_I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_PRODUCED = struct.Struct(">ihqq")
+_FETCHED = struct.Struct(">ihqq")
+_ACKS_AND_TIMEOUT = struct.Struct(">hi")
+_HEAD = struct.Struct(">hhi")
+_NO_TAGS = b"\0"
+
+
+def answer(api_key: int, version: int, correlation: int, message: object) -> bytes | None:
+    """Return the frame of an answer; None: this one is not plain."""
+    parts: list[bytes] | None = None
+    if isinstance(message, ProduceResponse):
+        parts = _produced(message, version)
+    elif isinstance(message, FetchResponse):
+        parts = _fetched(message, version)
+    if parts is None:
+        return None
+    body = b"".join(parts)
+    tags = _NO_TAGS if version >= _FLEXIBLE[api_key] else b""
+    length = len(tags) + len(body) + _I32.size
+    return _CORRELATION.pack(length, correlation) + tags + body
+
+
+def _produced(own: ProduceResponse, version: int) -> list[bytes] | None:
+    if any(each.error_message is not None for each in own.partitions):
+        return None
+    flexible = version >= _FLEXIBLE[PRODUCE]
+    tags = _NO_TAGS if flexible else b""
+    topics = by_topic(own.partitions)
+    parts = [_count(len(topics), flexible=flexible)]
+    for topic, partitions in topics:
+        parts += (_text(topic, flexible=flexible), _count(len(partitions), flexible=flexible))
+        for each in partitions:
+            parts.append(_produced_partition(each, version) + tags)
+        parts.append(tags)
+    parts.append(_I32.pack(0) + tags)  # Nobody is throttled.
+    return parts
+
+
+def _produced_partition(each: ProducedPartition, version: int) -> bytes:
+    data = _PRODUCED.pack(each.partition, each.error_code, each.base_offset, UNKNOWN)
+    if version >= 5:  # noqa: PLR2004 - KIP-107
+        data += _I64.pack(each.log_start_offset)
+    if version >= _FLEXIBLE[PRODUCE]:
+        data += b"\x01\0"  # No errors of single records, and no message (KIP-467).
+    elif version >= 8:  # noqa: PLR2004 - as above
+        data += b"\0\0\0\0\xff\xff"
+    return data
+
+
+def _fetched(own: FetchResponse, version: int) -> list[bytes] | None:
+    if any(
+        each.current_leader_epoch >= 0
+        or each.diverging_epoch >= 0
+        or each.diverging_end_offset >= 0
+        or each.snapshot_epoch >= 0
+        or (version >= _NAMELESS and each.topic_id is None)
+        for each in own.partitions
+    ):
+        return None
+    flexible = version >= _FLEXIBLE[FETCH]
+    tags = _NO_TAGS if flexible else b""
+    topics = by_topic(own.partitions)
+    parts = [_I32.pack(0)]
+    if version >= 7:  # noqa: PLR2004 - KIP-227; there are no sessions.
+        parts.append(_I16.pack(own.error_code) + _I32.pack(0))
+    parts.append(_count(len(topics), flexible=flexible))
+    for topic, partitions in topics:
+        topic_id = partitions[0].topic_id
+        if topic_id is not None and version >= _NAMELESS:
+            parts.append(topic_id.bytes)
+        else:
+            parts.append(_text(topic, flexible=flexible))
+        parts.append(_count(len(partitions), flexible=flexible))
+        for each in partitions:
+            parts += (_fetched_head(each, version), each.records, tags)
+        parts.append(tags)
+    parts.append(tags)
+    return parts
+
+
+def _fetched_head(each: FetchedPartition, version: int) -> bytes:
+    data = _FETCHED.pack(
+        each.partition, each.error_code, each.high_watermark, each.last_stable_offset
+    )
+    if version >= 5:  # noqa: PLR2004 - KIP-107
+        data += _I64.pack(each.log_start_offset)
+    flexible = version >= _FLEXIBLE[FETCH]
+    data += _count(0, flexible=flexible)  # No transaction was aborted.
+    if version >= 11:  # noqa: PLR2004 - KIP-392; only leaders are read.
+        data += _I32.pack(UNKNOWN)
+    return data + _count(len(each.records), flexible=flexible)
+
+
+def produce_request(frame: bytes) -> tuple[str, ProduceRequest] | None:
+    """Read a Produce whose header says that it is one; None: this one is not plain.
+
+    Returns:
+        The client's name, and the request.
+    """
+    try:
+        return _produce_request(frame)
+    except (struct.error, IndexError, ValueError):
+        return None
+
+
+def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
+    _, version, _ = _HEAD.unpack_from(frame)
+    flexible = version >= _FLEXIBLE[PRODUCE]
+    read = _Reading(frame, _HEAD.size, flexible=flexible)
+    client = read.old_text()
+    read.no_tags()
+    read.no_transaction()
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, read.at)
+    read.at += _ACKS_AND_TIMEOUT.size
+    partitions = []
+    for _ in range(read.count()):
+        topic = read.text()
+        for _ in range(read.count()):
+            (number,) = _I32.unpack_from(frame, read.at)
+            read.at += _I32.size
+            records = read.data()
+            read.no_tags()
+            partitions.append(ProducePartition(topic=topic, partition=number, records=records))
+        read.no_tags()
+    read.no_tags()
+    if read.at != len(frame):
+        raise ValueError("it ends elsewhere")
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=tuple(partitions))
+    return client, request
+
+
+class _Reading:
+    """Where somebody reads in a frame. ValueError: what comes there is not plain."""
+
+    __slots__ = ("at", "flexible", "frame")
+
+    def __init__(self, frame: bytes, at: int, *, flexible: bool) -> None:
+        self.frame, self.at, self.flexible = frame, at, flexible
+
+    def no_tags(self) -> None:
+        if self.flexible:
+            self._pass(_NO_TAGS)
+
+    def no_transaction(self) -> None:
+        self._pass(_NO_TAGS if self.flexible else b"\xff\xff")
+
+    def count(self) -> int:
+        return self._length(_I32)
+
+    def old_text(self) -> str:
+        (length,) = _I16.unpack_from(self.frame, self.at)
+        self.at += _I16.size
+        return self._take(max(length, 0)).decode()
+
+    def text(self) -> str:
+        return self._take(self._length(_I16)).decode()
+
+    def data(self) -> bytes:
+        return self._take(self._length(_I32))
+
+    def _length(self, form: struct.Struct) -> int:
+        """Return a length; one below zero is null, which nobody sends here."""
+        length: int
+        if self.flexible:
+            length = self._varint() - 1
+        else:
+            (length,) = form.unpack_from(self.frame, self.at)
+            self.at += form.size
+        if not 0 <= length <= len(self.frame):
+            raise ValueError(f"a length of {length}")
+        return length
+
+    def _varint(self) -> int:
+        number = 0
+        for shift in range(0, _LONGEST_VARINT * 7, 7):
+            byte = self.frame[self.at]
+            self.at += 1
+            number |= (byte & _MOST_VARINT) << shift
+            if byte <= _MOST_VARINT:
+                return number
+        raise ValueError("a number that does not end")
+
+    def _pass(self, expected: bytes) -> None:
+        if not self.frame.startswith(expected, self.at):
+            raise ValueError(f"{expected!r} does not follow")
+        self.at += len(expected)
+
+    def _take(self, length: int) -> bytes:
+        data = self.frame[self.at : self.at + length]
+        self.at += length
+        return data
+
+
+def _text(text: str, *, flexible: bool) -> bytes:
+    data = text.encode()
+    return (_varint(len(data) + 1) if flexible else _I16.pack(len(data))) + data
+
+
+def _count(count: int, *, flexible: bool) -> bytes:
+    return _varint(count + 1) if flexible else _I32.pack(count)
+
+
+def _varint(number: int) -> bytes:
+    data = bytearray()
+    while number > _MOST_VARINT:
+        data.append(number & _MOST_VARINT | _MOST_VARINT + 1)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
