@@ -109,7 +109,7 @@ class Script:
     ) -> None:
         self.phase = Phase.MAIN
         self._plan, self._topic, self._clock, self._live = plan, topic, clock, live
-        self._key: Key = (topic.topic, 0)
+        self.key: Key = (topic.topic, 0)
         self._addresses = bootstrap.split(",")
         self._recorders: dict[str, Recorder] = {}
         self._next_sequence = 1
@@ -134,7 +134,7 @@ class Script:
             within_s: After so long a message is given up; of several, each by itself.
             only_to: The node (`n2`) that clients begin with; they find the others through it.
         """
-        plan = self._plan_of_sends(acks, together=together, within_s=within_s)
+        plan = self.plan_of_sends(acks, together=together, within_s=within_s)
         # A client of each call's own: none remembers who led, or hangs on a broker that is paused.
         sender = SharedProducer(
             plan, bootstrap=self._bootstrap(only_to), worker=WORKER, payload=message_payload
@@ -144,7 +144,7 @@ class Script:
             if together:
                 self._make_ready(sender)
             for size in [count] if together else [1] * count:
-                outcomes += self._send(sender, self._next_values(size), plan)
+                outcomes += self._send(sender, self.next_values(size), plan)
         return outcomes
 
     def read(self, within_s: float = 10.0) -> list[ReadRecord]:
@@ -192,7 +192,7 @@ class Script:
         self, recorder: Recorder, client: ProcessConsumer, process: int
     ) -> str | None:
         """Assign the partition from its start to a process, and record it."""
-        starts: dict[Key, int | None] = {self._key: None}
+        starts: dict[Key, int | None] = {self.key: None}
         op_id = self.begin(recorder, F.ASSIGN, process)
         error = client.assign(starts)
         now_ns = self._clock.now_ns()
@@ -203,7 +203,7 @@ class Script:
     def _send(self, sender: SharedProducer, values: Sequence[int], plan: Plan) -> list[SendOutcome]:
         recorder, results = self.recorder(plan.acks), list[SendResult]()
         recorder.reserve(Reservation(value_from=values[0], value_to=values[-1] + 1))
-        op = Send(key=self._key, values=np.array(values, dtype=np.int64))
+        op = Send(key=self.key, values=np.array(values, dtype=np.int64))
         op_id = self.begin(recorder, F.SEND, self.new_process())
         recorder.sending(op_id, op)
         recorder.flush()
@@ -211,12 +211,13 @@ class Script:
         deadline_s = stopwatch_s() + plan.delivery_timeout_s + REPORT_GRACE_S
         while not results and stopwatch_s() < deadline_s:
             sender.serve(POLL_S)
-        result = results[0] if results else _unreported(len(values))
+        result = results[0] if results else unreported(len(values))
         recorder.sent(op_id, result)
         self.end(recorder, op_id, result.worst, result.error)
-        return _outcomes(values, result)
+        return outcomes_of(values, result)
 
-    def _next_values(self, count: int) -> list[int]:
+    def next_values(self, count: int) -> list[int]:
+        """Return the values of the next messages."""
         first, self._next_sequence = self._next_sequence, self._next_sequence + count
         return [pack_value(PARTITION_NUMBER, first + step) for step in range(count)]
 
@@ -227,7 +228,8 @@ class Script:
         except UnreachableError:
             return  # They wait in the client until somebody answers, as single ones do.
 
-    def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
+    def plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
+        """Return the plan that a producer of some sends is made by."""
         return self._plan.model_copy(update={
             "acks": acks,
             # Asked for or by default, it is for sends that wait for all replicas.
@@ -292,7 +294,8 @@ class _Reading:
         pause_until(min(deadline_s, stopwatch_s() + REST_S))
 
 
-def _unreported(count: int) -> SendResult:
+def unreported(count: int) -> SendResult:
+    """Return the result of messages of which no client told anything."""
     return SendResult(
         offsets=np.full(count, -1, dtype=np.int64),
         outcomes=[Outcome.INFO] * count,
@@ -300,7 +303,8 @@ def _unreported(count: int) -> SendResult:
     )
 
 
-def _outcomes(values: Sequence[int], result: SendResult) -> list[SendOutcome]:
+def outcomes_of(values: Sequence[int], result: SendResult) -> list[SendOutcome]:
+    """Return what came of each message, in order."""
     outcomes = result.outcomes or [Outcome.OK] * len(values)
     errors = result.errors or [None] * len(values)
     rows = zip(values, result.offsets.tolist(), outcomes, errors, strict=True)

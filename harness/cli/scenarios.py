@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -26,13 +26,17 @@ from harness.session import Session
 from results.atomic import StoreError, write_atomically
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
-from results.record.plan import Plan, PlanError
+from results.record.plan import SIMULATED, Plan, PlanError
 from results.record.story import load_story
 from results.record.verdict import Verdict
 from results.verdict_json import verdict_to_json
 
+if TYPE_CHECKING:
+    from harness.simulated.session import SimulatedSession
+
+NOT_KEPT = "a simulated cluster cannot be kept after its run; leave --keep out"
 _CHOICES = (
-    ("rule", "By what a follower truncates: high-watermark or leader-epoch."),
+    ("rule", "By what a follower truncates: high-watermark, leader-epoch or leader-epoch-v0."),
     ("form", "As the article tells it, or without a setting that excuses a loss: article, clean."),
     ("way", "Of the clean form: restart or move."),
     ("late", "Who hears the controller late: new-leader or old-leader."),
@@ -58,6 +62,10 @@ class _Stage:
 
     def play(self, plan: Plan) -> Verdict:
         """Play a plan and judge it."""
+        if plan.hosts == SIMULATED:
+            if self.keep:
+                raise UserError(NOT_KEPT)
+            return _simulation(plan, self.store, self.console).run(engine=self.engine)
         session = Session(plan, self.store, self.console, keep=self.keep)
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
@@ -129,12 +137,13 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--all", "play_all", is_flag=True, help="Every scenario, system and choice.")
 @click.option("--only", default=ALL, metavar="GLOB", help="Of --all, those whose names match.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Of --all, the table's file.")
-@click.option("--system", default=None, help="kafka:VERSION[:MODE].")
+@click.option("--system", default=None, help="kafka:VERSION[:MODE], or reference.")
 @click.option(
     "--hosts",
     type=str,
     default=None,
-    help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process.",
+    help="auto (the best that works here), namespace, docker, ssh:HOSTS.toml or process;"
+    " simulated: the reference cluster in virtual time.",
 )
 @click.option("--image", default=None, help="Of the containers (--hosts docker).")
 @click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
@@ -199,12 +208,25 @@ def run(  # noqa: PLR0913 - the options of a command
         raise click.UsageError("name a scenario (see: logquake scenario list), or take --all")
     plan = stage.plan(name, given, system)
     if dry_run:
-        describe(plan, console)
+        _describe(plan, stage)
         return VALID
     verdict = stage.play(plan)
     if as_json:
         click.echo(json.dumps(verdict_to_json(verdict), indent=1, sort_keys=True))
     return BY_VALIDITY[verdict.valid]
+
+
+def _describe(plan: Plan, stage: _Stage) -> None:
+    if plan.hosts == SIMULATED:
+        _simulation(plan, stage.store, stage.console).describe()
+    else:
+        describe(plan, stage.console)
+
+
+def _simulation(plan: Plan, store: Path, console: Console) -> "SimulatedSession":
+    from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
+
+    return SimulatedSession(plan, store, console)
 
 
 def _play_all(

@@ -1,8 +1,9 @@
 """Carries out what a step does, and says in words what came of it."""
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from cluster.kafka.asking import NO_ERROR
 from cluster.kafka.wire import WireError
@@ -55,17 +56,35 @@ class Deed:
     answers: tuple[Answer, ...] = ()
 
 
+class Pending(Protocol):
+    """Messages that are under way."""
+
+    def result(self) -> list[SendOutcome]:
+        """Wait until each is answered or given up."""
+
+
+class Aside(Protocol):
+    """Where sends go on beside the story."""
+
+    def submit(self, send: Callable[..., list[SendOutcome]], /, *words: Any, **named: Any) -> Any:  # noqa: ANN401 - as `concurrent.futures` has it
+        """Begin to send; return what `Pending` is."""
+
+    def shutdown(self, *, wait: bool) -> None:
+        """Wait for what was begun."""
+
+
 class Stagehand:
     """Carries out actions, one at a time; for one thread.
 
     Args:
         props: What the story is played with.
+        aside: Begins what goes on beside the story; None: a thread.
     """
 
-    def __init__(self, props: Props) -> None:
+    def __init__(self, props: Props, aside: "Aside | None" = None) -> None:
         self._props = props
-        self._aside = ThreadPoolExecutor(1, thread_name_prefix="sends")
-        self._sending: tuple[Produce, Future[list[SendOutcome]]] | None = None
+        self._aside: Aside = aside or ThreadPoolExecutor(1, thread_name_prefix="sends")
+        self._sending: tuple[Produce, Pending] | None = None
 
     def do(self, action: Action) -> Deed:
         """Carry out an action.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
+from cluster.kafka.versions import broker_names, controller_names
 from cluster.protocol import ClusterView, PartitionState
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
 from cluster.reference.messages.control import (
@@ -15,6 +16,7 @@ from cluster.reference.messages.control import (
 )
 from cluster.reference.simulator.host import Boot, Host
 from cluster.reference.simulator.simulation import Simulation
+from harness.simulated.controllers import ControllerWatcher
 from harness.simulated.watcher import Watcher
 from harness.simulated.worker import ClientHosts
 from results.record.plan import Plan
@@ -58,11 +60,18 @@ class SimulatedCluster:
         self.hosts: dict[str, Host] = {
             name_of(number): simulation.add(number, boot) for number, boot in boots.items()
         }
-        self.nodes = tuple(self.hosts)
+        self.nodes = tuple(broker_names(plan))
+        self.controllers = tuple(controller_names(plan))
         self.watchers: dict[str, Watcher] = {}
+        self._controller_watchers: list[ControllerWatcher] = []
         self._plan = plan
         self._started_ns: dict[str, int] = {}
-        self._clients = ClientHosts(simulation, plan, list(boots), first=ADMINS)
+        self._clients = ClientHosts(simulation, plan, self.broker_ids, first=ADMINS)
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """Whom clients ask."""
+        return [self.hosts[node].id for node in self.nodes]
 
     def start_node(self, node: str) -> None:
         """Start a node on what its disk holds."""
@@ -86,7 +95,8 @@ class SimulatedCluster:
         """Ask each broker by itself from now on."""
         agenda = self.simulation.agenda
         clients = ClientHosts(self.simulation, self._plan, [], first=WATCHERS)
-        for node, host in self.hosts.items():
+        for node in self.nodes:
+            host = self.hosts[node]
             self.watchers[node] = Watcher(
                 node,
                 host.id,
@@ -96,10 +106,36 @@ class SimulatedCluster:
                 live=live,
             )
             clients.start(self.watchers[node])
+        numbers = {node: self.hosts[node].id for node in self.controllers}
+        for node in self.controllers:
+            watcher = ControllerWatcher(
+                node,
+                numbers,
+                incarnation=_incarnation_of(self.hosts[node]),
+                clock=lambda: agenda.now,
+                live=live,
+            )
+            self._controller_watchers.append(watcher)
+            clients.start(watcher)
 
-    def create_topics(self) -> "TopicMaker":
-        """Ask for the plan's topics; whoever asks waits for the answer."""
-        maker = TopicMaker(self._plan, [host.id for host in self.hosts.values()])
+    def end_watch(self) -> None:
+        """Write what was told; nothing is written any more."""
+        for watcher in self.watchers.values():
+            watcher.close()
+        for controller in self._controller_watchers:
+            controller.close()
+
+    def incarnation(self, node: str) -> int:
+        """Return how often a node was started."""
+        return self.hosts[node].incarnation
+
+    def create_topics(self, replicas: Sequence[str] = ()) -> "TopicMaker":
+        """Ask for the plan's topics; whoever asks waits for the answer.
+
+        Args:
+            replicas: Of each partition, its preferred leader first; none: wherever.
+        """
+        maker = TopicMaker(self._plan, self.broker_ids, [self.hosts[each].id for each in replicas])
         self._clients.start(maker)
         return maker
 
@@ -166,9 +202,12 @@ class TopicMaker:
         made: The topics; None: not yet.
     """
 
-    def __init__(self, plan: Plan, brokers: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, brokers: Sequence[int], replicas: Sequence[int] = ()) -> None:
         self.made: list[CreatedTopic] | None = None
         self._plan, self._brokers = plan, brokers
+        self._assignments = tuple(
+            (part, tuple(replicas)) for part in range(plan.partitions) if replicas
+        )
         self._ids: dict[str, str] = {}
         self._number = 0
 
@@ -204,8 +243,9 @@ class TopicMaker:
         wanted = tuple(
             CreatableTopic(
                 name=name,
-                num_partitions=self._plan.partitions,
-                replication_factor=self._plan.replication,
+                num_partitions=-1 if self._assignments else self._plan.partitions,
+                replication_factor=-1 if self._assignments else self._plan.replication,
+                assignments=self._assignments,
                 configs=(("min.insync.replicas", str(self._plan.min_insync)),),
             )
             for name in self._plan.topic_names

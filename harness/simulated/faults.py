@@ -4,10 +4,10 @@ What kinds there are, whom they hit and what their effects are called is `nemesi
 done to machines is done here.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cluster.files.batches import read_segment
 from cluster.protocol import Link
@@ -25,6 +25,7 @@ from nemesis.disk_effects import PowerLossEffect, ReplicaCut
 from nemesis.effects import Effect, HealEffect
 from nemesis.grudges import (
     deafness,
+    grudge_of,
     isolation,
     kept_reverses,
     links_of,
@@ -34,6 +35,9 @@ from nemesis.grudges import (
 )
 from nemesis.link_effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from results.record.clock import NS_PER_S
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 PROBE_S = 0.5
 """How long a datagram of our own is waited for."""
@@ -95,7 +99,27 @@ def deed_of(aim: Aim, cluster: SimulatedCluster) -> Deed:
         case "power-loss":
             return _PowerLoss(aim, cluster)
         case _:
-            return _Cut(aim, cluster)
+            return _shaped_cut(aim, cluster)
+
+
+def deed_of_links(cut_id: str, links: Collection[Link], cluster: SimulatedCluster) -> Deed:
+    """Return a cut of some links; nothing is done yet."""
+    receivers = tuple(sorted({receiver for _, receiver in links}))
+    return _Cut(cut_id, receivers, grudge_of(links), cluster=cluster)
+
+
+def _shaped_cut(aim: Aim, cluster: SimulatedCluster) -> Deed:
+    nodes, targets = cluster.nodes, aim.targets
+    if aim.kind == "halves":
+        targets = smaller_half(nodes, targets, aim.rng)
+    shapes = {
+        "isolate": isolation,
+        "halves": split,
+        "one-way-in": deafness,
+        "one-way-out": muteness,
+    }
+    grudge = shapes[aim.kind](nodes, targets)
+    return _Cut(f"fault-{aim.fault_id}", targets, grudge, cluster=cluster)
 
 
 class _OfProcesses:
@@ -300,20 +324,17 @@ def _end(data: bytes) -> int:
 class _Cut:
     """Links that are cut, seen by datagrams of our own over each of them."""
 
-    def __init__(self, aim: Aim, cluster: SimulatedCluster) -> None:
-        nodes, targets = cluster.nodes, aim.targets
-        if aim.kind == "halves":
-            targets = smaller_half(nodes, targets, aim.rng)
-        shapes = {
-            "isolate": isolation,
-            "halves": split,
-            "one-way-in": deafness,
-            "one-way-out": muteness,
-        }
-        grudge = shapes[aim.kind](nodes, targets)
+    def __init__(
+        self,
+        cut_id: str,
+        targets: tuple[str, ...],
+        grudge: "nx.DiGraph[str]",
+        *,
+        cluster: SimulatedCluster,
+    ) -> None:
         self.targets, self.links = targets, links_of(grudge)
         self._kept = kept_reverses(grudge)
-        self._cut_id = f"fault-{aim.fault_id}"
+        self._cut_id = cut_id
         self._agenda = cluster.simulation.agenda
         self._network: Network = cluster.simulation.network
         self._numbers = {node: host.id for node, host in cluster.hosts.items()}

@@ -27,6 +27,15 @@ def collect_disk(host: Host, folder: Path, *, properties: str) -> None:
     (folder / "server.properties").write_text(properties, encoding="utf-8")
 
 
+def mirror_disk(host: Host, folder: Path, *, properties: str) -> None:
+    """Write a node's disk as it is now; what is no longer on it is removed."""
+    data, there = folder / "data", set(host.disk.paths())
+    for file in [each for each in data.rglob("*") if each.is_file()]:
+        if str(file.relative_to(data)) not in there:
+            file.unlink()
+    collect_disk(host, folder, properties=properties)
+
+
 def _stamp(at_ns: int) -> str:
     ms = _EPOCH_MS + at_ns // 1_000_000
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(ms / 1000))},{ms % 1000:03d}"

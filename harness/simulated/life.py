@@ -52,8 +52,8 @@ class SimulatedLife:
     def __init__(
         self,
         plan: Plan,
-        schedule: Schedule,
         *,
+        schedule: Schedule,
         simulation: Simulation,
         boots: Mapping[int, Boot],
         paths: RunPaths,
@@ -107,9 +107,9 @@ class SimulatedLife:
     def _start(self) -> Steps:
         self._reach("started")
         self._say(f"starting {self._plan.nodes} nodes in virtual time")
-        for node in self.cluster.nodes:
+        for node in self.cluster.hosts:
             self.cluster.start_node(node)
-        maker = self.cluster.create_topics()
+        maker = self.cluster.create_topics(self._replicas())
         made = yield from until(self._agenda, lambda: maker.made is not None, limit_s=READY_LIMIT_S)
         if not made or maker.made is None:
             raise ClusterError(f"waited {READY_LIMIT_S:g} s for the topics to be made")
@@ -128,9 +128,7 @@ class SimulatedLife:
                 plan,
                 number,
                 topics=self._topics,
-                hosts=ClientHosts(
-                    self._simulation, plan, [host.id for host in self._hosts()], first=number
-                ),
+                hosts=ClientHosts(self._simulation, plan, self.cluster.broker_ids, first=number),
                 simulation=self._simulation,
                 live=self._live,
             )
@@ -178,7 +176,7 @@ class SimulatedLife:
             hosts=ClientHosts(
                 self._simulation,
                 self._plan,
-                [host.id for host in self._hosts()],
+                self.cluster.broker_ids,
                 first=ADMINS + 2,
             ),
             clock=self._clock,
@@ -222,8 +220,7 @@ class SimulatedLife:
             for node, watcher in self.cluster.watchers.items()
             if not watcher.noted
         ]
-        for watcher in self.cluster.watchers.values():
-            watcher.close()
+        self.cluster.end_watch()
         self._reach("noted", failed="; ".join(self._troubles))
 
     def _stop(self) -> Steps:
@@ -247,6 +244,10 @@ class SimulatedLife:
         for node, host in self.cluster.hosts.items():
             collect_disk(host, self._paths.node(node), properties=self._properties[host.id])
         self._reach("collected")
+
+    def _replicas(self) -> Sequence[str]:
+        """Return where the topics' replicas are wanted; nobody: wherever."""
+        return ()
 
     def _whole(self) -> bool:
         return bool(self.cluster.watchers) and whole(self.cluster.view(), self._plan)

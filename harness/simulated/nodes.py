@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from random import Random
 from uuid import UUID
 
+from cluster.kafka.configuration import node_id
 from cluster.kafka.properties import properties
+from cluster.kafka.versions import FIRST_CONTROLLER, broker_names, controller_names
 from cluster.reference.broker.boot import boot
 from cluster.reference.log.checkpoints import kafka_id
 from cluster.reference.process.formatting import META, meta_properties
@@ -33,17 +35,13 @@ _SECOND_SCALE = {
 def node_properties(plan: Plan, number: int) -> str:
     """Return `server.properties` of a node; the plan's settings win over all of it."""
     name = f"n{number}"
-    voters = ",".join(f"{each}@n{each}:{CONTROLLER_PORT}" for each in numbers(plan))
-    broker = f"BROKER://{name}:{BROKER_PORT}"
+    voters = ",".join(f"{each}@n{each}:{CONTROLLER_PORT}" for each in _voters(plan))
     return properties({
-        "process.roles": "broker,controller",
+        **_identity(plan, number),
         "node.id": str(number),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"{broker},CONTROLLER://{name}:{CONTROLLER_PORT}",
-        "advertised.listeners": broker,
-        "inter.broker.listener.name": "BROKER",
         "log.dirs": "data",
         **_SECOND_SCALE,
         "auto.create.topics.enable": "false",
@@ -56,9 +54,25 @@ def node_properties(plan: Plan, number: int) -> str:
     })  # fmt: skip
 
 
-def numbers(plan: Plan) -> range:
-    """Return the nodes' ids."""
-    return range(1, plan.nodes + 1)
+def numbers(plan: Plan) -> list[int]:
+    """Return the nodes' ids: brokers, then controllers of their own."""
+    return [node_id(node) for node in (*broker_names(plan), *controller_names(plan))]
+
+
+def _voters(plan: Plan) -> list[int]:
+    return [node_id(node) for node in controller_names(plan) or broker_names(plan)]
+
+
+def _identity(plan: Plan, number: int) -> dict[str, str]:
+    """Return what a node is, and where it listens."""
+    broker, controller = f"BROKER://n{number}:{BROKER_PORT}", f"n{number}:{CONTROLLER_PORT}"
+    if number >= FIRST_CONTROLLER:
+        return {"process.roles": "controller", "listeners": f"CONTROLLER://{controller}"}
+    own = {"advertised.listeners": broker, "inter.broker.listener.name": "BROKER"}
+    if controller_names(plan):
+        return {"process.roles": "broker", "listeners": broker, **own}
+    both = f"{broker},CONTROLLER://{controller}"
+    return {"process.roles": "broker,controller", "listeners": both, **own}
 
 
 def boots(plan: Plan, streams: Streams) -> Mapping[int, Boot]:

@@ -9,10 +9,12 @@ from rich.console import Console
 from cluster.protocol import Ability, ClusterError, UserError
 from cluster.reference.simulator.simulation import Simulation
 from harness.judgement import choose_engine, judge_stored
+from harness.scenarios.telling import compare_with_story, story_of, tell
 from harness.scratch import scratch_in
 from harness.simulated.faults import FAMILIES, KINDS
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
+from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
 from nemesis.registry import kinds_of
 from nemesis.schedule import Schedule, deal_schedule
 from results.environment import collect_environment
@@ -20,6 +22,7 @@ from results.record.clock import RunClock, stopwatch_s
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
+from results.record.story import dump_story
 from results.record.terms import Mode
 from results.record.verdict import Verdict
 from results.report import write_report
@@ -56,14 +59,19 @@ class SimulatedSession:
             self._say(sentence)
         with Store(self.store).create(plan.name, plan.seed) as paths:
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+            if plan.scenario is not None:
+                dump_story(story_of(plan), paths.story)
             collect_environment(paths, clock=RunClock.starting_now())
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             self._play(plan, schedule, paths)
             self._say(f"judging ({chosen.name})")
             with scratch_in(paths):
                 verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+            compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
             page = write_report(paths)
             print_verdict(verdict, self.console)
+            if compared:
+                self._say(compared)
             self._say(f"the page: {page}")
             return verdict
 
@@ -76,6 +84,8 @@ class SimulatedSession:
         refuse_unsimulated(self.plan)
         plan, schedule = as_simulated(self.plan)
         self._say(dump_plan(plan))
+        if plan.scenario is not None:
+            tell(plan, self.console)
         for fault in schedule.faults:
             held = f"held {fault.hold_s:.1f} s"
             self._say(f"{fault.at_s:8.1f} s  {fault.kind:<14} {fault.target:<22} {held}")
@@ -113,9 +123,10 @@ def play(
     Raises:
         ClusterError: The brokers did not do what was waited for.
     """
-    SimulatedLife(
+    life = SimulatedLife if plan.scenario is None else SimulatedStory
+    life(
         plan,
-        schedule,
+        schedule=schedule,
         simulation=simulation,
         boots=boots(plan, simulation.streams),
         paths=paths,
@@ -137,10 +148,11 @@ def refuse_unsimulated(plan: Plan) -> None:
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
         "controllers of their own are not simulated: take --system reference": (
-            plan.mode is not Mode.COMBINED
+            plan.mode is not Mode.COMBINED and plan.scenario is None
         ),
-        "stories are not simulated: take other hosts": plan.scenario is not None,
-        f"the workload {plan.workload} is not simulated: take log": plan.workload != "log",
+        f"the workload {plan.workload} is not simulated: take log": (
+            plan.workload not in {"log", "script"}
+        ),
         "simulated clients do not compress: take compression none": plan.compression != "none",
         "simulated nodes have disks of their own: leave disk_mb out": plan.disk_mb is not None,
         "librdkafka's settings have no meaning for simulated clients: leave [client] out": bool(
@@ -154,6 +166,8 @@ def refuse_unsimulated(plan: Plan) -> None:
     for sentence, holds in refusals.items():
         if holds:
             raise UserError(sentence)
+    if plan.scenario is not None:
+        refuse_unsimulated_story(plan)
 
 
 def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:

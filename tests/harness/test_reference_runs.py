@@ -71,11 +71,13 @@ def test_the_article_s_loss_happens_on_processes_that_cut_their_links(tmp_path: 
     said = " ".join(ended.stdout.split())
     assert "as expected: invalid with committed-truncation" in said
     assert "NOT as expected" not in said
-    (faults,) = (tmp_path / "latest").resolve().glob("faults.parquet")
-    rows = pq.read_table(faults).to_pylist()
-    (cut,) = (row for row in rows if row["kind"] == "cut" and row["heal_effect"])
-    (link,) = json.loads(cut["effect"])["links"]
-    assert (link["before"], link["during"]) == (True, False)
+    rows = pq.read_table((tmp_path / "latest").resolve() / "record" / "faults.parquet").to_pylist()
+    (cut,) = (row for row in rows if row["kind"] == "cut")
+    from_a, from_b = json.loads(cut["effect"])["links"]
+    assert (from_a["before"], from_a["during"]) == (True, False)
+    assert (from_b["before"], from_b["during"]) == (True, True)
+    (joined,) = json.loads(cut["heal_effect"])["links"]
+    assert joined["after"]
 
 
 @pytest.mark.parametrize(

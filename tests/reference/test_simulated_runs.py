@@ -40,7 +40,7 @@ def played(root: Path, plan: Plan) -> RunPaths:
     simulation = Simulation(plan.seed)
     life = SimulatedLife(
         plan,
-        deal_schedule(plan, abilities=frozenset({Ability.CUT})),
+        schedule=deal_schedule(plan, abilities=frozenset({Ability.CUT})),
         simulation=simulation,
         boots=boots(plan, simulation.streams),
         paths=paths,

@@ -1,0 +1,89 @@
+"""The stories that run on real Kafka, in virtual time: the very files, the very ends."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.protocol import UserError
+from cluster.reference.simulator.simulation import Simulation
+from harness.cli import exit_code
+from harness.scenarios.choices import story_values
+from harness.scenarios.every import Part, parts
+from harness.simulated.session import as_simulated, play, refuse_unsimulated
+from results.record.paths import RunPaths
+from results.record.plan import Plan, plan_from
+from results.record.steps import load_steps
+from results.record.story import load_story
+from results.verdict_json import load_verdict
+
+STORIES = list(parts(system="reference"))
+
+
+def plan_of(part: Part) -> Plan:
+    values = story_values(part.scenario, part.choices, system=part.system)
+    return plan_from({**values, "hosts": "simulated"})
+
+
+@pytest.mark.parametrize("part", STORIES, ids=lambda part: part.name)
+def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> None:
+    words = [f"--{key}={value}" for key, value in part.choices.items()]
+    asked = ["scenario", "run", part.scenario.name, *words, "--system", "reference"]
+    code = exit_code(
+        [*asked, "--hosts", "simulated", "--engine", "local", "--store", str(tmp_path)]
+    )
+    paths = RunPaths((tmp_path / "latest").resolve())
+    story = load_story(paths.story)
+    assert story is not None
+    assert (story.as_expected, story.differs) == (True, ())
+    expected = part.scenario.expected(plan_of(part))
+    verdict = load_verdict(paths)
+    assert frozenset(verdict.anomalies) == expected.anomalies
+    assert code == {"valid": 0, "invalid": 1}[expected.valid.value]
+    steps = load_steps(paths.steps)
+    assert len(steps) == len(part.scenario.steps(plan_of(part)))
+    assert not any(step.failed for step in steps)
+    faults = pq.read_table(paths.table("faults")).to_pylist()
+    assert all(row["effect"] and row["heal_effect"] for row in faults)
+
+
+def test_there_are_stories_by_each_rule() -> None:
+    assert {part.choices.get("rule") for part in STORIES} == {
+        "high-watermark", "leader-epoch", "leader-epoch-v0", None,
+    }  # fmt: skip
+    assert {part.scenario.name for part in STORIES} == {
+        "leader-epoch-1", "leader-epoch-2", "replication-steps", "quorum-divergence",
+    }  # fmt: skip
+
+
+def test_the_same_seed_is_the_same_story_byte_by_byte(tmp_path: Path) -> None:
+    part = next(parts("leader-epoch-1 --rule high*", system="reference"))
+    first, second = (dict(_played(plan_of(part), tmp_path / name)) for name in ("a", "b"))
+    assert first == second
+    assert any(name.startswith("snapshots/step-03/n2/") for name in first)
+    assert any(name.startswith("record/live/") for name in first)
+
+
+def test_a_step_that_cannot_be_simulated_is_refused_with_its_name() -> None:
+    move = next(parts("leader-epoch-1 * --form clean --way move*"))
+    plan = plan_of(move).model_copy(update={"system": "reference:controllers", "hosts": "simulated"})
+    with pytest.raises(UserError, match="cannot be simulated: step 1 has a Reassign"):
+        refuse_unsimulated(plan)
+
+
+def test_real_brokers_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["scenario", "run", "leader-epoch-1", "--hosts", "simulated"]) == 254
+    assert "only the reference cluster can be simulated" in capsys.readouterr().err
+
+
+def _played(plan: Plan, root: Path) -> Iterator[tuple[str, str]]:
+    """Play a story; yield the hash of every file that came of it."""
+    root.mkdir()
+    paths = RunPaths(root)
+    simulated, schedule = as_simulated(plan)
+    said: list[str] = []
+    play(simulated, schedule, paths, simulation=Simulation(plan.seed), say=said.append)
+    for file in sorted(each for each in root.rglob("*") if each.is_file()):
+        yield str(file.relative_to(root)), hashlib.sha256(file.read_bytes()).hexdigest()
