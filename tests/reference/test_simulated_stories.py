@@ -17,7 +17,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.steps import load_steps
 from results.record.story import load_story
-from results.verdict_json import load_verdict
+from results.verdict_json import read_verdict
 
 STORIES = list(parts(system="reference"))
 
@@ -39,7 +39,8 @@ def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> 
     assert story is not None
     assert (story.as_expected, story.differs) == (True, ())
     expected = part.scenario.expected(plan_of(part))
-    verdict = load_verdict(paths)
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None
     assert frozenset(verdict.anomalies) == expected.anomalies
     assert code == {"valid": 0, "invalid": 1}[expected.valid.value]
     steps = load_steps(paths.steps)
@@ -68,7 +69,9 @@ def test_the_same_seed_is_the_same_story_byte_by_byte(tmp_path: Path) -> None:
 
 def test_a_step_that_cannot_be_simulated_is_refused_with_its_name() -> None:
     move = next(parts("leader-epoch-1 * --form clean --way move*"))
-    plan = plan_of(move).model_copy(update={"system": "reference:controllers", "hosts": "simulated"})
+    plan = plan_of(move).model_copy(
+        update={"system": "reference:controllers", "hosts": "simulated"}
+    )
     with pytest.raises(UserError, match="cannot be simulated: step 1 has a Reassign"):
         refuse_unsimulated(plan)
 
