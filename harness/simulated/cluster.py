@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from cluster.kafka.versions import broker_names, controller_names
 from cluster.protocol import ClusterView, PartitionState
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
+from cluster.reference.messages.clients import MetadataRequest, MetadataResponse
 from cluster.reference.messages.control import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -208,6 +209,8 @@ class TopicMaker:
         self._assignments = tuple(
             (part, tuple(replicas)) for part in range(plan.partitions) if replicas
         )
+        # Whose leader shall be the first of them must not be made before that one is there.
+        self._all_here = not self._assignments
         self._ids: dict[str, str] = {}
         self._number = 0
 
@@ -218,6 +221,10 @@ class TopicMaker:
     def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
         """Take the answer, or ask again."""
         match event:
+            case Answered(message=MetadataResponse(brokers=brokers)):
+                here = {each.node_id for each in brokers}
+                self._all_here = here.issuperset(self._brokers)
+                return self._ask() if self._all_here else [_again()]
             case Answered(message=CreateTopicsResponse(topics=topics)):
                 for each in topics:
                     if each.error_code is ErrorCode.none:
@@ -240,6 +247,9 @@ class TopicMaker:
 
     def _ask(self) -> list[Effect]:
         self._number += 1
+        to = self._brokers[self._number % len(self._brokers)]
+        if not self._all_here:
+            return [self._request(to, MetadataRequest(topics=()))]
         wanted = tuple(
             CreatableTopic(
                 name=name,
@@ -251,15 +261,10 @@ class TopicMaker:
             for name in self._plan.topic_names
             if name not in self._ids
         )
-        to = self._brokers[self._number % len(self._brokers)]
-        return [
-            Request(
-                number=self._number,
-                to=to,
-                message=CreateTopicsRequest(topics=wanted),
-                timeout_ns=5000 * MS,
-            )
-        ]
+        return [self._request(to, CreateTopicsRequest(topics=wanted))]
+
+    def _request(self, to: int, message: object) -> Request:
+        return Request(number=self._number, to=to, message=message, timeout_ns=5000 * MS)
 
 
 def _again() -> SetTimer:
