@@ -136,7 +136,7 @@ def read_stretch(share: Share) -> Stretch | None:
     gc.disable()  # Among millions of new values it takes half of the time.
     try:
         return _Reader(EDN if share.edn else JSON).read(_entries(share))
-    except (IrregularError, HistoryError, *MISSHAPED):
+    except (IrregularError, HistoryError, RecursionError, *MISSHAPED):
         return None
     finally:
         if collects:

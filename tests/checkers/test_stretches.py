@@ -155,6 +155,16 @@ def test_lines_of_edn_that_are_not_plain(
     assert found is None or same(found, told(path, WHOLE))
 
 
+@pytest.mark.parametrize("deep", [10, 600, 1010])
+@pytest.mark.parametrize("inner", ["true", "1"])
+def test_what_a_nemesis_says_may_be_of_any_depth(tmp_path: Path, deep: int, inner: str) -> None:
+    path = tmp_path / "h.jsonl"
+    said = "[" * deep + inner + "]" * deep
+    path.write_text(f'{{"process": "nemesis", "type": "info", "value": {said}}}\n')
+    found = in_stretches(path, path.stat().st_size)
+    assert found is None or same(found, told(path, WHOLE))
+
+
 def test_a_real_history_of_jepsen() -> None:
     path = DATA / "jepsen-history.edn"
     found = regular_history(path, "jepsen-history", in_turn, stretch_bytes=300)
