@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -17,10 +18,11 @@ import pytest
 from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
 from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
-from harness.suites.bench import HELD_LIMIT_S, Bench
+from harness.suites.bench import HELD_LIMIT_S, Bench, Orders
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
 from harness.suites.leading import Mode, opened
+from harness.suites.lines import PAGE
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import exit_code
@@ -182,6 +184,14 @@ def test_a_run_that_is_never_free_is_given_up(
     assert said["root"] == str(paths.root)
     assert f"is in use by process {os.getpid()}" in said["given_up"]
     assert bench.held == {}
+
+
+def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
+    orders: Orders = queue.SimpleQueue()
+    orders.put({"root": str(tmp_path / "log" / f"{NIGHTS[0]}-1"), PAGE: True})
+    orders.put(None)
+    Bench(LocalEngine()).serve(orders)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
