@@ -75,6 +75,7 @@ class Replicas:
         self._high_watermarks = recovered.high_watermarks
         self._written: dict[str, bytes] = {}
         self._held: dict[str, PartitionState] | None = {}
+        self._closed = False
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
@@ -99,6 +100,8 @@ class Replicas:
         be long past, and whoever leads in a past state acknowledges what nobody else will keep.
         """
         out: list[Effect] = []
+        if self._closed:
+            return out
         for state in states:
             if self._is_news(state):
                 self._registry.known[state.folder] = state
@@ -132,7 +135,8 @@ class Replicas:
         self._registry.eligible = dict(epochs)
         self._fetchers.broker_epoch = own_epoch
         out: list[Effect] = []
-        if self._held is not None and epochs.get(self._registry.me) == own_epoch:
+        known = epochs.get(self._registry.me) == own_epoch
+        if self._held is not None and known and not self._closed:
             held, self._held = self._held, None
             for state in held.values():
                 self._apply(now, state, out)
@@ -220,9 +224,19 @@ class Replicas:
         return out
 
     def shut_down(self, broker_epoch: int) -> list[Effect]:
-        """Flush all, write the checkpoints and the mark of a clean shutdown: the last effects."""
+        """Flush all, write the checkpoints and the mark of a clean shutdown.
+
+        Nothing is written any more behind the mark, which says that all is flushed: whoever led
+        leads no longer, followers take no records, states are not taken.
+        """
         out: list[Effect] = []
+        self._closed = True
         for partition in self._registry.partitions.values():
+            self._fetchers.leave(partition.log.folder)
+            self._isr.forget(partition.log.folder)
+            if partition.leading is not None:
+                partition.leading = None
+                self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
             partition.log.flush(out)
         for name, offsets in (
             (RECOVERY_POINTS, self._points()),
