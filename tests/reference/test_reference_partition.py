@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from cluster.files.checkpoints import offset_checkpoint
 from cluster.reference.bugs import Bug
-from cluster.reference.log.checkpoints import CLEAN_SHUTDOWN
+from cluster.reference.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from cluster.reference.log.recovery import recovered
 from cluster.reference.machine import WriteFile
 from cluster.reference.messages.data import (
     EARLIEST,
@@ -264,6 +266,30 @@ def test_nothing_is_written_behind_the_mark_of_a_clean_shutdown(lab: Lab) -> Non
     assert follower.partitions["t-0"].log.end_offset == 0
     late = answered(lab, lab.produce(A, 0, produced(b"2")))
     assert late.error_code is ErrorCode.not_leader_or_follower
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_checkpoints_outlive_a_process_that_was_told_of_no_partition(
+    *, lab: Lab, stops: bool
+) -> None:
+    """A broker that was killed waits for its session's end; its timers run meanwhile."""
+    committed(lab, b"1")
+    lab.advance(600)
+    lab.exchange()
+    lab.advance(70_000)
+    disk = lab.brokers[B].disk
+    before = recovered(disk)
+    assert before.high_watermarks == {"t-0": 1}
+    lab.kill(B)
+    lab.start(B)
+    if stops:
+        lab.stop(B)
+    else:
+        lab.advance(70_000)
+    again = recovered(disk)
+    assert again.high_watermarks == {"t-0": 1}
+    points = offset_checkpoint(again.files[RECOVERY_POINTS].decode())
+    assert points.keys() == {("t", 0)}
 
 
 def test_a_deposed_leader_says_so_to_who_waits(lab: Lab) -> None:

@@ -1,6 +1,7 @@
 """All replicas of a broker: requests in, answers and fetches out (Kafka's ReplicaManager)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -16,6 +17,7 @@ from cluster.reference.log.checkpoints import (
     clean_shutdown,
     offsets_file,
     partition_metadata,
+    place_of,
 )
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import Recovered, RecoveredLog
@@ -324,15 +326,24 @@ class Replicas:
             out.append(DropLog(folder=folder))
 
     def _marks(self) -> dict[tuple[str, int], int]:
-        return {place: each.high_watermark for place, each in self._places()}
+        kept = self._high_watermarks
+        found = {place_of(folder): kept[folder] for folder in self._recovered if folder in kept}
+        return found | {place: each.high_watermark for place, each in self._places()}
 
     def _points(self) -> dict[tuple[str, int], int]:
-        return {place: each.log.recovery_point for place, each in self._places()}
+        found = {place: each.recovery_point for place, each in self._unclaimed_logs()}
+        return found | {place: each.log.recovery_point for place, each in self._places()}
 
     def _starts(self) -> dict[tuple[str, int], int]:
-        return {
-            place: each.log.start_offset for place, each in self._places() if each.log.start_offset
-        }
+        starts = {place: each.start_offset for place, each in self._unclaimed_logs()}
+        starts |= {place: each.log.start_offset for place, each in self._places()}
+        return {place: start for place, start in starts.items() if start}
+
+    def _unclaimed_logs(self) -> Iterator[tuple[tuple[str, int], RecoveredLog]]:
+        """Yield the logs that no state has named yet: what is known of them must not be lost."""
+        for folder, each in self._recovered.items():
+            with suppress(ValueError):  # Somebody else's folder.
+                yield place_of(folder), each
 
     def _places(self) -> Iterator[tuple[tuple[str, int], Partition]]:
         for each in self._registry.partitions.values():
