@@ -157,7 +157,10 @@ def _example(raw: _Json) -> Example:
         _text(text)
     for number in (example.partition, example.offset):
         _number(number)
-    _table(example.evidence)
+    for each in _table(example.evidence).values():
+        for value in each if isinstance(each, list) else (each,):
+            if isinstance(value, int):
+                _number(value)
     return example
 
 
@@ -174,7 +177,8 @@ def _sentences(value: object) -> tuple[str, ...]:
 
 
 def _number(value: object) -> int:
-    if not isinstance(value, int) or abs(value) > MAX_NUMBER:
+    """Return an integer that a table can hold."""
+    if not isinstance(value, int) or not -MAX_NUMBER - 1 <= value <= MAX_NUMBER:
         raise TypeError("a number")
     return value
 

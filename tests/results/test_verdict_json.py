@@ -48,13 +48,13 @@ VERDICT = Verdict(
     stats={"ops": {"send": 3}},
 )
 
+numbers = st.integers(-MAX_NUMBER - 1, MAX_NUMBER)
 texts = st.text(alphabet=st.characters(exclude_categories=()), max_size=20)
 evidence = st.dictionaries(
     texts,
-    st.none() | st.booleans() | st.integers() | texts | st.lists(texts) | st.lists(st.integers()),
+    st.none() | st.booleans() | numbers | texts | st.lists(texts) | st.lists(numbers),
     max_size=4,
 )
-numbers = st.integers(-MAX_NUMBER, MAX_NUMBER)
 counts = st.integers(0, MAX_NUMBER)
 examples = st.builds(
     Example,
@@ -161,6 +161,8 @@ def test_a_damaged_verdict_says_how_to_get_a_new_one(tmp_path: Path, text: str) 
         (("anomalies", "lost-write", "examples", 0, "topic"), {}),
         (("anomalies", "lost-write", "examples", 0, "offset"), None),
         (("anomalies", "lost-write", "examples", 0, "evidence"), []),
+        (("anomalies", "lost-write", "examples", 0, "evidence"), {"op_id": 2**63}),
+        (("anomalies", "lost-write", "examples", 0, "evidence"), {"values": [-(2**63) - 1]}),
     ],
 )
 def test_a_verdict_of_another_shape_is_none(
