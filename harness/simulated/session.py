@@ -8,7 +8,9 @@ from rich.console import Console
 
 from cluster.protocol import Ability, ClusterError, UserError
 from cluster.reference.bugs import Bug
+from cluster.reference.settings import SettingsError
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.streams import Streams
 from harness.judgement import choose_engine, judge_stored
 from harness.plans import refuse_impossible
 from harness.scratch import scratch_in
@@ -160,6 +162,10 @@ def refuse_unsimulated(plan: Plan) -> None:
         if holds:
             raise UserError(sentence)
     refuse_impossible(plan, abilities=_ABILITIES)
+    try:
+        boots(plan, Streams(plan.seed))
+    except SettingsError as wrong:
+        raise UserError(str(wrong)) from wrong
 
 
 def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:

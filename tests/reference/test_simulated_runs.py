@@ -143,6 +143,7 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"nemesis": "disk"}, "nemesis disk cannot be simulated"),
         ({"compression": "gzip"}, "take compression none"),
         ({"workload": "groups"}, "workload groups is not simulated"),
+        ({"broker": {"log.segment.bytes": "abc"}}, "log.segment.bytes cannot be 'abc'"),
         ({"bug": "no-such-bug"}, "none of truncate-to-high-watermark"),
         ({"nodes": 1, "replication": 1, "min_insync": 1}, "no fault of it can come to be"),
         (
