@@ -344,7 +344,7 @@ def test_a_player_whose_night_died_notes_that_its_run_was_cut_short(tmp_path: Pa
     os.close(reader)  # Whoever led the night is dead, and so is its end of the pipe.
     with os.fdopen(writer, "wb") as gone:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=120,
+            argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=240,
             check=False,
         )  # fmt: skip
     assert b"nobody leads the night any more" in done.stderr, done.stderr
@@ -393,7 +393,7 @@ def test_what_is_broken_stays_so_though_its_page_cannot_be_written(
 def logquake(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [LOGQUAKE, "suite", *words, "--store", "store"],
-        capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        capture_output=True, text=True, timeout=240, check=False, cwd=folder,
     )  # fmt: skip
 
 
@@ -423,7 +423,7 @@ def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere
     argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]
     with Path("/dev/full").open("wb") as gone:
         subprocess.run(
-            argv, stdout=gone, stderr=subprocess.DEVNULL, timeout=120, check=False, cwd=tmp_path
+            argv, stdout=gone, stderr=subprocess.DEVNULL, timeout=240, check=False, cwd=tmp_path
         )
     (folder,) = nights_of(tmp_path / "store", "nowhere")
     assert folder.state().ended
@@ -454,7 +454,7 @@ def test_a_mistake_on_the_command_line_is_told(
 def run_pytest(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", *words]
     return subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        argv, capture_output=True, text=True, timeout=240, check=False, cwd=folder,
         env=os.environ | {"PYTEST_ADDOPTS": ""},
     )  # fmt: skip
 
