@@ -40,7 +40,7 @@ class ShiftedClocks:
         self.targets: tuple[str, ...] = aim.targets
         self.hosts: CanShiftClock = site.hosts
         self._cluster: CanTellTime = site.cluster
-        self._site = site
+        self._site, self._stop = site, aim.stop
         self._before_s: dict[str, float] = {}
         self.started_s = self._healed_s = stopwatch_s()
 
@@ -60,7 +60,8 @@ class ShiftedClocks:
             told.update({node: self._cluster.clock_error_s(node) for node in self.targets})
             return True
 
-        self.come_to(all_told, Patience(limit_s=0), what="the brokers to tell their time")
+        patience = Patience(limit_s=0, stop=self._stop)
+        self.come_to(all_told, patience, what="the brokers to tell their time")
         self._before_s = told
         self.started_s = stopwatch_s()
 

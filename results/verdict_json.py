@@ -19,6 +19,8 @@ from results.record.verdict import AnomalySummary, Example, Verdict
 
 SCHEMA_VERSION = 1
 NOT_APPLICABLE = "not-applicable"
+MAX_NUMBER = 2**63 - 1
+MAX_WHY = 300
 
 _Json = dict[str, Any]
 
@@ -86,9 +88,10 @@ def read_verdict(path: Path) -> Verdict | None:
         return verdict_from_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as unreadable:
+    except (OSError, ValueError, RecursionError) as unreadable:
         raise StoreError(
-            f"the verdict {path} cannot be read ({unreadable}); `logquake check` writes it again"
+            f"the verdict {path} cannot be read ({str(unreadable)[:MAX_WHY]}); `logquake check`"
+            " writes it again"
         ) from unreadable
 
 
@@ -123,26 +126,64 @@ def _summary_json(summary: AnomalySummary) -> _Json:
 
 def _verdict(raw: _Json) -> Verdict:
     return Verdict(
-        run_id=raw["run_id"],
+        run_id=_text(raw["run_id"]),
         valid=Validity(raw["valid"]),
-        judge=raw["judge"],
-        engine=raw["engine"],
+        judge=_text(raw["judge"]),
+        engine=_text(raw["engine"]),
         anomalies={name: _summary(each) for name, each in raw["anomalies"].items()},
-        unknown_because=tuple(raw["unknown_because"]),
-        guarantees=tuple(raw["guarantees"]),
+        unknown_because=_sentences(raw["unknown_because"]),
+        guarantees=_sentences(raw["guarantees"]),
         checked={
-            name: None if each == NOT_APPLICABLE else each["rows"]
+            name: None if each == NOT_APPLICABLE else _number(each["rows"])
             for name, each in raw["checked"].items()
         },
-        stats=raw["stats"],
+        stats=_table(raw["stats"]),
     )
 
 
 def _summary(raw: _Json) -> AnomalySummary:
     return AnomalySummary(
         anomaly_class=AnomalyClass(raw["class"]),
-        count=raw["count"],
-        allowed=raw["allowed"],
-        trusted=raw["trusted"],
-        examples=tuple(Example(**each) for each in raw["examples"]),
+        count=_number(raw["count"]),
+        allowed=_number(raw["allowed"]),
+        trusted=_number(raw["trusted"]),
+        examples=tuple(_example(each) for each in raw["examples"]),
     )
+
+
+def _example(raw: _Json) -> Example:
+    example = Example(**raw)
+    for text in (example.sentence, example.topic, example.topic_id, example.why):
+        _text(text)
+    for number in (example.partition, example.offset):
+        _number(number)
+    for each in _table(example.evidence).values():
+        for value in each if isinstance(each, list) else (each,):
+            if isinstance(value, int):
+                _number(value)
+    return example
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text: {value!r:.40}")
+    return value
+
+
+def _sentences(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"sentences: {value!r:.40}")
+    return tuple(_text(each) for each in value)
+
+
+def _number(value: object) -> int:
+    """Return an integer that a table can hold."""
+    if not isinstance(value, int) or not -MAX_NUMBER - 1 <= value <= MAX_NUMBER:
+        raise TypeError("a number")
+    return value
+
+
+def _table(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"a table: {value!r:.40}")
+    return value

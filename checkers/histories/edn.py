@@ -34,6 +34,8 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
+_DEEPEST = 1024
+"""So many collections inside of each other are read, as of JSON; a history has five."""
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')
@@ -110,6 +112,8 @@ def _read_line(
     """Read a line on; return the items of the innermost open collection."""
     for word in _TOKENS.findall(line):
         if word in _CLOSES:
+            if len(stack) == _DEEPEST:
+                raise EdnError(f"more than {_DEEPEST} collections are inside of each other")
             stack.append((word, items))
             items = []
         elif word in "])}":

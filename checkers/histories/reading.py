@@ -68,6 +68,8 @@ def read_histories(
         raise HistoryError(f"{path} cannot be unpacked: {cut}") from cut
     except UnicodeDecodeError as strange:
         raise HistoryError(f"{path} is not text in UTF-8: {strange.reason}") from strange
+    except RecursionError as deep:
+        raise HistoryError(f"{path} has a value of too many lists inside of each other") from deep
 
 
 def _packed(path: Path) -> bool:

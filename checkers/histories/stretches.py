@@ -136,7 +136,7 @@ def read_stretch(share: Share) -> Stretch | None:
     gc.disable()  # Among millions of new values it takes half of the time.
     try:
         return _Reader(EDN if share.edn else JSON).read(_entries(share))
-    except (IrregularError, HistoryError, *MISSHAPED):
+    except (IrregularError, HistoryError, RecursionError, *MISSHAPED):
         return None
     finally:
         if collects:
@@ -151,13 +151,13 @@ def _entries(share: Share) -> Iterator[Entry]:
     entries = entries_of(lines) if share.edn else map(orjson.loads, lines)
     if not any(word in text for word in _BOOLEANS):
         return entries
-    value = (EDN if share.edn else JSON).value
-    return (_without_booleans(entry, value) for entry in entries)
+    words = EDN if share.edn else JSON
+    return (_without_booleans(entry, words) for entry in entries)
 
 
-def _without_booleans(entry: Entry, value: str) -> Entry:
-    """Return an entry that has none in what it did: to Python they are numbers."""
-    if _booleans(entry.get(value)):
+def _without_booleans(entry: Entry, words: Words) -> Entry:
+    """Return an entry whose client has none in what it did: to Python they are numbers."""
+    if type(entry.get(words.process)) is int and _booleans(entry.get(words.value)):
         raise IrregularError
     return entry
 

@@ -24,7 +24,7 @@ from harness.session import Session
 from results.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
-from results.record.plan import Plan, load_plan, plan_from
+from results.record.plan import SIMULATED, Plan, load_plan, plan_from
 from results.record.verdict import Verdict
 from results.store import Store
 from results.verdict_json import read_verdict
@@ -78,9 +78,16 @@ class _Player:
         plan = self.plan
         if self.fresh_seeds:
             plan = plan.model_copy(update={"seed": secrets.randbelow(1_000_000)})
-        session = Session(plan, self.store, Console(quiet=True))
-        verdict = session.run(engine=self.engine, spark_master=self.spark_master)
+        verdict = self._verdict_of(plan)
         return verdict, RunPaths(self.store / verdict.run_id)
+
+    def _verdict_of(self, plan: Plan) -> Verdict:
+        if plan.hosts == SIMULATED:
+            from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
+
+            return SimulatedSession(plan, self.store, Console(quiet=True)).run(engine=self.engine)
+        session = Session(plan, self.store, Console(quiet=True))
+        return session.run(engine=self.engine, spark_master=self.spark_master)
 
 
 @click.command()

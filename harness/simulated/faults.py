@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cluster.files.batches import read_segment
-from cluster.protocol import Link
+from cluster.protocol import ClusterError, Link
 from cluster.reference.simulator.network import Network
 from harness.simulated.cluster import SimulatedCluster
 from harness.simulated.errands import until
@@ -88,7 +88,11 @@ class Deed(Protocol):
 
 
 def deed_of(aim: Aim, cluster: SimulatedCluster) -> Deed:
-    """Return the fault; nothing is done yet."""
+    """Return the fault; nothing is done yet.
+
+    Raises:
+        ClusterError: It is one of processes, and on a target none runs.
+    """
     match aim.kind:
         case "kill":
             return _Kill(aim, cluster)
@@ -136,6 +140,9 @@ class _OfProcesses:
         self._cluster = cluster
         self._before = {node: cluster.process(node) for node in aim.targets}
         self._states = {node: cluster.state_of(node) for node in aim.targets}
+        for node, state in self._states.items():
+            if state is None:
+                raise ClusterError(f"no broker runs on {node}")
         self._began_ns = cluster.simulation.now_ns
         self._healed_ns: int | None = None
         self._was_gone: set[str] = set()

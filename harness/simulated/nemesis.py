@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from cluster.protocol import ClusterView
+from cluster.protocol import ClusterError, ClusterView
 from harness.simulated.cluster import SimulatedCluster
 from harness.simulated.errands import Errand, Steps, until
 from harness.simulated.faults import Aim, Deed, deed_of
+from nemesis.claims import Claims
 from nemesis.effects import effect_to_json
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, roster_of
@@ -22,16 +23,20 @@ from results.record.plan import Plan
 RESOLVE_LIMIT_S = 10.0
 WHOLE_LIMIT_S = 10.0
 BACK_LIMIT_S = 30.0
+START_LIMIT_S = 30.0
+"""More than any fault takes to be begun and confirmed, a stop whose node had to be killed too."""
 
 
 class _Life:
     """One fault, from its plan to its end."""
 
-    def __init__(self, fault: ScheduledFault, cluster: SimulatedCluster, rows: FaultRows) -> None:
+    def __init__(
+        self, fault: ScheduledFault, cluster: SimulatedCluster, rows: FaultRows, claims: Claims
+    ) -> None:
         self.fault = fault
         self.deed: Deed | None = None
-        self.over = False
-        self._cluster, self._rows = cluster, rows
+        self.over = self.starting = False
+        self._cluster, self._rows, self._claims = cluster, rows, claims
         spec = Spec(
             kind=fault.kind,
             family=KINDS[fault.kind].family,
@@ -63,14 +68,23 @@ class _Life:
 
     def begin(self, targets: tuple[str, ...], view: ClusterView | None, rng: Random) -> Steps:
         aim = Aim(fault_id=self.fault.fault_id, kind=self.fault.kind, targets=targets, rng=rng)
-        deed = deed_of(aim, self._cluster)
+        try:
+            self._claims.claim(aim.fault_id, targets, KINDS[aim.kind].aspect)
+            deed = deed_of(aim, self._cluster)
+        except ClusterError as refused:
+            self._claims.release(aim.fault_id)
+            spec = replace(self.row.spec, roles=roles_of(targets, view))
+            self._write(replace(self.row, targets=targets, spec=spec))
+            self.give_up(str(refused))
+            return
         spec = replace(
             self.row.spec, roles=roles_of(deed.targets, view), links=deed.links, begun=True
         )
         self._write(replace(self.row, targets=deed.targets, spec=spec))
-        self.deed = deed
+        self.deed, self.starting = deed, True
         yield from deed.inject()
         effect = yield from deed.confirm()
+        self.starting = False
         if effect is None:
             self._fail("no effect could be measured in time")
             return
@@ -90,6 +104,7 @@ class _Life:
             self._write(replace(self.row, spec=spec, heal_effect=heal_effect))
             return
         self.over = True
+        self._claims.release(self.fault.fault_id)
         self._write(
             replace(
                 self.row,
@@ -137,7 +152,8 @@ class SimulatedNemesis:
         self._plan, self._schedule, self._cluster, self._whole = plan, schedule, cluster, whole
         self._rows = FaultRows(live)
         self._roster = roster_of(plan, cluster.nodes)
-        self._lives = [_Life(fault, cluster, self._rows) for fault in schedule.faults]
+        claims = Claims()
+        self._lives = [_Life(fault, cluster, self._rows, claims) for fault in schedule.faults]
         self._started_ns = 0
         self._stopped = False
         self._errands: list[Errand] = []
@@ -155,6 +171,12 @@ class SimulatedNemesis:
     def end(self) -> Steps:
         """End the main phase: heal everything, and see that it is healed."""
         self._stopped = True
+        # What is being done now would otherwise come after its heal, and stay.
+        yield from until(
+            self._cluster.simulation.agenda,
+            lambda: not any(life.starting for life in self._lives),
+            limit_s=START_LIMIT_S,
+        )
         for life in self._lives:
             if life.in_force:
                 yield from life.heal(BACK_LIMIT_S)

@@ -7,16 +7,19 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import Ability, ClusterError, UserError
+from cluster.reference.bugs import Bug
+from cluster.reference.settings import SettingsError
 from cluster.reference.simulator.simulation import Simulation
+from cluster.reference.simulator.streams import Streams
 from harness.judgement import choose_engine, judge_stored
+from harness.plans import refuse_impossible
 from harness.scenarios.telling import compare_with_story, story_of, tell
 from harness.scratch import scratch_in
 from harness.simulated.faults import FAMILIES, KINDS
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
-from nemesis.registry import kinds_of
-from nemesis.schedule import Schedule, deal_schedule
+from nemesis.schedule import Schedule, deal_schedule, played_families
 from results.environment import collect_environment
 from results.record.clock import RunClock, stopwatch_s
 from results.record.milestones import Milestone, append_milestone
@@ -162,21 +165,29 @@ def refuse_unsimulated(plan: Plan) -> None:
             others
         ),
         f"fault {', '.join(kinds)} cannot be simulated; there are {', '.join(KINDS)}": bool(kinds),
+        "simulated faults wait for no state: leave `when` out, and say at_s": any(
+            fault.when is not None for fault in plan.faults or ()
+        ),
+        f"--bug {plan.bug} is none of {', '.join(Bug)}": plan.bug not in {None, *Bug},
     }
     for sentence, holds in refusals.items():
         if holds:
             raise UserError(sentence)
     if plan.scenario is not None:
         refuse_unsimulated_story(plan)
+    refuse_impossible(plan, abilities=_ABILITIES)
+    try:
+        boots(plan, Streams(plan.seed))
+    except SettingsError as wrong:
+        raise UserError(str(wrong)) from wrong
 
 
 def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
     """Return the plan that is stored, with the families that can be simulated; and its faults."""
     wanted = FAMILIES if ALL in plan.nemesis else plan.nemesis
-    families = tuple(
-        family
-        for family in wanted
-        if family in FAMILIES and kinds_of(family, _ABILITIES, nodes=plan.nodes)
-    )
-    played = plan.model_copy(update={"hosts": SIMULATED, "nemesis": families})
-    return played, deal_schedule(played, abilities=_ABILITIES)
+    wanted = tuple(family for family in wanted if family in FAMILIES)
+    asked = plan.model_copy(update={"hosts": SIMULATED, "nemesis": wanted})
+    families = tuple(played_families(asked, abilities=_ABILITIES))
+    # Of what was wanted, so that what is left out is said; the same is dealt of what is stored.
+    schedule = deal_schedule(asked, abilities=_ABILITIES)
+    return asked.model_copy(update={"nemesis": families}), schedule

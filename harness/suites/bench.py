@@ -141,6 +141,8 @@ def _root(words: Words) -> Path:
 
 def _write_anew(paths: RunPaths) -> None:
     """Write the page of a run anew; the old one is no reason to end the night."""
+    if not paths.plan.is_file():  # Somebody removed it: a folder with a page is no run.
+        return
     try:
         write_report(paths)
     except StoreError as failed:

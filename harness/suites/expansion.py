@@ -19,7 +19,7 @@ from harness.suites.suite import (
     Suite,
     SuiteError,
 )
-from results.record.plan import Plan, PlanError
+from results.record.plan import SIMULATED, Plan, PlanError
 
 SEEDS = 1_000_000
 """Seeds that are drawn lie below."""
@@ -57,9 +57,15 @@ class Entry:
         """
         try:
             values = values_behind(self.values)
-            return completed_plan(values, {"seed": seed}, broker={}, client={})
+            plan = completed_plan(values, {"seed": seed}, broker={}, client={})
         except PlanError as refused:
             raise SuiteError(f"the entry {self.name}: {refused}") from refused
+        if plan.hosts == SIMULATED:
+            raise SuiteError(
+                f"the entry {self.name}: a suite plays nothing on simulated hosts; take process or"
+                " namespace, or `logquake run --hosts simulated`"
+            )
+        return plan
 
 
 def drawn(*words: object) -> int:

@@ -37,6 +37,7 @@ MAX_VERDICT_BYTES = 64_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _MAX_NAMES, _MAX_NAME = 200, 120
 """Of anomalies and faults, and characters of each: we have some forty, others may have any."""
+_MAX_FIGURE = 10**15
 _STARTED_DIGITS = 16
 _WITH_CLIENTS = ("warmup", "main", "main-ended", "healed", "recovered", "final-reads")
 """Phases, by the milestones that begin them, in which clients are at work."""
@@ -209,7 +210,10 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _number(value: object) -> float:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    """Return a figure; 0 for what is none, or wilder than any that was measured."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return value if abs(value) < _MAX_FIGURE else 0  # Never true of NaN.
 
 
 def _plan(paths: RunPaths, troubles: list[str]) -> Plan | None:

@@ -88,7 +88,7 @@ class Case:
 def case_of(tables: RunTables, example: Example) -> Case:
     """Read what the record has about an example."""
     values = tuple(dict.fromkeys(_numbers(example, _VALUES)))[:_MAX_VALUES]
-    placed = bool(example.topic) and is_unicode(example.topic)
+    placed = bool(example.topic) and is_unicode(example.topic + example.topic_id)
     ours = place_of(example) if placed else None
     concerned = _concerned(example, values)
     looks, isr = _looks(tables, ours), tuple(_isr(tables, ours))

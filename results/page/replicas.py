@@ -13,6 +13,8 @@ from results.tables import RunTables
 
 AROUND = 3
 """So many offsets on each side are shown."""
+MAX_OFFSET = 2**62
+"""Far above all that there are: a damaged verdict's is none."""
 EPOCH_COLOURS = 6
 UNKNOWN, UNREADABLE, NOT_COLLECTED = "?", "not readable", "not collected"
 
@@ -70,7 +72,8 @@ _Record = tuple[str, int | None]
 
 def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     """Return what the logs hold around an example's offset; None if nobody looked into them."""
-    if example.offset < 0 or not example.topic or not is_unicode(example.topic):
+    named = bool(example.topic) and is_unicode(example.topic + example.topic_id)
+    if not 0 <= example.offset <= MAX_OFFSET or not named:
         return None
     offsets = tuple(range(max(0, example.offset - AROUND), example.offset + AROUND + 1))
     logs = _logs(tables, example, offsets)

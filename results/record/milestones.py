@@ -12,6 +12,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MAX_NS = 2**63 - 1
+"""Of a time, as tables keep them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Milestone:
@@ -45,7 +48,7 @@ def load_milestones(path: Path) -> list[Milestone]:
     for line in path.read_bytes().split(b"\n"):
         try:
             milestone = Milestone(**json.loads(line))
-        except (json.JSONDecodeError, TypeError):
+        except (ValueError, TypeError, RecursionError):  # A bundle's may be anything at all.
             break
         if not _sound(milestone):
             break
@@ -59,6 +62,7 @@ def _sound(milestone: Milestone) -> bool:
     return (
         isinstance(name, str)
         and isinstance(at_ns, int)
+        and abs(at_ns) <= MAX_NS
         and isinstance(detail, dict)
         and all(isinstance(each, str) for each in detail.values())
     )

@@ -130,6 +130,7 @@ def test_the_elements_of_a_vector_come_one_by_one() -> None:
         (["[1 # 2]"], "line 1: a string does not end on its line, or # or \\ stands alone"),
         (["[1 #_ 2]"], "line 1: a form that is left out with #_ cannot be read"),
         (["1" * 5000], "line 1: Exceeds the limit"),
+        (["[" * 1024, "["], "line 2: more than 1024 collections are inside of each other"),
     ],
 )
 def test_what_is_not_edn_is_told_with_its_line(lines: list[str], why: str) -> None:

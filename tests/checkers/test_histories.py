@@ -374,6 +374,24 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
         list(read_histories(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("op", "deep"),
+    [
+        ('{"process": 0, "type": "invoke", "f": "txn", "value": %s}', 1000),
+        ("{:process 0 :type :invoke :f :txn :value %s}", 1000),
+        ("{:process 0 :type :invoke :f :txn :value [[:send 5 %s]]}", 200_000),
+    ],
+)
+def test_lists_inside_of_lists_without_end_are_told_in_one_sentence(
+    tmp_path: Path, op: str, deep: int
+) -> None:
+    path = written(tmp_path, op % ("[" * deep + "]" * deep))
+    with pytest.raises(HistoryError) as told:
+        list(read_histories(path))
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 500
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_a_damaged_history_is_a_sentence_or_a_verdict(

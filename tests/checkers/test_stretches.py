@@ -130,6 +130,7 @@ def test_what_is_damaged_is_read_alike_or_refused_alike(
         ("{:process 0, :type :invoke, :f :txn, :value [[:poll]]}", True),
         ("#jepsen.history.Op{:process 0, :type :invoke, :f :txn, :value nil}", True),
         ('{:process :nemesis, :type :info, :f :cut, :value {"n1" #{"n2"}}}', True),
+        ('{:process :nemesis, :type :info, :f :cut, :value {"n1" true}}', True),
         ("{:process 0 :type :invoke :f :send :value [[:send :nilly 3]]} ; said aside", True),
         ("{:process 0 :type :invoke :f :send :value [[:send 0 (1 3)]]}", True),
         ("{:process 0 :type :invoke :f :send :value [[:send 0 [007 +3N]]]}", True),
@@ -153,6 +154,20 @@ def test_lines_of_edn_that_are_not_plain(
     found = in_stretches(path, 1)
     assert (found is not None) == regular
     assert found is None or same(found, told(path, WHOLE))
+
+
+@pytest.mark.parametrize("deep", [10, 600, 1010])
+@pytest.mark.parametrize("inner", ["true", "1"])
+@pytest.mark.parametrize("process", ['"nemesis"', "0"])
+def test_what_nobody_looks_at_may_be_of_any_depth(
+    tmp_path: Path, deep: int, inner: str, process: str
+) -> None:
+    path = tmp_path / "h.jsonl"
+    said = "[" * deep + inner + "]" * deep
+    path.write_text(f'{{"process": {process}, "type": "invoke", "f": "cut", "value": {said}}}\n')
+    found, whole = in_stretches(path, path.stat().st_size), told(path, WHOLE)
+    assert not isinstance(whole, str)
+    assert found is None or same(found, whole)
 
 
 def test_a_real_history_of_jepsen() -> None:

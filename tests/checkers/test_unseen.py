@@ -100,6 +100,30 @@ def test_an_unclean_election_does_not_excuse_what_the_last_leader_has_after_a_re
     assert excuses(facts(plan=unclean)) == ("unclean-election",)  # Nobody knows what it had.
 
 
+def test_an_unclean_election_may_cost_a_transaction_its_marker_and_not_its_records() -> None:
+    """Then its producer's next transaction decides of both, and it may have been aborted."""
+    unclean = {"workload": "txn", "broker": {"unclean.leader.election.enable": "true"}}
+
+    def excuses(isolation: str) -> tuple[str, ...]:
+        on = group(
+            facts(plan=unclean),
+            sends=[
+                {**ack(each, at, op=at + 1), "txn_id": at + 1} for at, each in enumerate((A, B))
+            ],
+            polls=[{**read(A, 0), "isolation": isolation}],
+            final_reads=[{**final_read(2), "isolation": isolation}],
+            leadership=[leads(1, 1), elected(1, 1, 5, unclean=True)],
+            replica_records=log("n1", (0, A), (1, B)),
+            replica_states=[state("n1", 2)],
+        )
+        (anomaly,) = found(UNSEEN_CHECKER, on).anomalies
+        assert anomaly.evidence["value"] == B
+        return anomaly.excuses
+
+    assert excuses("read_committed") == ("unclean-election",)
+    assert excuses("read_uncommitted") == ()  # Its marker is nothing to such a reader.
+
+
 def test_what_was_deleted_need_not_be_seen() -> None:
     kept = {"replica_states": [state("n1", 3, start=1)], "final_reads": [final_read(2)]}
     on = group(sends=[ack(A, 0), ack(B, 1, op=2)], **kept)

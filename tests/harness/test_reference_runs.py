@@ -24,7 +24,9 @@ warmup_s = 1
 time_limit_s = 8
 seed = 4
 [minimums]
+ok_sends = 20
 ok_polls = 10
+around_faults = 0
 [[faults]]
 at_s = 1
 kind = "kill"

@@ -11,11 +11,14 @@ from cluster.protocol import UserError
 from harness.cli import exit_code
 from harness.errors import InternalError
 from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, kinds_of, repeat
+from harness.simulated.session import SimulatedSession
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
+from results.record.plan import dump_plan, plan_from
 from results.record.story import Story, dump_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
+from results.verdict_json import write_verdict
 
 LOST = SameAsBefore(
     title="invalid with lost-write", verdict=Validity.INVALID, kinds=frozenset({"lost-write"})
@@ -212,6 +215,25 @@ def test_ctrl_c_between_two_runs_tells_what_was_counted(
     assert exit_code(["repro", *words]) == 2
     told = json.loads(capsys.readouterr().out)
     assert (told["times"], told["of"]) == (3, 1)
+
+
+def test_a_simulated_run_is_simulated_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def simulated(session: SimulatedSession, **_: object) -> Verdict:
+        seeds.append(session.plan.seed)
+        return verdict_of(Validity.INVALID, "lost-write")
+
+    seeds: list[int] = []
+    monkeypatch.setattr(SimulatedSession, "run", simulated)
+    paths = RunPaths(tmp_path / "log" / "20261122T010000Z-4")
+    paths.root.mkdir(parents=True)
+    plan = plan_from({"system": "reference", "hosts": "simulated", "seed": 4})
+    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+    write_verdict(paths, verdict_of(Validity.INVALID, "lost-write"))
+    words = ["repro", "log/20261122T010000Z-4", "--times", "2", "--store", str(tmp_path)]
+    assert exit_code(words) == 0, capsys.readouterr().err
+    assert seeds == [4, 4]
 
 
 def test_a_name_of_nothing_is_neither_run_nor_scenario(

@@ -218,6 +218,17 @@ def test_a_broker_that_is_gone_is_not_asked_again(world: World, moving: MovingCl
     assert _clocks(world).offsets_s == {}
 
 
+def test_a_busy_broker_does_not_keep_a_run_from_ending(world: World, moving: MovingCluster) -> None:
+    stop = threading.Event()
+    stop.set()
+    aim = Aim(fault_id=1, targets=("n1",), rng=Random(0), stop=stop)
+    moving.silent = 100
+    with pytest.raises(ClusterError, match="n1 could not be asked"):
+        ClockOffset(aim, _site(world)).inject()
+    assert moving.silent == 99, "it was asked once"
+    assert _clocks(world).offsets_s == {}
+
+
 def test_a_paused_broker_tells_no_time_and_its_clock_is_not_taken_to_be_true(
     world: World, moving: MovingCluster
 ) -> None:

@@ -350,6 +350,10 @@ class Lab:
         effects = replicas.answered(self.now, Answered(request=number, message=message))
         self._carry(self.brokers[node], effects)
 
+    def carry(self, node: int, effects: list[Effect]) -> None:
+        """Carry out effects that came by another way than an event."""
+        self._carry(self.brokers[node], effects)
+
     def _carry(self, broker: Broker, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:

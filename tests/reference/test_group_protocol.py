@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 import pytest
+from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
+from cluster.reference.broker.coordinator import Commit, GroupCoordinator
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.offsets import (
     Committed,
@@ -20,6 +22,9 @@ from cluster.reference.messages.clients import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
@@ -204,3 +209,49 @@ def test_offsets_are_read_back_as_they_were_committed() -> None:
         for number in range(200)
     ]
     assert list(committed_offsets(offsets_batch(commits, time_ms=5))) == commits
+
+
+def test_records_of_strangers_among_the_offsets_are_left_out() -> None:
+    commits = [
+        (
+            Place(group=name, topic="t", partition=0),
+            Committed(offset=3, leader_epoch=1, metadata=""),
+        )
+        for name in ("g", "h")
+    ]
+    first = bytearray(offsets_batch(commits[:1], time_ms=5))
+    at = first.index(b"\0\1g")
+    first[at : at + 2] = b"\x7f\xff"  # Its group's name ends far behind the record.
+    first[17:21] = crc32c(bytes(first[21:])).to_bytes(4, "big")
+    then = bytearray(offsets_batch(commits[1:], time_ms=5))
+    then[:8] = (1).to_bytes(8, "big")
+    assert list(committed_offsets(bytes(first + then))) == commits[1:]
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "metadata", "error"),
+    [
+        ("g" * 32_768, "t", "", ErrorCode.invalid_group_id),
+        ("g", "t" * 32_768, "", ErrorCode.invalid_topic_exception),
+        ("g", "t", "m" * 4097, ErrorCode.offset_metadata_too_large),
+        ("g", "t", "m" * 4096, ErrorCode.none),
+    ],
+)
+def test_a_commit_that_no_record_can_hold_is_refused(
+    group: str, topic: str, metadata: str, error: ErrorCode
+) -> None:
+    coordinator = GroupCoordinator(1, delay_ms=0, session_ms=(1, 60_000))
+    coordinator.partitions = 1
+    coordinator.lead(0, b"")
+    place = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=metadata
+    )
+    asked = OffsetCommitRequest(
+        group_id=group, topics=(OffsetCommitRequestTopic(name=topic, partitions=(place,)),)
+    )
+    answer = coordinator.commit(0, asker(1), asked)
+    if error is ErrorCode.none:
+        assert isinstance(answer, Commit)
+    else:
+        assert not isinstance(answer, Commit)
+        assert answer.topics[0].partitions[0].error_code is error

@@ -1,15 +1,27 @@
 """Single rules of the quorum: votes, epochs, resignation, snapshots, files."""
 
+from collections.abc import Sequence
+from itertools import count
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from cluster.files.batches import read_segment, records
-from cluster.files.checkpoints import quorum_state
+from cluster.files.checkpoints import EpochStart, quorum_state
 from cluster.files.metadata import QuorumLeader, log_entries
 from cluster.files.quorum_log import quorum_transitions, quorum_votes
 from cluster.reference.controller.plane import image_of
+from cluster.reference.log.log import Log
+from cluster.reference.machine import (
+    Arrived,
+    Asker,
+    Effect,
+    Flush,
+    Reply,
+    Request,
+    Truncate,
+)
 from cluster.reference.messages.data import FetchPartition, FetchRequest, FetchResponse
 from cluster.reference.messages.quorum import (
     DescribeQuorumRequest,
@@ -20,10 +32,11 @@ from cluster.reference.messages.quorum import (
     VoteRequest,
     VoteResponse,
 )
-from cluster.reference.quorum.quorum import voters_of
+from cluster.reference.quorum.member import Identity, Snapshot
+from cluster.reference.quorum.quorum import Quorum, voters_of
 from cluster.reference.quorum.records import leader_change, metadata_batch, snapshot_bytes
 from cluster.reference.quorum.recovery import latest_snapshot
-from cluster.reference.quorum.state import STATE_FILE, Role
+from cluster.reference.quorum.state import FOLDER, STATE_FILE, ElectionState, Role
 from cluster.reference.settings import Settings
 from tests.reference.quorum_world import CLUSTER, World
 
@@ -242,6 +255,48 @@ def test_a_snapshot_is_fetched_in_pieces_and_stands_for_all_before() -> None:
     world.run(3000)
     assert world.quorum(behind).log.end_offset == quorum.log.end_offset
     assert world.quorum(behind).high_watermark == quorum.high_watermark
+
+
+def begun(log: Log, snapshot: Snapshot | None = None) -> tuple[Quorum, Sequence[Effect]]:
+    """Start the first of three voters with what its files hold."""
+    quorum = Quorum(
+        Identity(node=1, voters=(1, 2, 3), cluster_id=CLUSTER),
+        settings=Settings(),
+        log=log,
+        state=ElectionState(epoch=5, leader=2),
+        snapshot=snapshot,
+        numbers=count(1),
+    )
+    return quorum, quorum.start(0)
+
+
+def test_an_empty_log_behind_a_snapshot_ends_in_the_epoch_of_that() -> None:
+    """Who installed it has all that it stands for, and elects nobody who has less."""
+    log = Log(FOLDER, start_offset=20, epochs=[EpochStart(epoch=4, start_offset=20)])
+    quorum, _ = begun(log, Snapshot(end_offset=20, epoch=4, data=b""))
+    for last, granted in (((3, 90), False), ((4, 19), False), ((4, 20), True)):
+        asker = Asker(who=3, connection=1, correlation=1)
+        asked = Arrived(asker=asker, message=vote(epoch=9, asks=3, last=last))
+        out = quorum.on(1, asked)
+        answer = next(each.message for each in out if isinstance(each, Reply))
+        assert isinstance(answer, VoteResponse)
+        assert answer.vote_granted == granted
+
+
+def test_an_installation_that_a_crash_cut_short_is_brought_to_its_end() -> None:
+    """The snapshot was written, the log not yet replaced: it is longer, but of an older epoch."""
+    values = [b"never committed"] * 30
+    batches = [metadata_batch(values, base_offset=0, epoch=1, time_ms=1)]
+    quorum, out = begun(Log(FOLDER, batches=batches), Snapshot(end_offset=20, epoch=4, data=b""))
+    assert (quorum.log.start_offset, quorum.log.end_offset, quorum.log.last_epoch) == (20, 20, 4)
+    assert Truncate(folder=FOLDER, offset=0) in out
+
+
+def test_what_was_not_flushed_is_flushed_before_a_fetch_says_that_it_is_stored() -> None:
+    batches = [metadata_batch([b"1"], base_offset=0, epoch=1, time_ms=1)]
+    _, out = begun(Log(FOLDER, batches=batches))
+    kinds = [type(each) for each in out]
+    assert kinds.index(Flush) < kinds.index(Request)
 
 
 def test_pieces_of_snapshots_that_are_not_there_are_refused() -> None:

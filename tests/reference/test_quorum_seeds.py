@@ -129,7 +129,7 @@ def test_an_observer_is_nothing_but_a_reader() -> None:
         max_size=30,
     ),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_whatever_is_done_to_three(seed: int, steps: list[tuple[Deed, int, int]]) -> None:
     world = World(3, seed=seed)
     world.start_all()

@@ -115,6 +115,33 @@ def test_a_log_that_restarts_elsewhere_begins_there_after_a_restart(disk: Disk) 
     assert (again.start_offset, again.end_offset) == (20, 20)
 
 
+def test_a_log_that_began_later_than_its_files_restarts_elsewhere_too(disk: Disk) -> None:
+    """A member of the quorum that kept snapshots is told to go on behind a leader's (KIP-630)."""
+    log, out = filled(disk), list[Effect]()
+    log.delete_before(3)
+    log.restart_at(20, out=out)
+    log.append_as_leader(produced(b"behind it"), epoch=7, out=out)
+    write(disk, out)
+    found = recovered(disk)
+    assert found.said == ()
+    again = found.logs[FOLDER].log()
+    assert (again.start_offset, again.end_offset) == (20, 21)
+
+
+def test_lines_of_epochs_that_a_crash_left_are_not_said_of_later_batches(disk: Disk) -> None:
+    log, out = Log(FOLDER), list[Effect]()
+    for epoch in (0, 3):
+        log.append_as_leader(produced(b"1"), epoch=epoch, out=out)
+    log.truncate(1, out=out)
+    assert isinstance(out.pop(), WriteFile)  # The crash comes before the epochs are written.
+    write(disk, out)
+    log, out = recovered(disk).logs[FOLDER].log(), []
+    log.append_as_leader(produced(b"2"), epoch=0, out=out)
+    write(disk, out)
+    again = recovered(disk).logs[FOLDER].log()
+    assert [(each.epoch, each.start_offset) for each in again.epochs.lines] == [(0, 0)]
+
+
 def test_a_dropped_log_leaves_nothing(disk: Disk) -> None:
     filled(disk)
     write(disk, [DropLog(folder=FOLDER)])

@@ -9,7 +9,11 @@ import pytest
 from kio.schema.errors import ErrorCode
 from msgspec.structs import replace as changed
 
+from cluster.files.checkpoints import offset_checkpoint
 from cluster.reference.bugs import Bug
+from cluster.reference.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from cluster.reference.log.recovery import recovered
+from cluster.reference.machine import WriteFile
 from cluster.reference.messages.data import (
     EARLIEST,
     LATEST,
@@ -213,6 +217,80 @@ def test_too_few_in_sync_commit_nothing(lab: Lab) -> None:
     assert refused.error_code is ErrorCode.not_enough_replicas
     lab.advance(1000)
     assert answered(lab, sent).error_code is ErrorCode.request_timed_out
+
+
+def test_a_leader_of_a_later_epoch_counts_on_nothing_from_before(lab: Lab) -> None:
+    """A leads, then B, then A, which hears of none of B's: C has cut what A knew it to have."""
+    lab.brokers[B].replicas, b = None, lab.brokers[B].replicas
+    first = lab.produce(A, 0, produced(b"1"))
+    for connection in list(lab.connections):
+        if B in (connection.asker, connection.target):
+            lab.break_connection(connection)
+    lab.exchange()
+    assert leading(lab).remotes[C].end_offset == 1
+    lab.brokers[B].replicas = b
+    lab.elect(0, B)
+    lab.tell(B)
+    lab.tell(C)
+    for connection in lab.connections:
+        if (connection.asker, connection.target) == (C, B):
+            lab.deliver(connection)
+            lab.deliver(connection)
+    assert lab.replicas(C).partitions["t-0"].log.end_offset == 0
+    lab.elect(0, A)
+    lab.tell(A)
+    lab.tell(B)
+    for _ in range(6):
+        for connection in lab.connections:
+            if (connection.asker, connection.target) == (B, A):
+                lab.deliver(connection)
+    assert leading(lab).remotes[B].end_offset == 1
+    assert first not in lab.answers, "C does not have it"
+    lab.calm_down()
+    assert answered(lab, first).error_code is ErrorCode.none
+
+
+def test_nothing_is_written_behind_the_mark_of_a_clean_shutdown(lab: Lab) -> None:
+    """What lies behind it is said to be flushed, and would be missed after a loss of power."""
+    waits = lab.produce(A, 0, produced(b"1"))
+    follower, leader = lab.replicas(B), lab.replicas(A)
+    for replicas, node in ((follower, B), (leader, A)):
+        out = replicas.shut_down(lab.brokers[node].epoch)
+        assert isinstance(out[-1], WriteFile)
+        assert out[-1].path == CLEAN_SHUTDOWN
+        lab.carry(node, out)
+    assert answered(lab, waits).error_code is ErrorCode.not_leader_or_follower
+    lab.elect(0, C)
+    for node in (C, B, A):
+        lab.tell(node)
+    lab.exchange()
+    assert follower.partitions["t-0"].log.end_offset == 0
+    late = answered(lab, lab.produce(A, 0, produced(b"2")))
+    assert late.error_code is ErrorCode.not_leader_or_follower
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_checkpoints_outlive_a_process_that_was_told_of_no_partition(
+    *, lab: Lab, stops: bool
+) -> None:
+    """A broker that was killed waits for its session's end; its timers run meanwhile."""
+    committed(lab, b"1")
+    lab.advance(600)
+    lab.exchange()
+    lab.advance(70_000)
+    disk = lab.brokers[B].disk
+    before = recovered(disk)
+    assert before.high_watermarks == {"t-0": 1}
+    lab.kill(B)
+    lab.start(B)
+    if stops:
+        lab.stop(B)
+    else:
+        lab.advance(70_000)
+    again = recovered(disk)
+    assert again.high_watermarks == {"t-0": 1}
+    points = offset_checkpoint(again.files[RECOVERY_POINTS].decode())
+    assert points.keys() == {("t", 0)}
 
 
 def test_a_deposed_leader_says_so_to_who_waits(lab: Lab) -> None:

@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 
 from cluster.files.batches import read_segment
 from cluster.reference.broker.offsets import OFFSETS_TOPIC, group_partition
+from cluster.reference.process.control import SOCKET
 from cluster.reference.wire.apis import APIS
 from cluster.reference.wire.frames import framed
 from cluster.reference.wire.peers import hello
@@ -208,6 +209,7 @@ def test_a_killed_leader_loses_nothing_and_all_end_in_good_order(tmp_path: Path)
         for node in cluster.ids:
             assert (cluster.folder(node) / "data/.kafka_cleanshutdown").exists()
             assert "shut down completed" in cluster.said(node)
+            assert not (cluster.folder(node) / SOCKET).exists()
 
 
 def test_committed_offsets_outlive_their_coordinator(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Kafka's protocol as a node reads and writes it: every version that it says it knows."""
 
+import asyncio
 import io
 import struct
 from random import Random
@@ -11,8 +12,11 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from cluster.reference.messages import clients, data
+from cluster.reference.machine import Arrived, Event
+from cluster.reference.messages import clients, control, data
 from cluster.reference.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from cluster.reference.process.cuts import Cuts
+from cluster.reference.process.doors import Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
 from cluster.reference.wire.codec import RequestError, answered, question
 from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
@@ -195,3 +199,52 @@ def test_what_no_node_would_send_is_refused() -> None:
         unpacked(b"\x00" * 8 + b"\xff\xff{}")
     with pytest.raises(PeerError):
         greeted(b"GET / HTTP/1.1\r\n")
+
+
+class _Pipe(asyncio.Transport):
+    """A connection of which only the end is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.aborted = False
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class _Inside:
+    def __init__(self) -> None:
+        self.cuts = Cuts()
+        self.events: list[Event] = []
+        self.complaints: list[str] = []
+
+    def take(self, event: Event) -> None:
+        self.events.append(event)
+
+    def complain(self, sentence: str) -> None:
+        self.complaints.append(sentence)
+
+
+def test_an_answer_that_an_old_version_has_no_room_for_ends_its_connection_only() -> None:
+    """A name of 32,767 bytes can be asked for, and not be told of in a sentence as long."""
+
+    async def hung_up_on() -> _Inside:
+        inside, pipe = _Inside(), _Pipe()
+        door = Door(inside, 1, {})
+        door.connection_made(pipe)
+        door.data_received(framed(request_bytes(19, 2)))
+        (arrived,) = inside.events
+        assert isinstance(arrived, Arrived)
+        refused = control.CreatableTopicResult(
+            name="t", error_code=ErrorCode.invalid_topic_exception, error_message="x" * 32_768
+        )
+        answer = control.CreateTopicsResponse(topics=(refused,))
+        door.reply(arrived.asker.correlation, answer)
+        assert pipe.aborted
+        return inside
+
+    (complaint,) = asyncio.run(hung_up_on()).complaints
+    assert "an answer to request 19 in version 2" in complaint

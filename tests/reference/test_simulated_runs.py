@@ -1,8 +1,11 @@
 """Whole runs in virtual time: plan, workload, faults, record, pipeline and verdict."""
 
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -24,6 +27,8 @@ from results.record.plan import Plan, dump_plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
+
+Row = dict[str, Any]
 
 
 def plan_of(seed: int, **settings: object) -> Plan:
@@ -138,6 +143,13 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
         ({"nemesis": "disk"}, "nemesis disk cannot be simulated"),
         ({"compression": "gzip"}, "take compression none"),
         ({"workload": "groups"}, "workload groups is not simulated"),
+        ({"broker": {"log.segment.bytes": "abc"}}, "log.segment.bytes cannot be 'abc'"),
+        ({"bug": "no-such-bug"}, "none of truncate-to-high-watermark"),
+        ({"nodes": 1, "replication": 1, "min_insync": 1}, "no fault of it can come to be"),
+        (
+            {"faults": [{"kind": "kill", "when": "leader epoch of log-0-0 >= 3"}]},
+            "wait for no state",
+        ),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(settings: dict[str, object], sentence: str) -> None:
@@ -162,3 +174,30 @@ def test_the_page_promises_that_all_of_it_repeats(good: tuple[RunPaths, Verdict]
     page = write_report(good[0]).read_text()
     assert "all of it repeats, byte for byte" in page
     assert "client library" not in page  # No librdkafka was among the clients.
+
+
+def faults_of(tmp_path: Path, *faults: dict[str, object], time_limit_s: float) -> list[Row]:
+    """Play a run with faults written by hand; return its rows."""
+    plan = plan_of(5, time_limit_s=time_limit_s, faults=list(faults), rate=30)
+    paths = played(tmp_path / "run", plan)
+    judged(paths)
+    rows = pq.read_table(paths.table("faults")).to_pylist()
+    return sorted(rows, key=lambda row: row["fault_id"])
+
+
+def test_a_fault_that_begins_as_the_main_phase_ends_is_healed_after_it(tmp_path: Path) -> None:
+    """A cut is probed for half a second before it: its heal must not come before the cut."""
+    late = {"kind": "isolate", "target": "one", "at_s": 5.8, "hold_s": 0.2}
+    (row,) = faults_of(tmp_path, late, time_limit_s=6)
+    assert row["requested_ns"] < row["confirmed_ns"] < row["healed_ns"]
+    healed = json.loads(row["heal_effect"])
+    assert not any(link["cut_by_others"] for link in healed["links"])
+
+
+def test_a_broker_that_is_gone_is_not_killed_again(tmp_path: Path) -> None:
+    kill = {"kind": "kill", "target": "n1", "at_s": 1, "hold_s": 4}
+    again = {"kind": "kill", "target": "n1", "at_s": 2, "hold_s": 1}
+    first, second = faults_of(tmp_path, kill, again, time_limit_s=8)
+    assert first["healed_ns"] - first["confirmed_ns"] > 3.9e9
+    assert second["confirmed_ns"] is None
+    assert "fault 1 has the broker of n1" in second["effect"]

@@ -1,5 +1,6 @@
 """The index is a cache: it says what the folders say, whatever happened to it or to them."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -251,6 +252,22 @@ def test_a_run_of_damaged_files_is_a_row_that_says_so(store: Store) -> None:
     assert "plan" in row.trouble
     assert "verdict" in row.trouble
     assert "night" in row.trouble
+
+
+@pytest.mark.parametrize("figure", ["NaN", "Infinity", "1e300", "1" + "0" * 400, "1" + "0" * 19])
+def test_wild_figures_of_a_verdict_are_none(store: Store, figure: str) -> None:
+    paths = plant(store.root, "20261122T010000Z")
+    values = json.loads(paths.verdict.read_text(encoding="utf-8"))
+    values["stats"] = {
+        "ops": {"send": {"ok": "wild", "fail": 3}},
+        "phases_s": {"main": "wild"},
+        "faults": {"kill": {"confirmed": "wild"}},
+    }
+    text = json.dumps(values).replace('"wild"', figure)
+    paths.verdict.write_text(text, encoding="utf-8")
+    with opened(store) as index:
+        (row,) = index.runs()
+    assert (row.operations, row.throughput, row.faults) == (3, None, ())
 
 
 def test_samples_are_rows_like_all_others(store: Store) -> None:

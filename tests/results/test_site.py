@@ -568,6 +568,21 @@ def test_a_damaged_record_is_a_page_that_says_so(tmp_path: Path) -> None:
     assert client.get(f"/bundle/{paths.run_id}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "text",
+    [b'{"name": "\xff"}', b"[" * 200_000, b'{"name": "main", "at_ns": 1%s}' % (b"0" * 400),
+     b'{"name": "main", "at_ns": 1%s}' % (b"0" * 5000)],
+    ids=["not UTF-8", "deep", "a wild time", "a wilder one"],
+)  # fmt: skip
+def test_milestones_of_any_kind_take_no_page_from_anybody(tmp_path: Path, text: bytes) -> None:
+    paths = planted_sample(tmp_path, "loss-acks-1", "20261122T010000Z")
+    paths.milestones.write_bytes(text)
+    client = site(tmp_path)
+    run = paths.run_id
+    for path in ("/", "/runs", f"/run/{run}/", f"/run/{run}/report.html", f"/live/{run}"):
+        assert client.get(path).status_code == 200, path
+
+
 SEGMENTS = st.one_of(
     st.sampled_from([
         "run", "runs", "night", "nights", "failure", "failures", "live", "files", "bundle",

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from results.record.paths import RunPaths
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.verdict_json import (
+    MAX_NUMBER,
     anomalies_text,
     read_verdict,
     verdict_from_json,
@@ -46,20 +48,22 @@ VERDICT = Verdict(
     stats={"ops": {"send": 3}},
 )
 
+numbers = st.integers(-MAX_NUMBER - 1, MAX_NUMBER)
 texts = st.text(alphabet=st.characters(exclude_categories=()), max_size=20)
 evidence = st.dictionaries(
     texts,
-    st.none() | st.booleans() | st.integers() | texts | st.lists(texts) | st.lists(st.integers()),
+    st.none() | st.booleans() | numbers | texts | st.lists(texts) | st.lists(numbers),
     max_size=4,
 )
+counts = st.integers(0, MAX_NUMBER)
 examples = st.builds(
     Example,
     sentence=texts,
     evidence=evidence,
     topic=texts,
     topic_id=texts,
-    partition=st.integers(),
-    offset=st.integers(),
+    partition=numbers,
+    offset=numbers,
     allowed=st.booleans(),
     trusted=st.booleans(),
     why=texts,
@@ -67,9 +71,9 @@ examples = st.builds(
 summaries = st.builds(
     AnomalySummary,
     anomaly_class=st.sampled_from(AnomalyClass),
-    count=st.integers(0),
-    allowed=st.integers(0),
-    trusted=st.integers(0),
+    count=counts,
+    allowed=counts,
+    trusted=counts,
     examples=st.lists(examples, max_size=2).map(tuple),
 )
 
@@ -139,4 +143,46 @@ def test_a_damaged_verdict_says_how_to_get_a_new_one(tmp_path: Path, text: str) 
     path = tmp_path / "verdict.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(StoreError, match=r"cannot be read .*`logquake check` writes it again"):
+        read_verdict(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("run_id",), None),
+        (("judge",), 3),
+        (("unknown_because",), "why"),
+        (("guarantees", 0), 7),
+        (("stats",), []),
+        (("checked", "lost-write"), {"rows": "many"}),
+        (("checked", "lost-write"), {"rows": 10**400}),
+        (("anomalies", "lost-write", "allowed"), None),
+        (("anomalies", "lost-write", "count"), 2.5),
+        (("anomalies", "lost-write", "examples", 0, "topic"), {}),
+        (("anomalies", "lost-write", "examples", 0, "offset"), None),
+        (("anomalies", "lost-write", "examples", 0, "evidence"), []),
+        (("anomalies", "lost-write", "examples", 0, "evidence"), {"op_id": 2**63}),
+        (("anomalies", "lost-write", "examples", 0, "evidence"), {"values": [-(2**63) - 1]}),
+    ],
+)
+def test_a_verdict_of_another_shape_is_none(
+    tmp_path: Path, where: tuple[str | int, ...], value: object
+) -> None:
+    values: Any = verdict_to_json(VERDICT)
+    inner = values
+    *ahead, last = where
+    for key in ahead:
+        inner = inner[key]
+    inner[last] = value
+    path = tmp_path / "verdict.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(StoreError, match="lacks or misshapes") as refused:
+        read_verdict(path)
+    assert len(str(refused.value)) < 1000
+
+
+def test_a_verdict_too_deep_to_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "verdict.json"
+    path.write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be read"):
         read_verdict(path)

@@ -415,3 +415,12 @@ def test_sends_that_were_tried_in_vain_are_told_of_a_partition_that_was_out(
     assert [what for _, _, what in told_of(told, Kind.TOLD)][-1] == (
         "was served again, or nobody was asked any more"
     )
+
+
+@pytest.mark.parametrize("change", [{"topic_id": "\ud800"}, {"offset": 2**63 - 1}])
+def test_a_place_that_no_table_can_have_has_no_logs(
+    make_run: MakeRun, change: dict[str, Any]
+) -> None:
+    tables, example = RunTables(make_run()), dataclasses.replace(lost_write(), **change)
+    assert replica_window(tables, example) is None
+    assert case_of(tables, example).truncations == ()

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -17,10 +18,11 @@ import pytest
 from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
 from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
-from harness.suites.bench import HELD_LIMIT_S, Bench
+from harness.suites.bench import HELD_LIMIT_S, Bench, Orders
 from harness.suites.causes import causes_of
 from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
 from harness.suites.leading import Mode, opened
+from harness.suites.lines import PAGE
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import exit_code
@@ -184,6 +186,14 @@ def test_a_run_that_is_never_free_is_given_up(
     assert bench.held == {}
 
 
+def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
+    orders: Orders = queue.SimpleQueue()
+    orders.put({"root": str(tmp_path / "log" / f"{NIGHTS[0]}-1"), PAGE: True})
+    orders.put(None)
+    Bench(LocalEngine()).serve(orders)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -334,7 +344,7 @@ def test_a_player_whose_night_died_notes_that_its_run_was_cut_short(tmp_path: Pa
     os.close(reader)  # Whoever led the night is dead, and so is its end of the pipe.
     with os.fdopen(writer, "wb") as gone:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=120,
+            argv, stdin=subprocess.DEVNULL, stdout=gone, stderr=subprocess.PIPE, timeout=240,
             check=False,
         )  # fmt: skip
     assert b"nobody leads the night any more" in done.stderr, done.stderr
@@ -383,7 +393,7 @@ def test_what_is_broken_stays_so_though_its_page_cannot_be_written(
 def logquake(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [LOGQUAKE, "suite", *words, "--store", "store"],
-        capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        capture_output=True, text=True, timeout=240, check=False, cwd=folder,
     )  # fmt: skip
 
 
@@ -413,7 +423,7 @@ def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere
     argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]
     with Path("/dev/full").open("wb") as gone:
         subprocess.run(
-            argv, stdout=gone, stderr=subprocess.DEVNULL, timeout=120, check=False, cwd=tmp_path
+            argv, stdout=gone, stderr=subprocess.DEVNULL, timeout=240, check=False, cwd=tmp_path
         )
     (folder,) = nights_of(tmp_path / "store", "nowhere")
     assert folder.state().ended
@@ -444,7 +454,7 @@ def test_a_mistake_on_the_command_line_is_told(
 def run_pytest(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", *words]
     return subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        argv, capture_output=True, text=True, timeout=240, check=False, cwd=folder,
         env=os.environ | {"PYTEST_ADDOPTS": ""},
     )  # fmt: skip
 

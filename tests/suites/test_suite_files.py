@@ -53,6 +53,7 @@ def test_a_mistake_is_told_in_one_sentence(text: str, said: str) -> None:
         ("[plan]\ntime_limt_s = 9\n[axes]", "did you mean 'time_limit_s'?"),
         ("[axes]\nnemeses = ['kil']", "nemesis: 'kil' is none of"),
         ("[axes]\nhosts = ['podman']", "hosts cannot be 'podman'"),
+        ("[axes]\nsystems = ['reference']\nhosts = ['simulated']", "nothing on simulated hosts"),
         ("[axes]\nworkloads = ['txn']\n[plan]\nacks = '1'", "transactions need acks"),
         ("[axes]\nsystems = ['kafka:4.3.1', 'kafka:4.3.1']", "two entries called log/kafka:4.3.1"),
     ],

@@ -47,6 +47,10 @@ from cluster.reference.messages.data import ProducePartition, ProduceRequest
 
 COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
+MOST_METADATA_BYTES = 4096
+"""Kafka's `offset.metadata.max.bytes`."""
+MOST_NAME_BYTES = 32_767
+"""What a name can have in the records of `__consumer_offsets`; requests can bring longer ones."""
 GroupRequest = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -158,6 +162,7 @@ class GroupCoordinator:
             return _all_of(asked, ErrorCode.not_coordinator)
         group = kept.groups.get(asked.group_id) or Group(name=asked.group_id)
         error = group.may_commit(asked.member_id, asked.generation_id_or_member_epoch)
+        error = error or _too_large(asked)
         if error is not ErrorCode.none:
             return _all_of(asked, error)
         commits = tuple(
@@ -327,6 +332,19 @@ def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchR
         committed_leader_epoch=found.leader_epoch,
         metadata=found.metadata,
     )
+
+
+def _too_large(asked: OffsetCommitRequest) -> ErrorCode:
+    """Return why a commit cannot be kept; Kafka would refuse only what of it is too large."""
+    if len(asked.group_id.encode()) > MOST_NAME_BYTES:
+        return ErrorCode.invalid_group_id
+    for topic in asked.topics:
+        if len(topic.name.encode()) > MOST_NAME_BYTES:
+            return ErrorCode.invalid_topic_exception
+        for each in topic.partitions:
+            if len((each.committed_metadata or "").encode()) > MOST_METADATA_BYTES:
+                return ErrorCode.offset_metadata_too_large
+    return ErrorCode.none
 
 
 def _all_of(asked: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:

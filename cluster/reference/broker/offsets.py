@@ -64,14 +64,21 @@ def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -
 
 
 def committed_offsets(data: bytes) -> Iterator[tuple[Place, Committed | None]]:
-    """Yield what batches commit, in their order; None: forgotten. Other records are left out."""
+    """Yield what batches commit, in their order; None: forgotten. Other records are left out.
+
+    Anybody can produce to the topic: what is none of ours must not end whoever leads it.
+    """
     for batch in read_segment(data).batches:
         if batch.control:
             continue
         for each in records(batch):
-            place = _place(each.key or b"")
+            try:
+                place = _place(each.key or b"")
+                committed = _committed(each.value) if each.value is not None else None
+            except (struct.error, UnicodeDecodeError):
+                continue
             if place is not None:
-                yield place, _committed(each.value) if each.value is not None else None
+                yield place, committed
 
 
 def _key(place: Place) -> bytes:

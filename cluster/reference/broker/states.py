@@ -21,7 +21,7 @@ class Told:
     """What some changes mean to a broker's replicas.
 
     Attributes:
-        gone: Folders of partitions that are no more.
+        gone: Folders of partitions that are no more, and that no other topic has taken.
         states: Partitions that came or changed, as they are now.
         brokers: Whether brokers came, went, or were fenced.
     """
@@ -39,6 +39,9 @@ def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) ->
     for change in changes:
         match change:
             case PartitionChanged(after=PartitionImage() as after):
+                # A topic of this name may have been deleted before. Whose log it is that lies there
+                # its replica sees by the topic's id: after a start it may well be this one's.
+                gone.pop(_folder(after), None)
                 states[_folder(after)] = state_of(after, image, settings)
             case PartitionChanged(before=PartitionImage() as before):
                 states.pop(_folder(before), None)

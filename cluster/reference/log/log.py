@@ -48,7 +48,7 @@ class Log:
             folder: `TOPIC-PARTITION`.
             batches: Sound ones without a gap.
             start_offset: The log's first; batches before it are left out.
-            epochs: Of the leader epoch checkpoint; what the batches tell is added to it.
+            epochs: Of the leader epoch checkpoint; where the batches tell otherwise, they count.
             recovery_point: All before it is flushed.
             flush_messages: Flush after so many messages (`flush.messages`).
         """
@@ -64,7 +64,12 @@ class Log:
         self._positions: list[int] = [0]  # Where each batch begins in bytes, and the last one ends.
         self._unflushed = 0
         for data in batches:
-            self._take(batch(data))
+            mine = batch(data)
+            if self.epochs.at(mine.base_offset) != mine.leader_epoch:
+                # The file lags behind the log by one effect, and a crash may have come between
+                # both: what it says of batches that were cut must not be said of these.
+                self.epochs.truncate(mine.base_offset)
+            self._take(mine)
         self.epochs.truncate(self.end_offset)
 
     @property
@@ -146,7 +151,8 @@ class Log:
 
     def restart_at(self, offset: int, *, out: list[Effect]) -> None:
         """Drop everything, and go on at an offset: behind a snapshot, or a leader's start."""
-        out.append(Truncate(folder=self.folder, offset=self.start_offset))
+        # From 0 on: the files may begin before this log does (`delete_before` leaves them).
+        out.append(Truncate(folder=self.folder, offset=0))
         self._bases, self._batches, self._positions = [], [], [0]
         self.start_offset = self.end_offset = self.recovery_point = offset
         self.producers = Producers()

@@ -84,7 +84,12 @@ class Leading:
         for broker in state.replicas:
             if broker == self._me:
                 continue
-            remote = self.remotes[broker] = known.get(broker) or Remote()
+            remote = known.get(broker) or Remote()
+            if again:
+                # Of the epochs between, this leader may have heard nothing: a follower can have
+                # followed another one meanwhile, and cut what it had. Its next fetch tells.
+                remote = Remote(broker_epoch=remote.broker_epoch)
+            self.remotes[broker] = remote
             if broker in state.isr and (again or broker not in known):
                 remote.caught_up_ns = now
 

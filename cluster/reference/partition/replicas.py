@@ -1,6 +1,7 @@
 """All replicas of a broker: requests in, answers and fetches out (Kafka's ReplicaManager)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -16,6 +17,7 @@ from cluster.reference.log.checkpoints import (
     clean_shutdown,
     offsets_file,
     partition_metadata,
+    place_of,
 )
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import Recovered, RecoveredLog
@@ -75,6 +77,7 @@ class Replicas:
         self._high_watermarks = recovered.high_watermarks
         self._written: dict[str, bytes] = {}
         self._held: dict[str, PartitionState] | None = {}
+        self._closed = False
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
@@ -99,6 +102,8 @@ class Replicas:
         be long past, and whoever leads in a past state acknowledges what nobody else will keep.
         """
         out: list[Effect] = []
+        if self._closed:
+            return out
         for state in states:
             if self._is_news(state):
                 self._registry.known[state.folder] = state
@@ -132,7 +137,8 @@ class Replicas:
         self._registry.eligible = dict(epochs)
         self._fetchers.broker_epoch = own_epoch
         out: list[Effect] = []
-        if self._held is not None and epochs.get(self._registry.me) == own_epoch:
+        known = epochs.get(self._registry.me) == own_epoch
+        if self._held is not None and known and not self._closed:
             held, self._held = self._held, None
             for state in held.values():
                 self._apply(now, state, out)
@@ -220,9 +226,19 @@ class Replicas:
         return out
 
     def shut_down(self, broker_epoch: int) -> list[Effect]:
-        """Flush all, write the checkpoints and the mark of a clean shutdown: the last effects."""
+        """Flush all, write the checkpoints and the mark of a clean shutdown.
+
+        Nothing is written any more behind the mark, which says that all is flushed: whoever led
+        leads no longer, followers take no records, states are not taken.
+        """
         out: list[Effect] = []
+        self._closed = True
         for partition in self._registry.partitions.values():
+            self._fetchers.leave(partition.log.folder)
+            self._isr.forget(partition.log.folder)
+            if partition.leading is not None:
+                partition.leading = None
+                self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
             partition.log.flush(out)
         for name, offsets in (
             (RECOVERY_POINTS, self._points()),
@@ -310,15 +326,24 @@ class Replicas:
             out.append(DropLog(folder=folder))
 
     def _marks(self) -> dict[tuple[str, int], int]:
-        return {place: each.high_watermark for place, each in self._places()}
+        kept = self._high_watermarks
+        found = {place_of(folder): kept[folder] for folder in self._recovered if folder in kept}
+        return found | {place: each.high_watermark for place, each in self._places()}
 
     def _points(self) -> dict[tuple[str, int], int]:
-        return {place: each.log.recovery_point for place, each in self._places()}
+        found = {place: each.recovery_point for place, each in self._unclaimed_logs()}
+        return found | {place: each.log.recovery_point for place, each in self._places()}
 
     def _starts(self) -> dict[tuple[str, int], int]:
-        return {
-            place: each.log.start_offset for place, each in self._places() if each.log.start_offset
-        }
+        starts = {place: each.start_offset for place, each in self._unclaimed_logs()}
+        starts |= {place: each.log.start_offset for place, each in self._places()}
+        return {place: start for place, start in starts.items() if start}
+
+    def _unclaimed_logs(self) -> Iterator[tuple[tuple[str, int], RecoveredLog]]:
+        """Yield the logs that no state has named yet: what is known of them must not be lost."""
+        for folder, each in self._recovered.items():
+            with suppress(ValueError):  # Somebody else's folder.
+                yield place_of(folder), each
 
     def _places(self) -> Iterator[tuple[tuple[str, int], Partition]]:
         for each in self._registry.partitions.values():

@@ -33,16 +33,19 @@ class Control:
         self._cuts = cuts
         self._server: asyncio.Server | None = None
         self._knocks: set[asyncio.Task[None]] = set()
+        self._path = Path(SOCKET)
 
     async def open(self, path: str = SOCKET) -> None:
         """Listen; a socket that a killed process left is replaced."""
-        Path(path).unlink(missing_ok=True)  # noqa: ASYNC240 - once, before anybody is served
+        self._path = Path(path)
+        self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._serve, path)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and leave no socket in the folder (Python does so since 3.13)."""
         if self._server is not None:
             self._server.close()
+            self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError):

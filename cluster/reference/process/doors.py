@@ -12,7 +12,13 @@ from typing import Protocol
 from cluster.reference.machine import Arrived, Asker, Event, Hung
 from cluster.reference.process.cuts import Cuts
 from cluster.reference.process.stream import CLIENT, Outlet
-from cluster.reference.wire.codec import Question, RequestError, answered, question
+from cluster.reference.wire.codec import (
+    AnswerError,
+    Question,
+    RequestError,
+    answered,
+    question,
+)
 from cluster.reference.wire.frames import FrameError, Frames, framed
 from cluster.reference.wire.peers import HELLO, HELLO_SIZE, PeerError, greeted, packed, unpacked
 
@@ -108,7 +114,12 @@ class Door(asyncio.Protocol):
         slot = self._slots.pop(correlation, None)
         if slot is not None:
             silent = slot.question.silent
-            slot.answer = b"" if silent else answered(slot.question.asked, message)
+            try:
+                slot.answer = b"" if silent else answered(slot.question.asked, message)
+            except AnswerError as unsayable:
+                # Out of here it would take the event's other effects with it.
+                self._hang_up(str(unsayable))
+                return
             if silent and _failed(message):
                 # Nobody else can tell a client without acknowledgements that it failed.
                 self._hang_up("a request without an answer failed", complain=False)

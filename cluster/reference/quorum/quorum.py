@@ -132,12 +132,23 @@ class Quorum:
         return self._member.closing and not self._member.round.unanswered
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin, with what the files held."""
-        self._member.begin(now)
+        """Begin, with what the files held.
+
+        A log that ends before its snapshot, or in an epoch before the snapshot's, is what a crash
+        left of an installation. An empty one behind a snapshot has that one's epoch: votes are
+        judged by it. What a process that was killed had not flushed yet is flushed before the next
+        fetch says that it is stored.
+        """
         member = self._member
-        if member.snapshot is not None and member.log.end_offset < member.snapshot.end_offset:
-            member.log.restart_at(member.snapshot.end_offset, out=member.out)
-            member.log.begin_epoch(member.snapshot.epoch, out=member.out)
+        member.begin(now)
+        log, snapshot = member.log, member.snapshot
+        if snapshot is not None and (log.last_epoch, log.end_offset) < (
+            snapshot.epoch,
+            snapshot.end_offset,
+        ):
+            log.restart_at(snapshot.end_offset, out=member.out)
+            log.begin_epoch(snapshot.epoch, out=member.out)
+        log.flush(member.out)
         self._elections.start()
         return self._settled()
 

@@ -34,6 +34,10 @@ class RequestError(Exception):
     """What came is no request that can be answered; its connection is to be closed."""
 
 
+class AnswerError(Exception):
+    """An answer that cannot be said in the version of its question; its connection is closed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A request of a client, and what is needed to answer it.
@@ -85,11 +89,20 @@ def question(frame: bytes) -> Question:
 
 
 def answered(to: Asked, message: object) -> bytes:
-    """Return the frame of an answer, in the version of its question."""
-    if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
-        return plain
+    """Return the frame of an answer, in the version of its question.
+
+    Raises:
+        AnswerError: It cannot be said in that version.
+    """
     form = _response(to.api_key, to.version)
-    return _encoded(APIS[to.api_key].write(message, form), to.correlation)
+    try:
+        if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
+            return plain
+        return _encoded(APIS[to.api_key].write(message, form), to.correlation)
+    except Exception as unsayable:
+        # What a stranger has us repeat may be too long for an old version's strings.
+        sentence = f"an answer to request {to.api_key} in version {to.version}: {unsayable!r}"
+        raise AnswerError(sentence) from unsayable
 
 
 def _versions(version: int, correlation: int) -> Question:
