@@ -80,11 +80,16 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
 
 
 def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
-    """Return how far a run came; nothing, and why, if that cannot be read."""
+    """Return how far a run came, up to the first line that cannot be read: one a line."""
     try:
-        return load_milestones(paths.milestones), []
+        milestones = load_milestones(paths.milestones)
+        lines = paths.milestones.read_bytes().splitlines() if paths.milestones.exists() else []
     except BROKEN as broken:
         return [], [f"the milestones cannot be read: {broken}"]
+    if len(milestones) < len(lines):
+        count = f"only {len(milestones)} of {len(lines)}"
+        return milestones, [f"the milestones cannot be read to their end: {count}"]
+    return milestones, []
 
 
 def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:

@@ -32,7 +32,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcesses]:
 
 
 def produce(cluster: NodeProcesses, topic: str, values: list[bytes]) -> list[KafkaError]:
-    """Send with acks=all, idempotently; return what failed."""
+    """Send with acks=all, idempotently, to partitions by the values; return what failed."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True}
     )
@@ -43,7 +43,7 @@ def produce(cluster: NodeProcesses, topic: str, values: list[bytes]) -> list[Kaf
             failed.append(error)
 
     for value in values:
-        producer.produce(topic, value, on_delivery=note)
+        producer.produce(topic, value, key=value, on_delivery=note)
     assert producer.flush(LIMIT_S) == 0
     return failed
 
