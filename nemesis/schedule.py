@@ -91,7 +91,10 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
-    """Return the families of a plan's `nemesis` that can be played, each with its kinds."""
+    """Return the families of a plan's `nemesis` that can be played, each with its kinds.
+
+    Of a default, which nobody asked for, only what the main phase has room for.
+    """
     kinds = {
         family: tuple(
             kind
@@ -100,7 +103,22 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         )
         for family in _wanted(plan)
     }
-    return {family: each for family, each in kinds.items() if each}
+    able = {family: each for family, each in kinds.items() if each}
+    asked_for = plan.faults is not None or "nemesis" in plan.model_fields_set
+    return able if asked_for else _with_room(plan, able)
+
+
+def _with_room(
+    plan: Plan, families: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, tuple[str, ...]]:
+    """Leave out what takes longest until each family is dealt; all if not one of them would be."""
+    left = dict(families)
+    while left:
+        dealt = {KINDS[fault.kind].family for fault in _dealt_faults(plan, left)}
+        if dealt == left.keys():
+            return left
+        del left[max(left, key=lambda family: min(KINDS[kind].settle_s for kind in left[family]))]
+    return families
 
 
 def _wanted(plan: Plan) -> tuple[str, ...]:
@@ -112,6 +130,11 @@ def _left_out(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
         least = min(KINDS[kind].least_nodes for kind in kinds)
         if plan.nodes < least:
             return f"faults of {family} are left out: they need {least} nodes or more"
+        if any(KINDS[kind].suits(plan) for kind in kinds):
+            return (
+                f"faults of {family} are left out: a main phase of {plan.time_limit_s:g} s has no"
+                " room for them; use a longer --time-limit"
+            )
         return f"faults of {family} are left out: they need more nodes, or more replicas"
     return (
         f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"

@@ -186,7 +186,9 @@ def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
     """Return the plan that is stored, with the families that can be simulated; and its faults."""
     wanted = FAMILIES if ALL in plan.nemesis else plan.nemesis
     wanted = tuple(family for family in wanted if family in FAMILIES)
-    asked = plan.model_copy(update={"hosts": SIMULATED, "nemesis": wanted})
+    # A default stays one: of it only what the main phase has room for is dealt.
+    changed = {} if wanted == plan.nemesis else {"nemesis": wanted}
+    asked = plan.model_copy(update={"hosts": SIMULATED, **changed})
     families = tuple(played_families(asked, abilities=_ABILITIES))
     # Of what was wanted, so that what is left out is said; the same is dealt of what is stored.
     schedule = deal_schedule(asked, abilities=_ABILITIES)

@@ -258,6 +258,29 @@ def test_a_main_phase_without_room_says_what_would_do() -> None:
     assert "--time-limit, or --nemesis pause" in sentence
 
 
+def test_of_a_default_that_is_short_what_takes_longest_is_left_out() -> None:
+    for seed in range(100):
+        asked = Plan(time_limit_s=15, seed=seed)
+        schedule = deal_schedule(asked, abilities=frozenset(Ability))
+        played = played_families(asked, abilities=frozenset(Ability))
+        assert {"pause"} <= played.keys() <= {"partition", "pause"}, seed
+        assert set(_families(schedule)) == played.keys(), seed
+        assert schedule.dropped[-1] == (
+            "faults of kill are left out: a main phase of 15 s has no room for them; use a longer"
+            " --time-limit"
+        )
+        # What is stored names what is played, and deals the same again.
+        stored = asked.model_copy(update={"nemesis": tuple(played)})
+        assert deal_schedule(stored, abilities=frozenset(Ability)).faults == schedule.faults
+
+
+def test_a_default_without_any_room_stays_and_is_told() -> None:
+    schedule = deal_schedule(Plan(time_limit_s=3), abilities=frozenset(Ability))
+    assert schedule.faults == ()
+    (sentence,) = schedule.dropped
+    assert "no fault of kind partition or kill or pause fits" in sentence
+
+
 def test_a_single_node_has_no_partitions_and_no_followers() -> None:
     plan = Plan(nodes=1, replication=1, min_insync=1)
     schedule = deal_schedule(plan, abilities=frozenset(Ability))
