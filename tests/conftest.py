@@ -9,7 +9,10 @@ from hypothesis import HealthCheck, settings
 from tests.results.browser import Reader, reader
 
 # A shared machine is slow now and then; no test may fail by the clock.
-settings.register_profile("logquake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples each time, so that a change fails by what it does, and not by chance. New ones
+# are looked for by `pytest --hypothesis-profile search`.
+settings.register_profile("logquake", settings.get_profile("search"), derandomize=True)
 settings.load_profile("logquake")
 
 
