@@ -1,0 +1,207 @@
+"""Plays seeds of the reference cluster in virtual time, and says which of them is not valid.
+
+    python -m benchmarks.campaign                               # 100 seeds of 20 simulated minutes
+    python -m benchmarks.campaign --seeds 8 --seconds 60 --bug vote-not-persisted --stop
+
+Each run is what `logquake run --hosts simulated` plays with all families of faults, judged with the
+local engine. Of a run that is not valid the command is told that plays it again, and its folder is
+kept. Printed at the end: simulated minutes, faults confirmed by kind, what was found. It ends with
+1 if a run without a bug was not valid, or if a bug was found in no run.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pyarrow.parquet as pq
+
+from cluster.protocol import ClusterError
+from cluster.reference.bugs import Bug
+from cluster.reference.simulator.simulation import Simulation
+from harness.judgement import choose_engine, judge_stored
+from harness.simulated.session import as_simulated, play, refuse_unsimulated
+from results.record.clock import NS_PER_S, stopwatch_s
+from results.record.milestones import Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan, plan_from
+from results.record.terms import Validity
+from results.record.verdict import Verdict
+from results.store import Store
+
+NAME = "campaign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One run that was played and judged.
+
+    Attributes:
+        plan: As asked for.
+        root: Its folder.
+        verdict: What the local engine says.
+        simulated_s: Virtual time, from the first start to the last file.
+        took_s: How long that took here, the judgement included.
+        confirmed: Faults whose effect was measured, by kind.
+        without: Faults of which nothing was measured, by the reason.
+    """
+
+    plan: Plan
+    root: Path
+    verdict: Verdict
+    simulated_s: float
+    took_s: float
+    confirmed: Counter[str]
+    without: Counter[str]
+
+    @property
+    def trusted(self) -> dict[str, int]:
+        """Return how many anomalies there are that count, by name."""
+        return {name: each.trusted for name, each in self.verdict.anomalies.items() if each.trusted}
+
+    def line(self) -> str:
+        """Return one line about it."""
+        found = f" {self.trusted}" if self.trusted else ""
+        why = (
+            f" ({'; '.join(self.verdict.unknown_because)})" if self.verdict.unknown_because else ""
+        )
+        return (
+            f"seed {self.plan.seed}: {self.verdict.valid}{found}{why},"
+            f" {self.simulated_s:.0f} s in {self.took_s:.1f} s,"
+            f" {sum(self.confirmed.values())} faults"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What all runs add up to."""
+
+    simulated_s: float = 0
+    took_s: float = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    confirmed: Counter[str] = field(default_factory=Counter)
+    without: Counter[str] = field(default_factory=Counter)
+    found: list[Played] = field(default_factory=list)
+
+    def add(self, run: Played) -> None:
+        """Count a run in."""
+        self.simulated_s += run.simulated_s
+        self.took_s += run.took_s
+        self.verdicts[str(run.verdict.valid)] += 1
+        self.confirmed += run.confirmed
+        self.without += run.without
+        if run.verdict.valid is not Validity.VALID:
+            self.found.append(run)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the summary."""
+        rate = self.simulated_s / max(self.took_s, 1e-9)
+        yield f"{self.simulated_s / 60:,.0f} simulated minutes, {rate:.0f} times real time"
+        yield f"verdicts: {dict(self.verdicts)}"
+        yield f"faults confirmed: {dict(sorted(self.confirmed.items()))}"
+        yield f"faults without effect: {dict(self.without) or 'none'}"
+        for first in self.found[:1]:
+            yield f"first: seed {first.plan.seed}, kept in {first.root}; again with"
+            yield f"    {command_of(first.plan)}"
+
+
+def command_of(plan: Plan) -> str:
+    """Return what plays a run of a campaign again."""
+    given = {
+        "--seed": plan.seed, "--time-limit": f"{plan.time_limit_s:g}",
+        "--rate": f"{plan.rate:g}", "--nemesis": ",".join(plan.nemesis),
+        "--concurrency": plan.concurrency, "--partitions": plan.partitions,
+        "--bug": plan.bug or "",
+    }  # fmt: skip
+    options = " ".join(f"{flag} {value}" for flag, value in given.items() if value != "")
+    sets = "".join(f" --set {key}={value}" for key, value in plan.broker.items())
+    return f"logquake run --system reference --hosts simulated {options}{sets}"
+
+
+def played(plan: Plan, store: Path) -> Played:
+    """Play and judge a run in a store."""
+    began_s = stopwatch_s()
+    refuse_unsimulated(plan)
+    plan, schedule = as_simulated(plan)
+    simulation = Simulation(plan.seed)
+    with Store(store).create(plan.name, plan.seed) as paths:
+        paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+        try:
+            play(plan, schedule, paths, simulation=simulation, say=lambda _: None)
+        except ClusterError as failed:
+            detail = {"kind": "cluster", "sentence": str(failed)}
+            stone = Milestone(name="failed", at_ns=simulation.now_ns, detail=detail)
+            append_milestone(paths.milestones, stone)
+        verdict = judge_stored([paths.root], judge=None, engine=choose_engine("local", None))[0]
+        confirmed, without = _faults(paths)
+    return Played(
+        plan=plan,
+        root=paths.root,
+        verdict=verdict,
+        simulated_s=simulation.now_ns / NS_PER_S,
+        took_s=stopwatch_s() - began_s,
+        confirmed=confirmed,
+        without=without,
+    )
+
+
+def _faults(paths: RunPaths) -> tuple[Counter[str], Counter[str]]:
+    rows = pq.read_table(paths.table("faults")).to_pylist()
+    confirmed = Counter(row["kind"] for row in rows if row["confirmed_ns"] is not None)
+    reasons = [json.loads(row["spec"])["without_effect"] for row in rows]
+    return confirmed, Counter(each for each in reasons if each)
+
+
+def _plans(options: argparse.Namespace) -> Iterator[Plan]:
+    for seed in range(options.first, options.first + options.seeds):
+        values = {
+            "system": "reference", "hosts": "simulated", "nemesis": options.nemesis,
+            "name": NAME, "seed": seed, "time_limit_s": options.seconds,
+            "rate": options.rate, "partitions": options.partitions, "concurrency": 8,
+            "broker": dict(each.split("=", 1) for each in options.set),
+            **({"bug": options.bug} if options.bug else {}),
+        }  # fmt: skip
+        yield plan_from(values)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=1200, help="of each run's main phase")
+    parser.add_argument("--rate", type=float, default=50, help="operations a second")
+    parser.add_argument("--partitions", type=int, default=2)
+    parser.add_argument("--nemesis", default="all")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--bug", choices=list(Bug))
+    parser.add_argument("--stop", action="store_true", help="at the first run that is not valid")
+    parser.add_argument("--store", type=Path, help="where runs that are not valid are kept")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play the seeds; return 1 if what should not be was found, or what should be was not."""
+    options = _options(arguments)
+    store = options.store or Path(mkdtemp(prefix="campaign-"))
+    tally = Tally()
+    for plan in _plans(options):
+        run = played(plan, store)
+        tally.add(run)
+        print(run.line(), flush=True)
+        if run.verdict.valid is Validity.VALID:
+            shutil.rmtree(run.root)
+        elif options.stop:
+            break
+    print("\n".join(tally.lines()), flush=True)
+    invalid = any(each.verdict.valid is Validity.INVALID for each in tally.found)
+    wrong = not invalid if options.bug else bool(tally.found)
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
