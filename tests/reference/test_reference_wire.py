@@ -142,6 +142,46 @@ def test_what_is_no_request_that_we_know_is_refused(frame: bytes) -> None:
         question(frame)
 
 
+MANY = (1 << 31) - 1
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "before", "element"),
+    [
+        (0, 3, b"\xff\xff" + struct.pack(">hi", 1, 5) + struct.pack(">ih", 1, 0), b"\0" * 8),
+        (2, 1, struct.pack(">iih", -1, 1, 0), b"\0" * 12),
+        (3, 0, b"", b"\0\0"),
+        (3, 9, b"\0", b""),
+        (9, 1, struct.pack(">hih", 0, 1, 0), b"\0" * 4),
+        (20, 1, b"", b"\0\0"),
+    ],
+)
+@pytest.mark.parametrize(("announced", "sent"), [(MANY, 1), (200_000, 200_000), (90_000, 1)])
+def test_what_a_count_announces_takes_no_room_before_it_is_there(
+    *, key: int, version: int, before: bytes, element: bytes, announced: int, sent: int
+) -> None:
+    """kio would take eight bytes for each of two milliards of elements, and abort the process."""
+    count = struct.pack(">i", announced) if element else b"\xff\xff\xff\xff\x0f"
+    head = struct.pack(">hhih", key, version, 5, -1)
+    with pytest.raises(RequestError, match=r"elements|it breaks off"):
+        question(head + before + count + element * sent)
+
+
+def test_as_many_elements_as_anybody_needs_are_read() -> None:
+    frame = struct.pack(">hhihi", 20, 1, 5, -1, 99_000) + b"\0\1t" * 99_000 + bytes(4)
+    read = question(frame).message
+    assert isinstance(read, control.DeleteTopicsRequest)
+    assert len(read.topics) == 99_000
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
+def test_a_request_that_is_cut_short_anywhere_is_refused(key: int, version: int) -> None:
+    sound = request_bytes(key, version)
+    for end in range(len(sound)):
+        with pytest.raises(RequestError):
+            question(sound[:end])
+
+
 def test_no_bytes_are_worse_than_a_request_that_is_refused() -> None:
     random = Random(8)
     sound = [request_bytes(key, version) for key, version in EVERY_VERSION]

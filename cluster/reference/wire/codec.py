@@ -24,6 +24,7 @@ from cluster.reference.wire.apis import (
     api_versions,
 )
 from cluster.reference.wire.packing import answer, produce_request
+from cluster.reference.wire.shapes import check_shape
 from cluster.reference.wire.translation import Theirs
 
 _KEY = struct.Struct(">hhi")
@@ -74,6 +75,7 @@ def question(frame: bytes) -> Question:
         asked = Asked(api_key=key, version=version, correlation=correlation, client_id=client)
         return Question(asked=asked, message=produce, silent=produce.acks == 0)
     try:
+        check_shape(key, version, frame)
         header, said = _parsed(key, version, frame)
         asked = Asked(
             api_key=key,

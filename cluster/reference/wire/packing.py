@@ -16,6 +16,7 @@ from cluster.reference.messages.data import (
     ProduceResponse,
 )
 from cluster.reference.wire.data import by_topic
+from cluster.reference.wire.shapes import MOST_ELEMENTS
 
 PRODUCE, FETCH = 0, 1
 _FLEXIBLE = {PRODUCE: 9, FETCH: 12}
@@ -161,10 +162,11 @@ def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
 class _Reading:
     """Where somebody reads in a frame. ValueError: what comes there is not plain."""
 
-    __slots__ = ("at", "flexible", "frame")
+    __slots__ = ("at", "elements", "flexible", "frame")
 
     def __init__(self, frame: bytes, at: int, *, flexible: bool) -> None:
         self.frame, self.at, self.flexible = frame, at, flexible
+        self.elements = 0
 
     def no_tags(self) -> None:
         if self.flexible:
@@ -174,7 +176,11 @@ class _Reading:
         self._pass(_NO_TAGS if self.flexible else b"\xff\xff")
 
     def count(self) -> int:
-        return self._length(_I32)
+        count = self._length(_I32)
+        self.elements += count
+        if self.elements > MOST_ELEMENTS:
+            raise ValueError(f"more than {MOST_ELEMENTS} elements")
+        return count
 
     def old_text(self) -> str:
         (length,) = _I16.unpack_from(self.frame, self.at)

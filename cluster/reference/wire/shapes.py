@@ -1,0 +1,229 @@
+"""Whether a request can be what it says that it is, found out before anything is made of it.
+
+A count of four bytes can announce two milliards of elements, for which a decoder takes room before
+it sees that they are not there: one small frame would end a broker. So a frame is walked over
+first, by its version's schema: all counts and lengths must fit into what follows them, and there
+may be only so many elements, since each becomes an object many times its size.
+"""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from types import NoneType
+from typing import get_args, get_origin, get_type_hints
+
+from kio.index import load_request_schema
+
+from cluster.reference.wire.translation import Theirs
+
+MOST_ELEMENTS = 100_000
+"""Of all arrays of a request together. Kafka has no such limit, but its objects are smaller; its
+controller takes 10,000 partitions in a request (KAFKA-17870)."""
+_HEAD_BYTES = 8
+_I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
+_LONGEST_VARINT = 5
+_MOST_VARINT = 0x7F
+_SIZES: Mapping[str, int] = {
+    "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
+    "uint32": 4, "timedelta_i32": 4, "int64": 8, "uint64": 8, "timedelta_i64": 8,
+    "datetime_i64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
+
+
+class ShapeError(Exception):
+    """A request cannot be what it says: a sentence tells where it breaks off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """So many bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A length, and as many bytes; below zero it is null."""
+
+    by: struct.Struct | None
+    """None: a varint that is one larger, as in flexible versions (KIP-482)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """A count, and as many elements."""
+
+    by: struct.Struct | None
+    element: "_Steps"
+
+
+@dataclass(frozen=True, slots=True)
+class _Optional:
+    """A byte that is below zero if nothing follows."""
+
+    steps: "_Steps"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """Tagged fields; those of tags that are not known may be anything."""
+
+    known: Mapping[int, "_Steps"]
+
+
+_Step = _Fixed | _Counted | _Array | _Optional | _Tags
+_Steps = tuple[_Step, ...]
+
+
+def check_shape(key: int, version: int, frame: bytes) -> None:
+    """Walk over a request.
+
+    Raises:
+        ShapeError: A length or a count goes beyond its end, or there are too many elements.
+    """
+    walk = _Walk(frame)
+    try:
+        walk.over(_request_steps(key, version))
+    except (struct.error, IndexError):
+        raise ShapeError(f"it breaks off at byte {len(frame)}") from None
+
+
+class _Walk:
+    """Where somebody is in a frame."""
+
+    __slots__ = ("at", "elements", "frame")
+
+    def __init__(self, frame: bytes) -> None:
+        self.frame, self.at, self.elements = frame, 0, 0
+
+    def over(self, steps: _Steps) -> None:
+        for step in steps:
+            kind = type(step)
+            if kind is _Fixed:
+                self.at += step.size  # type: ignore[union-attr] # `type` tells a checker nothing
+            elif kind is _Counted:
+                size = self._number(step.by)  # type: ignore[union-attr] # as above
+                self.at += max(size, 0)
+            elif isinstance(step, _Array):
+                self._array(step)
+            elif isinstance(step, _Tags):
+                self._tags(step.known)
+            elif isinstance(step, _Optional):
+                self.at += 1
+                if self.frame[self.at - 1] <= _MOST_VARINT:
+                    self.over(step.steps)
+            if self.at > len(self.frame):
+                raise ShapeError(f"it breaks off: byte {self.at} of {len(self.frame)} is meant")
+
+    def _array(self, array: _Array) -> None:
+        count = self._number(array.by)
+        if count <= 0:
+            return
+        self._make_room(count)
+        element = array.element
+        if len(element) == 1 and isinstance(only := element[0], _Fixed):
+            self.at += count * only.size
+            return
+        for _ in range(count):
+            self.over(element)
+
+    def _tags(self, known: Mapping[int, _Steps]) -> None:
+        count = self._varint()
+        if count:
+            self._make_room(count)
+        for _ in range(count):
+            steps, size = known.get(self._varint()), self._varint()
+            end = self.at + size
+            if end > len(self.frame):
+                raise ShapeError(f"a tagged field of {size} bytes at byte {self.at}")
+            if steps is not None:
+                self.over(steps)
+                if self.at != end:
+                    raise ShapeError(f"a tagged field ends at byte {self.at}, not {end}")
+            self.at = end
+
+    def _make_room(self, count: int) -> None:
+        self.elements += count
+        if self.elements > MOST_ELEMENTS:
+            raise ShapeError(f"more than {MOST_ELEMENTS} elements")
+
+    def _number(self, form: struct.Struct | None) -> int:
+        if form is None:
+            byte = self.frame[self.at]
+            if byte <= _MOST_VARINT:  # As most lengths are.
+                self.at += 1
+                return byte - 1
+            return self._varint() - 1
+        (number,) = form.unpack_from(self.frame, self.at)
+        self.at += form.size
+        return int(number)
+
+    def _varint(self) -> int:
+        number = 0
+        for shift in range(0, _LONGEST_VARINT * 7, 7):
+            byte = self.frame[self.at]
+            self.at += 1
+            number |= (byte & _MOST_VARINT) << shift
+            if byte <= _MOST_VARINT:
+                return number
+        raise ShapeError(f"a number that does not end at byte {self.at}")
+
+
+@cache
+def _request_steps(key: int, version: int) -> _Steps:
+    schema: Theirs = load_request_schema(key, version)
+    head: _Steps = (_Fixed(_HEAD_BYTES), _Counted(_I16))
+    if schema.__flexible__:  # The client's name keeps its old form (KIP-482).
+        head = (*head, _Tags({}))
+    return (*head, *_steps_of(schema))
+
+
+def _steps_of(form: Theirs) -> _Steps:
+    hints = get_type_hints(form)
+    steps: list[_Step] = []
+    known: dict[int, _Steps] = {}
+    for each in fields(form):
+        kind = each.metadata.get("kafka_type")
+        mine = _field_steps(hints[each.name], kind, flexible=form.__flexible__)
+        if (tag := each.metadata.get("tag")) is not None:
+            known[tag] = mine
+        else:
+            steps += mine
+    if form.__flexible__:
+        steps.append(_Tags(known))
+    return _joined(steps)
+
+
+def _field_steps(hint: object, kind: str | None, *, flexible: bool) -> _Steps:
+    choices = [hint, *get_args(hint)]
+    array = next((each for each in choices if get_origin(each) is tuple), None)
+    if array is not None:
+        element = next(each for each in get_args(array) if each is not Ellipsis)
+        inside = _steps_of(element) if is_dataclass(element) else _plain(kind, flexible=flexible)
+        return (_Array(None if flexible else _I32, inside),)
+    message = next((each for each in choices if is_dataclass(each)), None)
+    if message is None:
+        return _plain(kind, flexible=flexible)
+    inside = _steps_of(message)
+    return (_Optional(inside),) if NoneType in choices else inside
+
+
+def _plain(kind: str | None, *, flexible: bool) -> _Steps:
+    if kind == "string":
+        return (_Counted(None if flexible else _I16),)
+    if kind in {"bytes", "records"}:
+        return (_Counted(None if flexible else _I32),)
+    assert kind is not None
+    return (_Fixed(_SIZES[kind]),)
+
+
+def _joined(steps: list[_Step]) -> _Steps:
+    """Return steps with those of fixed sizes that follow each other as one."""
+    joined: list[_Step] = []
+    for step in steps:
+        if joined and isinstance(step, _Fixed) and isinstance(before := joined[-1], _Fixed):
+            joined[-1] = _Fixed(before.size + step.size)
+        else:
+            joined.append(step)
+    return tuple(joined)
