@@ -58,7 +58,7 @@ def shelf() -> Shelf:
 
 @browsing.get("/")
 def front() -> Response:
-    """What is new tonight; then nights, failures, and runs."""
+    """What is new in the last night; then nights, failures, and runs."""
     index = shelf().index()
     nights = index.nights()
     tonight = _last_night(nights)

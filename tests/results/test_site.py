@@ -117,17 +117,17 @@ def test_every_link_of_the_site_leads_somewhere_and_nothing_is_written(
     assert {path.name for path in changed - {nights}} <= {FILE_NAME, f"{FILE_NAME}-journal"}
 
 
-def test_the_front_page_tells_what_is_new_tonight_first(client: FlaskClient) -> None:
+def test_the_front_page_tells_what_is_new_in_the_last_night_first(client: FlaskClient) -> None:
     words = words_of(text_of(client, "/"))
     told = [
-        "2 new failures tonight",
+        "2 new failures in the last night",
         "and 1 new reason for a verdict that is unknown",
-        "New tonight",
+        "New in the last night",
         "Acknowledged writes were lost, with acks=1, under isolate.",
-        "Seen before, and again tonight",
+        "Seen before, and again in the last night",
         "Acknowledged writes were lost, under kill and partition.",
-        "2 of 3 runs tonight, 21 to 94 % first seen 20 Nov 2026, 01:00 6 times in all",
-        "Stories that ended as they are told tonight T as told leader-epoch-1 Invalid: 1 ack",
+        "2 of 3 runs of the night, 21 to 94 % first seen 20 Nov 2026, 01:00 6 times in all",
+        "Stories of the last night that ended as they are told T as told leader-epoch-1 Invalid: 1 ack",
         "Newest runs",
     ]
     places = [words.find(each) for each in told]
@@ -643,7 +643,7 @@ def test_a_night_in_which_runs_died_is_no_quiet_one(tmp_path: Path) -> None:
     assert "A quiet night" in words_of(text_of(site(tmp_path), "/"))
     night_run(tmp_path, 2, judged=False, milestones=("started", "main"))
     page = text_of(site(tmp_path), "/")
-    assert "No failure tonight where there is a verdict 1 run ended without" in words_of(page)
+    assert "No failure in the last night where there is a verdict 1 run ended without" in words_of(page)
     assert '<section class="tonight unjudged">' in page
     # That one is valid does not make the cell so.
     assert '<td class="cell unjudged">' in text_of(site(tmp_path), NIGHT)
@@ -655,7 +655,7 @@ def test_a_night_of_known_failures_is_not_coloured_as_a_good_one(tmp_path: Path)
     plant(tmp_path, "20261120T010000Z", anomalies=lost, night=night_of(NIGHTS[0], "log"))
     night_run(tmp_path, 1, anomalies=lost)
     page = text_of(site(tmp_path), "/")
-    assert "No new failure tonight" in page
+    assert "No new failure in the last night" in page
     assert '<section class="tonight invalid">' in page
 
 
@@ -692,7 +692,7 @@ def test_suites_of_one_night_stand_together_and_a_failure_is_told_once(tmp_path:
             night=Night(suite=suite, night=night, entry="log"),
         )  # fmt: skip
     page = words_of(text_of(site(tmp_path), "/"))
-    assert "nightly, 22 Nov 2026, 01:00 weekly, 21 Nov 2026, 23:00 1 new failure tonight" in page
+    assert "nightly, 22 Nov 2026, 01:00 weekly, 21 Nov 2026, 23:00 1 new failure in the last night" in page
     assert page.count("Acknowledged writes were lost, under kill and partition.") == 1
     assert "Seen before" not in page
 
