@@ -26,13 +26,21 @@ class Engine:
     why: str = ""
 
 
-def choose_engine(name: str | None, spark_master: str | None) -> Engine:
+def choose_engine(name: str | None, spark_master: str | None, *, light: bool = False) -> Engine:
     """Take the engine that was asked for; otherwise Spark where there is a Java, local elsewhere.
+
+    Args:
+        name: As asked for.
+        spark_master: As asked for.
+        light: Whether it is a run of the reference cluster, which does with nothing but Python:
+            Spark's start would be a third of a first run, and both engines come to one verdict.
 
     Raises:
         UserError: Spark was asked for, and there is no Java.
     """
     if name == "local":
+        return Engine(name="local")
+    if light and name is None and spark_master is None:
         return Engine(name="local")
     try:
         java = find_java()

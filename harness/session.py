@@ -43,7 +43,7 @@ class Session:
             UserError, PlanError, StoreError: Something that the user can mend; nothing is running.
             InternalError: A bug of ours; the record was judged for what there is.
         """
-        chosen = choose_engine(engine, spark_master)
+        chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep)
         with staging.played() as played:
             if played.result.ending is Ending.USER:

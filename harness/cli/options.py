@@ -17,6 +17,14 @@ KEEP = click.option(
     "--keep", is_flag=True, help="Let a cluster go on after the verdict (see: logquake node)."
 )
 
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    default=None,
+    help="Who judges; default: Spark where there is a Java, local elsewhere, and for the reference"
+    " cluster.",
+)
+
 SETTING = "KEY=VALUE"
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from harness.cli.options import STORE
+from harness.cli.options import ENGINE, STORE
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.plans import completed_plan
@@ -97,7 +97,7 @@ class _Player:
 @click.option("--system", default=None, help="Of a scenario: kafka:VERSION[:MODE].")
 @click.option("--fresh-seeds", is_flag=True, help="Another seed each time, not the run's own.")
 @STORE
-@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@ENGINE
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result for machines.")
 def repro(  # noqa: PLR0913 - the options of a command

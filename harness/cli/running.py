@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from cluster.protocol import UserError
-from harness.cli.options import KEEP, SETTING, STORE, settings
+from harness.cli.options import ENGINE, KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.exit_codes import BY_VALIDITY
 from harness.plans import COMMENTED_PLAN, assemble_plan
@@ -124,7 +124,7 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
 @STORE
-@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@ENGINE
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option(
     "--dry-run", is_flag=True, help="Print the schedule and the guarantees; start nothing."

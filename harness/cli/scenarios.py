@@ -13,7 +13,7 @@ from rich.text import Text
 
 from checkers.errors import EngineError
 from cluster.protocol import UserError
-from harness.cli.options import KEEP, SETTING, STORE, settings
+from harness.cli.options import ENGINE, KEEP, SETTING, STORE, settings
 from harness.dry_run import describe
 from harness.errors import InternalError
 from harness.exit_codes import BY_VALIDITY, UNKNOWN, VALID
@@ -149,7 +149,7 @@ def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dic
 @click.option("--seed", type=int, default=None, help="Of the run; a story leaves little to it.")
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @STORE
-@click.option("--engine", type=click.Choice(["spark", "local"]), default=None, help="Who judges.")
+@ENGINE
 @click.option("--spark-master", default=None, help="A Spark cluster instead of this machine.")
 @click.option("--dry-run", is_flag=True, help="Print the story and its plan; start nothing.")
 @KEEP

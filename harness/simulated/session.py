@@ -55,7 +55,7 @@ class SimulatedSession:
         Raises:
             UserError: Something that cannot be simulated.
         """
-        chosen = choose_engine(engine, None)
+        chosen = choose_engine(engine, None, light=True)
         refuse_unsimulated(self.plan)
         plan, schedule = as_simulated(self.plan)
         for sentence in schedule.dropped:

@@ -128,6 +128,13 @@ def test_the_local_engine_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None
     assert choose_engine("local", None).name == "local"
 
 
+def test_the_reference_cluster_needs_no_java_and_takes_spark_when_it_is_asked_for() -> None:
+    assert choose_engine(None, None, light=True).name == "local"
+    assert choose_engine(None, None).name == "spark"
+    assert choose_engine("spark", None, light=True).name == "spark"
+    assert choose_engine(None, "local[1]", light=True).spark_master == "local[1]"
+
+
 def test_the_stored_plan_of_hosts_without_partitions_runs_again_with_the_same_schedule() -> None:
     plan = plan_from({"seed": 5})
     stored = plan_from(tomllib.loads(dump_plan(as_played(plan, "process", abilities=frozenset()))))
