@@ -147,6 +147,9 @@ def first_match(keys: Ints, among: Ints) -> Ints:
     """Return for each key the first index at which `among` holds it, or -1."""
     if not len(among):
         return np.full(len(keys), NONE, dtype=np.int64)
+    low, high = int(among.min()), int(among.max())
+    if high - low <= _DENSE * (len(keys) + len(among)):
+        return _first_in_table(keys, among, low=low, width=high - low + 1)
     if (among[1:] >= among[:-1]).all():
         at = np.minimum(np.searchsorted(among, keys), len(among) - 1)
         return np.where(among[at] == keys, at, NONE)
@@ -154,6 +157,14 @@ def first_match(keys: Ints, among: Ints) -> Ints:
     ranked = among[order]
     at = np.minimum(np.searchsorted(ranked, keys), len(among) - 1)
     return np.where(ranked[at] == keys, order[at], NONE)
+
+
+def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
+    """Return what `first_match` does: a look into a table costs a tenth of a search."""
+    table = np.full(width + 1, NONE, dtype=np.int64)
+    table[among[::-1] - low] = np.arange(len(among) - 1, -1, -1)  # Of several the last one stays.
+    inside = (keys >= low) & (keys < low + width)
+    return np.asarray(table[np.where(inside, keys - low, width)], dtype=np.int64)
 
 
 def shared(one: Ints, other: Ints) -> tuple[Ints | slice, Ints | slice]:

@@ -31,7 +31,15 @@ from checkers.dependencies import WR, WW, seeks_cycles
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
-from checkers.precedence import Hop, Order, Precedence, components, smallest_circle, split
+from checkers.precedence import (
+    Hop,
+    Order,
+    Precedence,
+    components,
+    entangled,
+    smallest_circle,
+    split,
+)
 from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Scope
 from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Evidence
@@ -194,6 +202,9 @@ def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
 
 def _tangled(graph: Precedence) -> Precedence:
     """Return what is left without the ops that are in no circle of any kind."""
+    may = entangled(graph)
+    both = may[graph.sources] & may[graph.targets]
+    graph = graph.part(np.flatnonzero(may), np.flatnonzero(both))
     numbers = components(graph, _ORDERS[-1])
     inside = (numbers[graph.sources] == numbers[graph.targets]) & (numbers[graph.sources] >= 0)
     return graph.part(np.flatnonzero(numbers >= 0), np.flatnonzero(inside))

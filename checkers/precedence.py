@@ -95,6 +95,29 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
     return np.where(np.bincount(mine)[mine] > 1, mine, NONE)
 
 
+def entangled(graph: Precedence) -> Mask:
+    """Tell which ops may be in a circle of dependencies and any orders; mostly very few may.
+
+    Stand the ops in a row by their ends (by their beginnings, if they have none): there both orders
+    lead on, and so do nearly all dependencies. A circle has an edge that leads back, and each of
+    its ops lies between the ends of such an edge: to come round, it must be passed both ways.
+    """
+    count = len(graph.ops)
+    if ((graph.ended >= 0) & (graph.ended < graph.invoked)).any():  # Wild times: no such row.
+        return np.ones(count, dtype=np.bool_)
+    when = np.where(graph.ended >= 0, graph.ended, graph.invoked)
+    at = np.empty(count, dtype=np.int64)
+    at[np.lexsort((graph.ops, graph.invoked, when))] = np.arange(count)
+    mine = _in_turn(graph)
+    on = graph.processes[mine[1:]] == graph.processes[mine[:-1]]
+    sources = at[stack([graph.sources, mine[:-1][on]])]
+    targets = at[stack([graph.targets, mine[1:][on]])]
+    back = targets < sources
+    begun = np.bincount(targets[back], minlength=count + 1)
+    ended = np.bincount(sources[back] + 1, minlength=count + 1)
+    return np.asarray((np.cumsum(begun - ended) > 0)[at], dtype=np.bool_)
+
+
 def split(graph: Precedence, numbers: Ints) -> Iterator[Precedence]:
     """Yield the components of a graph, those of the smallest ops first.
 
@@ -236,8 +259,7 @@ def _realtime_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
 
 def _process_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
     """A place for each op of a known process, by process and invocation; behind it the next op."""
-    mine = np.flatnonzero(graph.processes >= 0)
-    mine = mine[np.lexsort((graph.ops[mine], graph.invoked[mine], graph.processes[mine]))]
+    mine = _in_turn(graph)
     places = first + np.arange(len(mine))
     on = np.flatnonzero(graph.processes[mine[1:]] == graph.processes[mine[:-1]])
     return len(mine), [
@@ -245,3 +267,10 @@ def _process_chain(graph: Precedence, first: int) -> tuple[int, _Links]:
         *_links(places[on], places[on + 1], _ALONG),
         *_links(places[on], mine[on + 1], _ALONG),
     ]
+
+
+def _in_turn(graph: Precedence) -> Ints:
+    """Return the ops of known processes, by process and invocation."""
+    mine = np.flatnonzero(graph.processes >= 0)
+    order = np.lexsort((graph.ops[mine], graph.invoked[mine], graph.processes[mine]))
+    return np.asarray(mine[order], dtype=np.int64)

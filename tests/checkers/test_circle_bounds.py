@@ -11,7 +11,14 @@ from checkers.columns import Ints
 from checkers.cycles import Cycle, cycles
 from checkers.dependencies import DEPENDENCIES, PARTICIPANTS, WR, WW
 from checkers.jepsen.levels import LEVELS, with_levels
-from checkers.precedence import Order, Precedence, components, smallest_circle, split
+from checkers.precedence import (
+    Order,
+    Precedence,
+    components,
+    entangled,
+    smallest_circle,
+    split,
+)
 
 Dependency = tuple[int, int, int]
 Op = tuple[int | None, int | None, int | None]
@@ -90,6 +97,37 @@ def test_a_split_keeps_the_edges_inside_and_leaves_out_all_others() -> None:
     assert [part.sources.tolist() for part in parts] == [[0, 1], [0, 1]]
     assert [part.targets.tolist() for part in parts] == [[1, 0], [1, 0]]
     assert list(split(whole, np.full(6, -1))) == []
+
+
+def test_only_what_an_edge_that_leads_back_spans_may_be_in_a_circle() -> None:
+    assert not entangled(graph([(0, 1), (1, 5), (0, 4), (2, 3)])).any()
+    assert np.flatnonzero(entangled(graph([(0, 1), (3, 1), (1, 5)]))).tolist() == [1, 2, 3]
+    assert np.flatnonzero(entangled(graph([(2, 1), (5, 4)]))).tolist() == [1, 2, 4, 5]
+    wild = replace(graph([(0, 1)]), ended=at(5, 15, 19, 35, 45, 55))
+    assert entangled(wild).all()  # An op ended before it began.
+    assert entangled(graph([], count=0)).tolist() == []
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_no_op_of_a_circle_is_taken_for_one_that_can_be_in_none(turn: int) -> None:
+    """Of many small graphs: with open ops, unknown processes and times, and wild ones."""
+    circles = 0
+    for seed in range(300):
+        random = np.random.default_rng((turn, seed))
+        count = int(random.integers(2, 12))
+        invoked = random.integers(-1, 30, count)
+        ended = invoked + random.integers(-1 if seed % 5 == 0 else 0, 12, count)
+        some = replace(
+            graph([(one, other) for one, other in random.integers(0, count, (count, 2)).tolist()
+                   if one != other] or [(0, 1)], count=count),
+            processes=random.integers(-1, 4, count),
+            invoked=invoked,
+            ended=np.where(random.random(count) < 0.7, np.maximum(ended, -1), -1),
+        )  # fmt: skip
+        inside = components(some, tuple(Order)) >= 0
+        assert not (inside & ~entangled(some)).any()
+        circles += bool(inside.any())
+    assert circles > 100
 
 
 def test_an_op_alone_is_in_no_component() -> None:
