@@ -137,6 +137,26 @@ class DropLog(Struct, frozen=True, kw_only=True):
     folder: str
 
 
+class SetAside(Struct, frozen=True, kw_only=True):
+    """Rename a log's folder: it is nobody's log any more, and is kept for who may miss it."""
+
+    folder: str
+    name: str
+
+
+class RollAt(Struct, frozen=True, kw_only=True):
+    """From now on, roll a log's segments at so many bytes (a topic's `segment.bytes`)."""
+
+    folder: str
+    segment_bytes: int
+
+
+class RemoveFile(Struct, frozen=True, kw_only=True):
+    """Remove a small file that nobody needs any more, if it is there."""
+
+    path: str
+
+
 class WriteFile(Struct, frozen=True, kw_only=True):
     """Replace a small file whole: written aside, flushed, renamed. Safe when it is done."""
 
@@ -164,6 +184,9 @@ Effect = (
     | Flush
     | Truncate
     | DropLog
+    | SetAside
+    | RollAt
+    | RemoveFile
     | WriteFile
     | Say
     | End

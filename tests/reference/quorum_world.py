@@ -26,6 +26,7 @@ from cluster.reference.machine import (
     Fired,
     Flush,
     Hung,
+    RemoveFile,
     Reply,
     Request,
     Say,
@@ -284,6 +285,8 @@ class World:
                 node.flushed = min(node.flushed, len(node.batches))
             case WriteFile(path=path, data=data):
                 node.files[path] = data
+            case RemoveFile(path=path):
+                node.files.pop(path, None)
             case _:
                 raise AssertionError(effect)
 

@@ -25,6 +25,7 @@ from cluster.reference.machine import (
     Reply,
     Request,
     Say,
+    SetAside,
     SetTimer,
     Truncate,
     WriteFile,
@@ -234,8 +235,8 @@ class Lab:
         broker = self.brokers[node]
         replicas = self.replicas(node)
         states = tuple(self.states.values())
-        self._carry(broker, replicas.brokers(self.now, self.alive, own_epoch=broker.epoch))
         self._carry(broker, replicas.apply(self.now, states))
+        self._carry(broker, replicas.brokers(self.now, self.alive, own_epoch=broker.epoch))
 
     def fence(self, node: int) -> None:
         """End a node's session: it leaves the ISRs, but never as the last."""
@@ -357,7 +358,7 @@ class Lab:
     def _carry(self, broker: Broker, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Append() | Flush() | Truncate() | DropLog() | WriteFile():
+                case Append() | Flush() | Truncate() | DropLog() | SetAside() | WriteFile():
                     assert broker.files is not None
                     broker.files.write(effect)
                 case Say():

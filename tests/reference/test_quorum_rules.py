@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from cluster.files.batches import read_segment, records
 from cluster.files.checkpoints import EpochStart, quorum_state
+from cluster.files.damage import DamagedFileError
 from cluster.files.metadata import QuorumLeader, log_entries
 from cluster.files.quorum_log import quorum_transitions, quorum_votes
 from cluster.reference.controller.plane import image_of
@@ -325,19 +326,47 @@ def test_pieces_of_snapshots_that_are_not_there_are_refused() -> None:
     assert piece(2, 5).unaligned_records == data[5:15]
 
 
-def test_a_torn_snapshot_is_passed_over() -> None:
+def test_one_snapshot_is_kept() -> None:
+    world, leader = settled()
+    quorum, node = world.quorum(leader), world.nodes[leader]
+    end, epoch = quorum.high_watermark, quorum.epoch
+    for offset in (end - 1, end):
+        data = snapshot_bytes([b"%d" % offset], epoch=epoch, time_ms=1)
+        world.apply(node, quorum.keep_snapshot(data, end_offset=offset, epoch=epoch))
+    kept = [path for path in node.files if path.endswith(".checkpoint")]
+    assert kept == [f"{FOLDER}/{end:020}-{epoch:010}.checkpoint"]
+
+
+def test_who_lost_its_vote_votes_in_no_epoch_of_its_log() -> None:
+    world, leader = settled()
+    voter = leader % 3 + 1
+    epoch = world.quorum(voter).log.last_epoch
+    world.crash(voter)
+    del world.nodes[voter].files[STATE_FILE]
+    world.start(voter)
+    assert (world.quorum(voter).epoch, world.quorum(voter).state.voted) == (epoch, -1)
+    assert quorum_state(world.nodes[voter].files[STATE_FILE].decode()).epoch == epoch
+    world.run(3000)
+    assert world.quorum(voter).high_watermark == world.quorum(leader).high_watermark
+
+
+def test_the_latest_snapshot_counts_and_must_be_whole() -> None:
+    """It was written aside and renamed: no crash tears one, and an older one may not be enough."""
     whole = snapshot_bytes([], epoch=1, time_ms=1)
     folder = "__cluster_metadata-0"
     files = {
         f"{folder}/00000000000000000005-0000000001.checkpoint": whole,
-        f"{folder}/00000000000000000009-0000000001.checkpoint": whole[:-3],
-        f"{folder}/00000000000000000008-0000000001.checkpoint": b"",
+        f"{folder}/00000000000000000004-0000000001.checkpoint": whole[:-3],
         f"{folder}/quorum-state": b"{}",
     }
     found = latest_snapshot(files)
     assert found is not None
     assert found.end_offset == 5
     assert image_of(found).offset == 4
+    latest = f"{folder}/00000000000000000009-0000000001.checkpoint"
+    for damaged in (whole[:-3], b"", whole[:40] + b"?" + whole[41:]):
+        with pytest.raises(DamagedFileError, match=f"the snapshot {latest} is not whole"):
+            latest_snapshot(files | {latest: damaged})
 
 
 def test_batches_are_read_as_kafka_s() -> None:

@@ -26,7 +26,8 @@ from cluster.reference.log.disk import Disk, FolderDisk
 from cluster.reference.log.files import LogFiles, segment_path
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import DamagedLogError, recovered
-from cluster.reference.machine import DropLog, Effect, WriteFile
+from cluster.reference.machine import DropLog, Effect, Flush, RollAt, SetAside, WriteFile
+from cluster.reference.partition.strays import stray_name
 from cluster.reference.simulator.disk import SimulatedDisk
 from tests.reference.batch_maker import produced
 
@@ -225,6 +226,72 @@ def test_leader_epochs_follow_from_the_batches(disk: Disk, damaged: bytes | None
     if damaged is not None:
         disk.replace(path, damaged)
     assert recovered(disk).logs[FOLDER].log().epochs.lines == log.epochs.lines
+
+
+def test_a_recovery_point_of_before_a_truncation_is_not_believed(disk: Disk) -> None:
+    """What was written again behind the cut is in the kernel's memory only, until it is flushed."""
+    log, out = filled(disk), list[Effect]()
+    disk.replace(RECOVERY_POINTS, offsets_file({("peter-test01", 0): 8}))
+    log.truncate(7, out=out)
+    log.append_as_leader(produced(b"another"), epoch=2, out=out)
+    write(disk, out)
+    again, out = recovered(disk).logs[FOLDER].log(), []
+    again.flush(out)
+    assert out == [Flush(folder=FOLDER)]
+    assert again.recovery_point == again.end_offset == 8
+
+
+def test_a_topics_segments_are_rolled_at_its_own_size(disk: Disk) -> None:
+    log, out = Log(FOLDER), list[Effect]()
+    out.append(RollAt(folder=FOLDER, segment_bytes=2 * BATCH_BYTES))
+    for number in range(4):
+        log.append_as_leader(produced(b"message%d" % number), epoch=0, out=out)
+    write(disk, out)
+    assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 2)]
+
+
+def test_a_segment_that_lies_over_another_is_removed(disk: Disk) -> None:
+    filled(disk)
+    data = disk.read(segment_path(FOLDER, 3))
+    disk.remove(segment_path(FOLDER, 6))
+    disk.append(segment_path(FOLDER, 5), data)
+    assert recovered(disk).logs[FOLDER].log().end_offset == 6
+    assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 3)]
+    assert recovered(disk).said == ()
+
+
+@pytest.mark.parametrize("damaged", [b"", b"version: 0\ntopic_id: nonsense", b"\xff\xfe"])
+def test_a_log_of_nobody_knows_which_topic_is_refused(disk: Disk, damaged: bytes) -> None:
+    filled(disk)
+    disk.replace(f"{FOLDER}/{PARTITION_METADATA}", damaged)
+    with pytest.raises(DamagedLogError, match=f"{PARTITION_METADATA}: .*put the file back, or"):
+        recovered(disk)
+
+
+@pytest.mark.parametrize("stranger", ["backup", "peter-test01-0/copy-1", "peter-one"])
+def test_a_folder_that_is_no_logs_is_refused(disk: Disk, stranger: str) -> None:
+    filled(disk)
+    disk.append(f"{stranger}/{0:020d}.log", b"")
+    with pytest.raises(
+        DamagedLogError, match=f"{stranger}, which is not in the form of topic-part"
+    ):
+        recovered(disk)
+
+
+def test_a_log_that_was_set_aside_is_nobodys(disk: Disk) -> None:
+    filled(disk)
+    name = stray_name(FOLDER, broker_epoch=7, number=0)
+    write(disk, [SetAside(folder=FOLDER, name=name)])
+    assert {path.rpartition("/")[0] for path in disk.paths()} == {name}
+    found = recovered(disk)
+    assert (found.logs, found.said) == ({}, (f"Loaded stray log: {name}",))
+
+
+def test_a_stray_of_a_long_name_is_no_longer_than_a_file_may_be_called() -> None:
+    names = [stray_name(f"{'t' * 249}-77", broker_epoch=1 << 40, number=each) for each in (1, 2)]
+    assert [len(name) for name in names] == [255, 255]
+    assert len(set(names)) == 2
+    assert all(name.endswith("-stray") and "-77." in name for name in names)
 
 
 def test_without_recovery_points_all_is_checked(disk: Disk) -> None:

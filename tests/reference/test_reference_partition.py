@@ -172,8 +172,8 @@ def test_a_state_of_before_the_logs_last_epoch_is_past(lab: Lab) -> None:
     lab.kill(A)
     lab.start(A)
     replicas = lab.replicas(A)
-    replicas.brokers(lab.now, lab.alive, own_epoch=lab.brokers[A].epoch)
     replicas.apply(lab.now, [past])
+    replicas.brokers(lab.now, lab.alive, own_epoch=lab.brokers[A].epoch)
     assert replicas.partitions["t-0"].leading is None
     assert replicas.partitions["t-0"].log.last_epoch == 1
 

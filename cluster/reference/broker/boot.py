@@ -24,7 +24,8 @@ from cluster.reference.messages.control import Listener
 from cluster.reference.partition.replicas import Replicas
 from cluster.reference.quorum.member import Identity, Snapshot
 from cluster.reference.quorum.quorum import voters_of
-from cluster.reference.quorum.state import FOLDER, STATE_FILE, election_state
+from cluster.reference.quorum.recovery import latest_snapshot, snapshot_paths
+from cluster.reference.quorum.state import FOLDER, STATE_FILE, ElectionState, election_state
 from cluster.reference.settings import Settings
 
 META = "meta.properties"
@@ -66,9 +67,13 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
         DamagedLogError: It holds what no crash leaves.
     """
     roles = {each.strip() for each in settings.process_roles.split(",")}
+    # What is refused is refused before anything is repaired: it may be somebody else's folder.
+    cluster_id, directory = _identity(disk, settings)
+    state, snapshot = _election_state(disk), _latest_snapshot(disk)
     _make_first_files(disk, of_broker="broker" in roles)
+    for older in snapshot_paths(disk.paths())[:-1]:
+        disk.remove(older)  # An end came between the newer one's writing and this.
     found = recovered(disk)
-    cluster_id, directory = _identity(found, settings)
     try:
         voters = voters_of(settings.controller_quorum_voters)
     except ValueError as wrong:
@@ -83,9 +88,9 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
             directory=directory,
         ),
         settings=settings,
-        log=_metadata_log(found),
-        state=election_state(disk.read(STATE_FILE) if STATE_FILE in disk.paths() else None),
-        snapshot=_latest_snapshot(found),
+        log=_metadata_log(found, snapshot),
+        state=state,
+        snapshot=snapshot,
         numbers=numbers,
     )
     replicas = lifecycle = None
@@ -152,8 +157,8 @@ def _is_of_controllers(listener: Listener, settings: Settings) -> bool:
     return listener.name in settings.controller_listener_names.split(",")
 
 
-def _identity(found: Recovered, settings: Settings) -> tuple[str, UUID | None]:
-    raw = found.files.get(META)
+def _identity(disk: Disk, settings: Settings) -> tuple[str, UUID | None]:
+    raw = _read(disk, META)
     if raw is None:
         raise BootError(
             f"{settings.log_dirs} is not formatted: it has no {META}; see"
@@ -165,7 +170,10 @@ def _identity(found: Recovered, settings: Settings) -> tuple[str, UUID | None]:
         directory = fields.get("directory.id")
         directory_id = UUID(uuid_text(directory)) if directory else None
     except (DamagedFileError, UnicodeDecodeError, KeyError, ValueError) as damaged:
-        raise BootError(f"{settings.log_dirs}/{META} is damaged: {damaged}") from damaged
+        lacks = "there is no " if isinstance(damaged, KeyError) else ""
+        raise BootError(
+            f"{settings.log_dirs}/{META} is damaged: {lacks}{damaged}: put the file back"
+        ) from damaged
     if node != settings.node_id:
         raise BootError(
             f"{settings.log_dirs} is node {node}'s, and node.id is {settings.node_id}: take another"
@@ -174,17 +182,42 @@ def _identity(found: Recovered, settings: Settings) -> tuple[str, UUID | None]:
     return cluster_id, directory_id
 
 
-def _metadata_log(found: Recovered) -> Log:
-    kept = found.logs.get(FOLDER)
-    return kept.log() if kept else Log(FOLDER)
+def _election_state(disk: Disk) -> ElectionState:
+    """Return what a member must not forget; Kafka refuses a damaged file, too."""
+    try:
+        return election_state(_read(disk, STATE_FILE))
+    except DamagedFileError as damaged:
+        raise BootError(
+            f"{STATE_FILE} is damaged: {damaged}: put the file back; without it a voter may vote a"
+            " second time in an epoch"
+        ) from damaged
 
 
-def _latest_snapshot(found: Recovered) -> Snapshot | None:
+def _latest_snapshot(disk: Disk) -> Snapshot | None:
+    """Return the latest snapshot: the log before it may be gone already, however it is read."""
+    try:
+        return latest_snapshot({path: disk.read(path) for path in snapshot_paths(disk.paths())})
+    except DamagedFileError as damaged:
+        raise BootError(
+            f"{damaged}: put the file back; or, if most of the other voters are sound, remove the"
+            f" folder {FOLDER} to have all of it fetched from them"
+        ) from damaged
+
+
+def _metadata_log(found: Recovered, snapshot: Snapshot | None) -> Log:
     kept = found.logs.get(FOLDER)
-    best: Snapshot | None = None
-    for name, data in (kept.files if kept else {}).items():
-        offset, _, epoch = name.removesuffix(".checkpoint").partition("-")
-        named = name.endswith(".checkpoint") and offset.isdecimal() and epoch.isdecimal()
-        if named and (best is None or int(offset) > best.end_offset):
-            best = Snapshot(end_offset=int(offset), epoch=int(epoch), data=data)
-    return best
+    log = kept.log() if kept else Log(FOLDER)
+    end = snapshot.end_offset if snapshot else 0
+    if log.start_offset > end:
+        raise BootError(
+            f"{FOLDER} begins at offset {log.start_offset}, and there is no snapshot that stands"
+            " for what was before: put its first segments back, or the snapshot"
+        )
+    return log
+
+
+def _read(disk: Disk, path: str) -> bytes | None:
+    try:
+        return disk.read(path)
+    except FileNotFoundError:
+        return None

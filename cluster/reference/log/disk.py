@@ -26,6 +26,9 @@ class Disk(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file; nothing happens if there is none."""
 
+    def rename(self, folder: str, name: str) -> None:
+        """Give a folder another name, with all that is in it."""
+
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
 
@@ -62,7 +65,7 @@ class FolderDisk:
         self._close(path)
         place = self._root / path
         aside = place.with_name(f"{place.name}.tmp")
-        place.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder(place.parent)
         with aside.open("wb") as file:
             file.write(data)
             file.flush()
@@ -71,12 +74,23 @@ class FolderDisk:
         _flush_folder(place.parent)
 
     def remove(self, path: str) -> None:
-        """Remove a file, and its folder if that is empty then."""
+        """Remove a file, and its folder if that is empty then; neither comes back."""
         self._close(path)
         place = self._root / path
-        place.unlink(missing_ok=True)
-        if place.parent != self._root and place.parent.is_dir() and not any(place.parent.iterdir()):
+        if not place.exists():
+            return
+        place.unlink()
+        if place.parent != self._root and not any(place.parent.iterdir()):
             place.parent.rmdir()
+            place = place.parent
+        _flush_folder(place.parent)
+
+    def rename(self, folder: str, name: str) -> None:
+        """Give a folder another name."""
+        for path in [path for path in self._open if path.startswith(f"{folder}/")]:
+            self._close(path)
+        (self._root / folder).rename(self._root / name)
+        _flush_folder(self._root)
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
@@ -93,6 +107,11 @@ class FolderDisk:
             file.close()
         self._open.clear()
 
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            _flush_folder(folder.parent)
+
     def _close(self, path: str) -> None:
         if (file := self._open.pop(path, None)) is not None:
             file.close()
@@ -104,7 +123,7 @@ class FolderDisk:
                 self._close(next(iter(self._open)))
             place = self._root / path
             if not place.exists():
-                place.parent.mkdir(parents=True, exist_ok=True)
+                self._make_folder(place.parent)
             # Unbuffered: what was written survives the end of the process, as Kafka's does.
             file = self._open[path] = place.open("ab", buffering=0)
             _flush_folder(place.parent)

@@ -6,9 +6,21 @@ from dataclasses import dataclass, field
 from cluster.reference.log.batches import HEADER_BYTES
 from cluster.reference.log.batches import batch as batch_of
 from cluster.reference.log.disk import Disk
-from cluster.reference.machine import Append, DropLog, Effect, Flush, Truncate, WriteFile
+from cluster.reference.machine import (
+    Append,
+    DropLog,
+    Effect,
+    Flush,
+    RemoveFile,
+    RollAt,
+    SetAside,
+    Truncate,
+    WriteFile,
+)
 
 SUFFIX = ".log"
+STRAY = "-stray"
+"""What the names of folders end with that were set aside."""
 DEFAULT_SEGMENT_BYTES = 1 << 30
 
 
@@ -26,7 +38,7 @@ class LogFiles:
 
     Attributes:
         segment_bytes: Where segments are rolled (`log.segment.bytes`).
-        rolled_at: The same for folders whose topic has a value of its own.
+        rolled_at: The same for folders whose topic has a value of its own (`segment.bytes`).
     """
 
     def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -39,7 +51,7 @@ class LogFiles:
             self._logs[folder] = _Segments(bases=bases, path=path, size=len(disk.read(path)))
 
     def write(self, effect: Effect) -> None:
-        """Carry out an Append, Flush, Truncate, DropLog or WriteFile; others are not for a disk.
+        """Carry out an effect that is for a disk; others are not.
 
         Raises:
             OSError: The disk did not take it.
@@ -56,6 +68,13 @@ class LogFiles:
                 self._drop(effect.folder)
             case WriteFile():
                 self._disk.replace(effect.path, effect.data)
+            case RemoveFile():
+                self._disk.remove(effect.path)
+            case RollAt():
+                self.rolled_at[effect.folder] = effect.segment_bytes
+            case SetAside():
+                self._forget(effect.folder)
+                self._disk.rename(effect.folder, effect.name)
             case _:
                 raise TypeError(f"{type(effect).__name__} is nothing that a disk does")
 
@@ -94,19 +113,28 @@ class LogFiles:
         mine.size = position_of(self._disk.read(mine.path), offset)
         self._disk.truncate(mine.path, mine.size)
 
-    def _drop(self, folder: str) -> None:
+    def _forget(self, folder: str) -> None:
         self._logs.pop(folder, None)
+        self.rolled_at.pop(folder, None)
+
+    def _drop(self, folder: str) -> None:
+        self._forget(folder)
         for path in self._disk.paths():
             if path.startswith(f"{folder}/"):
                 self._disk.remove(path)
 
 
 def segments(disk: Disk) -> Mapping[str, list[int]]:
-    """Return the first offsets of all segments, in order, by the folder of their log."""
+    """Return the first offsets of all segments, in order, by the folder of their log.
+
+    Folders that were set aside are nobody's logs.
+    """
     found: dict[str, list[int]] = {}
     for path in disk.paths():
         folder, slash, name = path.rpartition("/")
         stem = name.removesuffix(SUFFIX)
+        if folder.endswith(STRAY):
+            continue
         if slash and stem != name and stem.isdecimal() and stem.isascii():
             found.setdefault(folder, []).append(int(stem))
     return {folder: sorted(bases) for folder, bases in found.items()}

@@ -7,15 +7,24 @@
   it, and cutting there would lose what was acknowledged: the start is refused.
 - Leader epochs follow from the batches; a lost or damaged checkpoint of them costs nothing.
 - Without recovery points all is checked; without high watermarks they begin at the logs' starts.
-  Damaged high watermarks are refused, as Kafka takes its log dir offline for them.
+- What takes Kafka's log dir offline is refused: damaged high watermarks, a damaged
+  `partition.metadata`, a folder that is no log's. A log without `partition.metadata` is taken, but
+  belongs to no topic.
+- Folders that were set aside (`-stray`) are left alone.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
-from cluster.files.checkpoints import EpochStart, leader_epochs, offset_checkpoint
+from cluster.files.checkpoints import (
+    EpochStart,
+    leader_epochs,
+    offset_checkpoint,
+    partition_topic_id,
+)
 from cluster.files.damage import DamagedFileError
 from cluster.reference.log.batches import BadBatchError, sound_batches_of
 from cluster.reference.log.checkpoints import (
@@ -23,10 +32,12 @@ from cluster.reference.log.checkpoints import (
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
+    place_of,
 )
 from cluster.reference.log.disk import Disk
-from cluster.reference.log.files import SUFFIX, segment_path, segments
+from cluster.reference.log.files import STRAY, segment_path, segments
 from cluster.reference.log.log import NO_LIMIT, Log
 
 _ASIDE = ".tmp"
@@ -46,8 +57,8 @@ class RecoveredLog:
         start_offset: Of the first segment, or of the checkpoint of starts if that is larger.
         recovery_point: All before it is flushed.
         epochs: Of the leader epoch checkpoint.
-        files: The other files of the folder, by name: `partition.metadata`, `quorum-state`,
-            snapshots.
+        topic_id: Which topic it is of; None: the file that says so (`partition.metadata`) is not
+            there.
     """
 
     folder: str
@@ -55,7 +66,7 @@ class RecoveredLog:
     start_offset: int
     recovery_point: int
     epochs: tuple[EpochStart, ...]
-    files: Mapping[str, bytes]
+    topic_id: UUID | None
 
     def log(self, *, flush_messages: int = NO_LIMIT) -> Log:
         """Return the log as it goes on."""
@@ -99,6 +110,7 @@ def recovered(disk: Disk) -> Recovered:
     """
     said: list[str] = []
     paths = _without_leftovers(disk)
+    said += _strays(paths)
     files = {path: disk.read(path) for path in paths if "/" not in path}
     clean = CLEAN_SHUTDOWN in files
     points = _offsets(files, RECOVERY_POINTS, _reset(said, "recovery checkpoint to 0"))
@@ -140,10 +152,12 @@ class _Reader:
     said: list[str]
 
     def log(self, bases: Sequence[int], *, recovery_point: int, start: int) -> RecoveredLog:
+        topic_id = self._topic_id()
         found: list[bytes] = []
-        end = bases[0]
+        end = last = bases[0]
         for number, base in enumerate(bases):
             following = bases[number + 1 :]
+            last = base if base == end else last
             flushed = self.clean or bool(following and following[0] <= recovery_point)
             read = self._segment(base, end, found)
             end = read.end
@@ -160,9 +174,11 @@ class _Reader:
             folder=self.folder,
             batches=tuple(found),
             start_offset=max(bases[0], min(start, end)),
-            recovery_point=end if self.clean else min(recovery_point, end),
+            # All before the last segment was flushed as that was rolled. A recovery point in it may
+            # have been written before the log was cut there, and written again.
+            recovery_point=end if self.clean else min(recovery_point, last),
             epochs=self._epochs(),
-            files=self._others(),
+            topic_id=topic_id,
         )
 
     def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
@@ -189,8 +205,8 @@ class _Reader:
         for each in following:
             self.disk.remove(segment_path(self.folder, each))
         path = segment_path(self.folder, base)
-        if base > read.end:
-            self.disk.remove(path)  # There is a gap before it.
+        if not read.size and base != read.end:
+            self.disk.remove(path)  # It does not go on where the one before ends.
         else:
             self.disk.truncate(path, read.size)
             self.disk.flush(path)
@@ -205,13 +221,17 @@ class _Reader:
             self.said.append(f"{path} is damaged ({damaged}): made again from the log")
             return ()
 
-    def _others(self) -> dict[str, bytes]:
-        mine = [path for path in self.disk.paths() if path.startswith(f"{self.folder}/")]
-        return {
-            path.removeprefix(f"{self.folder}/"): self.disk.read(path)
-            for path in mine
-            if not path.endswith(SUFFIX)
-        }
+    def _topic_id(self) -> UUID | None:
+        path = f"{self.folder}/{PARTITION_METADATA}"
+        try:
+            return UUID(partition_topic_id(self.disk.read(path).decode()))
+        except FileNotFoundError:
+            return None
+        except (DamagedFileError, UnicodeDecodeError) as damaged:
+            raise DamagedLogError(
+                f"{path}: {damaged}: put the file back, or remove the folder {self.folder} to have"
+                " the partition copied from its leader"
+            ) from damaged
 
 
 def _without_leftovers(disk: Disk) -> list[str]:
@@ -221,6 +241,29 @@ def _without_leftovers(disk: Disk) -> list[str]:
         if path.endswith(_ASIDE):
             disk.remove(path)
     return [path for path in paths if not path.endswith(_ASIDE)]
+
+
+def _strays(paths: Sequence[str]) -> list[str]:
+    """Return what is to be said of folders that were set aside.
+
+    Raises:
+        DamagedLogError: A folder is no log's at all.
+    """
+    folders = dict.fromkeys(path.rpartition("/")[0] for path in paths if "/" in path)
+    for folder in folders:
+        if not folder.endswith(STRAY) and not _is_log(folder):
+            raise DamagedLogError(
+                f"Found directory {folder}, which is not in the form of topic-partition: a log dir"
+                " has logs only; move it elsewhere"
+            )
+    return [f"Loaded stray log: {folder}" for folder in folders if folder.endswith(STRAY)]
+
+
+def _is_log(folder: str) -> bool:
+    try:
+        return "/" not in place_of(folder)[0]
+    except ValueError:
+        return False
 
 
 _Damaged = Callable[[str, Exception], None]

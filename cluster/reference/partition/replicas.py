@@ -1,13 +1,9 @@
 """All replicas of a broker: requests in, answers and fetches out (Kafka's ReplicaManager)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from cluster.files.checkpoints import partition_topic_id
-from cluster.files.damage import DamagedFileError
 from cluster.reference.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -27,6 +23,9 @@ from cluster.reference.machine import (
     DropLog,
     Effect,
     Nanoseconds,
+    RollAt,
+    Say,
+    SetAside,
     SetTimer,
     WriteFile,
 )
@@ -46,6 +45,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.registry import Registry
 from cluster.reference.partition.requests import PARKED_TIMER, Requests
 from cluster.reference.partition.state import PartitionState
+from cluster.reference.partition.strays import stray_name, strays
 from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 TIMERS = "replicas:"
@@ -77,17 +77,13 @@ class Replicas:
         self._high_watermarks = recovered.high_watermarks
         self._written: dict[str, bytes] = {}
         self._held: dict[str, PartitionState] | None = {}
+        self._rolled_at: dict[str, int] = {}
         self._closed = False
 
     @property
     def partitions(self) -> Mapping[str, Partition]:
         """The replicas here, by folder; to look at only."""
         return self._registry.partitions
-
-    @property
-    def unclaimed(self) -> tuple[str, ...]:
-        """The folders whose logs were found at the start, and no state has named since."""
-        return tuple(self._recovered)
 
     def start(self, now: Nanoseconds) -> list[Effect]:
         """Set the timers: ISR checks, checkpoints."""
@@ -114,7 +110,11 @@ class Replicas:
         return out
 
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
-        """Drop logs: their topics were deleted, or nobody knows them any more."""
+        """Drop logs: their topics were deleted.
+
+        What a start replays may be of a former topic of the name: a log that was found and that
+        nobody claims is set aside once all is known (`brokers`).
+        """
         del now
         out: list[Effect] = []
         for folder in folders:
@@ -140,6 +140,7 @@ class Replicas:
         known = epochs.get(self._registry.me) == own_epoch
         if self._held is not None and known and not self._closed:
             held, self._held = self._held, None
+            self._set_strays_aside(held, out)
             for state in held.values():
                 self._apply(now, state, out)
         for partition in self._registry.led():
@@ -266,7 +267,7 @@ class Replicas:
             partition = self._registry.partitions[folder] = self._made(state, out)
         if state.leader_epoch < partition.log.last_epoch:
             return  # The log was written to in a later epoch: this state is past.
-        partition.log.flush_messages = state.settings.flush_messages
+        self._take_log_settings(partition.log, state, out)
         if _is_same(state, partition.state):
             partition.take_settings(state)
         elif state.leader == self._registry.me:
@@ -300,20 +301,31 @@ class Replicas:
     def _made(self, state: PartitionState, out: list[Effect]) -> Partition:
         """Return the replica with the log that was found, or with a new one."""
         found = self._recovered.pop(state.folder, None)
-        mark = 0
-        if found is not None and _topic_id(found) not in (None, state.topic_id):
-            out.append(DropLog(folder=state.folder))  # It is of a topic that was deleted.
-            found = None
-        if found is None:
-            log = Log(state.folder)
-            log.create(out)
-        else:
-            log = found.log()
+        if found is not None:
             mark = self._high_watermarks.get(state.folder, 0)
-        if found is None or _topic_id(found) is None:
-            path = f"{state.folder}/{PARTITION_METADATA}"
-            out.append(WriteFile(path=path, data=partition_metadata(state.topic_id)))
-        return Partition(state, log, me=self._registry.me, high_watermark=mark)
+            return Partition(state, found.log(), me=self._registry.me, high_watermark=mark)
+        log = Log(state.folder)
+        log.create(out)
+        path = f"{state.folder}/{PARTITION_METADATA}"
+        out.append(WriteFile(path=path, data=partition_metadata(state.topic_id)))
+        return Partition(state, log, me=self._registry.me, high_watermark=0)
+
+    def _take_log_settings(self, log: Log, state: PartitionState, out: list[Effect]) -> None:
+        log.flush_messages = state.settings.flush_messages
+        size = state.settings.segment_bytes
+        if size != self._rolled_at.get(log.folder, self._registry.settings.log_segment_bytes):
+            self._rolled_at[log.folder] = size
+            out.append(RollAt(folder=log.folder, segment_bytes=size))
+
+    def _set_strays_aside(self, states: Mapping[str, PartitionState], out: list[Effect]) -> None:
+        """Set the logs aside that are no replicas of this broker, now that it knows which are."""
+        found = strays(self._recovered, states, me=self._registry.me)
+        for number, (folder, why) in enumerate(found.items()):
+            del self._recovered[folder]
+            name = stray_name(folder, broker_epoch=self._fetchers.broker_epoch, number=number)
+            out.append(Say(text=f"Found stray log dir {folder}: {why}"))
+            out.append(Say(text=f"Log in {folder} marked stray and renamed to {name}"))
+            out.append(SetAside(folder=folder, name=name))
 
     def _drop(self, folder: str, out: list[Effect]) -> None:
         self._fetchers.leave(folder)
@@ -322,7 +334,7 @@ class Replicas:
         if partition is not None:
             partition.leading = None
             self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
-        if partition is not None or self._recovered.pop(folder, None) is not None:
+            self._rolled_at.pop(folder, None)
             out.append(DropLog(folder=folder))
 
     def _marks(self) -> dict[tuple[str, int], int]:
@@ -342,8 +354,7 @@ class Replicas:
     def _unclaimed_logs(self) -> Iterator[tuple[tuple[str, int], RecoveredLog]]:
         """Yield the logs that no state has named yet: what is known of them must not be lost."""
         for folder, each in self._recovered.items():
-            with suppress(ValueError):  # Somebody else's folder.
-                yield place_of(folder), each
+            yield place_of(folder), each
 
     def _places(self) -> Iterator[tuple[tuple[str, int], Partition]]:
         for each in self._registry.partitions.values():
@@ -377,12 +388,3 @@ def _is_same(state: PartitionState, known: PartitionState) -> bool:
         known.leader_epoch,
         known.partition_epoch,
     )
-
-
-def _topic_id(found: RecoveredLog) -> UUID | None:
-    """Return the topic's id that a log was of; None: the file that says so is lost or damaged."""
-    try:
-        text = found.files.get(PARTITION_METADATA, b"").decode()
-        return UUID(partition_topic_id(text))
-    except (DamagedFileError, UnicodeDecodeError):
-        return None

@@ -16,9 +16,12 @@ from cluster.reference.machine import (
     Fired,
     Flush,
     Machine,
+    RemoveFile,
     Reply,
     Request,
+    RollAt,
     Say,
+    SetAside,
     SetTimer,
     Truncate,
     WriteFile,
@@ -36,7 +39,7 @@ class Storage(Protocol):
     """What carries disk effects out: `log.files.LogFiles`."""
 
     def write(self, effect: Effect) -> None:
-        """Carry out an Append, Flush, Truncate, DropLog or WriteFile."""
+        """Carry out an effect that is for a disk."""
 
 
 class Driver:
@@ -78,7 +81,8 @@ class Driver:
             Request: self._links.ask, Reply: self._reply, SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer, Say: self._say, End: self._end,
             Append: storage.write, Flush: storage.write, Truncate: storage.write,
-            DropLog: storage.write, WriteFile: storage.write,
+            DropLog: storage.write, SetAside: storage.write, RollAt: storage.write,
+            RemoveFile: storage.write, WriteFile: storage.write,
         }  # fmt: skip
 
     def start(self, machine: Machine) -> None:

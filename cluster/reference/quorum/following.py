@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from cluster.files.metadata import METADATA_TOPIC
 from cluster.reference.log.batches import BadBatchError
 from cluster.reference.log.log import MisplacedBatchError
-from cluster.reference.machine import WriteFile
+from cluster.reference.machine import Effect, RemoveFile, WriteFile
 from cluster.reference.messages.data import (
     FetchedPartition,
     FetchPartition,
@@ -208,14 +208,24 @@ class Following:
         snapshot = Snapshot(
             end_offset=download.end_offset, epoch=download.epoch, data=bytes(download.data)
         )
-        path = snapshot_path(snapshot.end_offset, snapshot.epoch)
-        member.out.append(WriteFile(path=path, data=snapshot.data))
+        written, *removed = replaced(member.snapshot, snapshot)
+        member.out.append(written)
         member.log.restart_at(snapshot.end_offset, out=member.out)
         member.log.begin_epoch(snapshot.epoch, out=member.out)
+        member.out += removed
         member.snapshot = self.loaded = snapshot
         member.raise_high_watermark(snapshot.end_offset)
 
 
-def snapshot_path(end_offset: int, epoch: int) -> str:
+def replaced(before: Snapshot | None, snapshot: Snapshot) -> list[Effect]:
+    """Return how a snapshot is put in the place of an older one: first it is written."""
+    path = snapshot_path(snapshot)
+    effects: list[Effect] = [WriteFile(path=path, data=snapshot.data)]
+    if before is not None and snapshot_path(before) != path:
+        effects.append(RemoveFile(path=snapshot_path(before)))
+    return effects
+
+
+def snapshot_path(snapshot: Snapshot) -> str:
     """Return the path of a snapshot below the log dir."""
-    return f"{FOLDER}/{end_offset:020}-{epoch:010}.checkpoint"
+    return f"{FOLDER}/{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"

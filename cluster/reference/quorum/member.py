@@ -265,6 +265,14 @@ class Member:
 
     def restore(self) -> None:
         """Be what the files say, after a start."""
+        if self.last_epoch > self.state.epoch:
+            # The file is lost: what was voted in the log's last epoch and before does not matter.
+            self.say(
+                f"Epoch from quorum store file is {self.state.epoch}, which is smaller than last"
+                f" written epoch {self.last_epoch} in the log (org.apache.kafka.raft.QuorumState)"
+            )
+            self.become_unattached(self.last_epoch)
+            return
         if self.state.leader == self.node and self.is_voter:
             # What it had not told when it ended is unknown: it never leads again in that epoch.
             self._enter(Role.RESIGNED, self.state)

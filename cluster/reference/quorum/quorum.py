@@ -15,7 +15,6 @@ from cluster.reference.machine import (
     Fired,
     Hung,
     Nanoseconds,
-    WriteFile,
 )
 from cluster.reference.messages.data import FetchRequest
 from cluster.reference.messages.quorum import (
@@ -26,7 +25,7 @@ from cluster.reference.messages.quorum import (
     VoteRequest,
 )
 from cluster.reference.quorum.elections import Elections
-from cluster.reference.quorum.following import Following, snapshot_path
+from cluster.reference.quorum.following import Following, replaced
 from cluster.reference.quorum.member import (
     BEGIN,
     PARKED,
@@ -220,11 +219,11 @@ class Quorum:
         The log begins where the snapshot before ended, so that who is a little behind need not
         fetch a snapshot.
         """
-        member = self._member
-        if member.snapshot is not None:
-            member.log.delete_before(member.snapshot.end_offset)
+        member, before = self._member, self._member.snapshot
+        if before is not None:
+            member.log.delete_before(before.end_offset)
         member.snapshot = Snapshot(end_offset=end_offset, epoch=epoch, data=data)
-        return [WriteFile(path=snapshot_path(end_offset, epoch), data=data)]
+        return replaced(before, member.snapshot)
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
         """End: a leader resigns first, so that its successor need not wait (KIP-595)."""

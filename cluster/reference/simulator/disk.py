@@ -77,6 +77,12 @@ class SimulatedDisk:
         if (file := self._files.pop(path, None)) is not None:
             self._used -= len(file.data)
 
+    def rename(self, folder: str, name: str) -> None:
+        """Give a folder another name."""
+        self._room_for(0)
+        for path in [path for path in self.paths() if path.startswith(f"{folder}/")]:
+            self._files[name + path.removeprefix(folder)] = self._files.pop(path)
+
     def read(self, path: str) -> bytes:
         """Return a file's bytes.
 

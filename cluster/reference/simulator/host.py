@@ -17,7 +17,7 @@ class Storage(Protocol):
     """What carries a machine's disk effects out on a disk."""
 
     def write(self, effect: Effect) -> None:
-        """Carry out an Append, Flush, Truncate, DropLog or WriteFile.
+        """Carry out an effect that is for a disk.
 
         Raises:
             OSError: The disk did not take it.

@@ -24,9 +24,12 @@ from cluster.reference.machine import (
     Flush,
     Hung,
     Machine,
+    RemoveFile,
     Reply,
     Request,
+    RollAt,
     Say,
+    SetAside,
     SetTimer,
     StopAsked,
     Truncate,
@@ -68,7 +71,8 @@ class Process:
         self._effects: dict[type, Callable[[Any], None]] = {
             Request: self._request, Reply: self._reply, SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer, Say: self._say, Append: self._write,
-            Truncate: self._write, DropLog: self._write, WriteFile: self._write,
+            Truncate: self._write, DropLog: self._write, SetAside: self._write,
+            RollAt: self._write, RemoveFile: self._write, WriteFile: self._write,
             End: self._end,
         }  # fmt: skip
 
