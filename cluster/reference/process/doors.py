@@ -7,7 +7,7 @@ hung up on, and nobody else notices.
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from cluster.reference.machine import Arrived, Asker, Event, Hung
 from cluster.reference.process.cuts import Cuts
@@ -69,8 +69,7 @@ class Door(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class.
         self._doors[self._number] = self
 
     def connection_lost(self, _why: Exception | None) -> None:

@@ -6,6 +6,8 @@ all that waits on it: nobody can know any more what of it was done.
 
 import asyncio
 from collections.abc import Callable
+from math import inf
+from typing import cast
 
 from cluster.reference.machine import Answered, Request
 from cluster.reference.process.cuts import Cuts
@@ -77,7 +79,9 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._outlet: Outlet | None = None
         self._early: list[bytes] = []
-        self._pending: dict[int, asyncio.TimerHandle] = {}
+        self._pending: dict[int, float] = {}
+        self._look: asyncio.TimerHandle | None = None
+        self._look_at_s = inf
         self._connecting: asyncio.Task[None] | None = None
         self._over = False
 
@@ -99,8 +103,10 @@ class _Link(asyncio.Protocol):
 
     def ask(self, request: Request) -> None:
         """Send a request."""
-        number = request.number
-        self._pending[number] = self._loop.call_later(request.timeout_ns / NS_PER_S, self._break)
+        number, until_s = request.number, self._loop.time() + request.timeout_ns / NS_PER_S
+        self._pending[number] = until_s
+        if until_s < self._look_at_s:
+            self._look_after(until_s)
         frame = framed(packed(number, request.message))
         if self._outlet is None:
             self._early.append(frame)
@@ -109,19 +115,16 @@ class _Link(asyncio.Protocol):
 
     def abandon(self) -> None:
         """Close the connection without a word to the machine."""
-        for overdue in self._pending.values():
-            overdue.cancel()
         self._pending.clear()
         self._break()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who is there, then what was asked meanwhile."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class.
         if self._over:
-            transport.abort()
+            self._transport.abort()
             return
-        self._outlet = Outlet(transport, self._links.cuts, self.peer)
+        self._outlet = Outlet(self._transport, self._links.cuts, self.peer)
         self._outlet.send(hello(self._links.node))
         for frame in self._early:
             self._outlet.send(frame)
@@ -132,8 +135,7 @@ class _Link(asyncio.Protocol):
         try:
             for frame in self._frames.feed(data):
                 number, message = unpacked(frame)
-                if (overdue := self._pending.pop(number, None)) is not None:
-                    overdue.cancel()
+                if self._pending.pop(number, None) is not None:
                     self._links.take(Answered(request=number, message=message))
         except (FrameError, PeerError):
             self._break()
@@ -142,17 +144,32 @@ class _Link(asyncio.Protocol):
         """Tell the machine of all that will not be answered."""
         self._break()
 
+    def _look_after(self, at_s: float) -> None:
+        """Have one look at all that waits here, when the first of it has waited long enough."""
+        if self._look is not None:
+            self._look.cancel()
+        self._look_at_s, self._look = at_s, self._loop.call_at(at_s, self._break_if_overdue)
+
+    def _break_if_overdue(self) -> None:
+        self._look_at_s, self._look = inf, None
+        first_s = min(self._pending.values(), default=inf)
+        if first_s <= self._loop.time():
+            self._break()
+        elif self._pending:
+            self._look_after(first_s)
+
     def _break(self) -> None:
         if self._over:
             return
         self._over = True
+        if self._look is not None:
+            self._look.cancel()
         self._links.broke(self)
         if self._connecting is not None and self._transport is None:
             self._connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
-        for number, overdue in self._pending.items():
-            overdue.cancel()
+        for number in self._pending:
             # Later: the machine may be in the middle of an event.
             self._loop.call_soon(self._links.take, Answered(request=number, message=None))
         self._pending.clear()

@@ -13,6 +13,8 @@ import traceback
 from pathlib import Path
 from uuid import uuid4
 
+import uvloop
+
 from cluster.files.damage import DamagedFileError
 from cluster.reference.broker.boot import BootError, boot
 from cluster.reference.log.disk import FolderDisk
@@ -37,7 +39,7 @@ def main(arguments: list[str]) -> int:
     journal = Journal(file.parent / "logs")
     try:
         settings = parsed(file.read_text(encoding="utf-8"))
-        asyncio.run(_run(settings, journal))
+        uvloop.run(_run(settings, journal))
     except (SettingsError, DamagedFileError, DamagedLogError, BootError, OSError) as refusal:
         return _end_with(journal, str(refusal))
     except Exception:  # noqa: BLE001 - the interpreter of a node

@@ -1,4 +1,7 @@
-"""The sending side of a connection: what is written in one turn of the loop goes in one piece."""
+"""The sending side of a connection.
+
+The loop (uvloop's) keeps what is written until the turn is over, and then sends it in one piece.
+"""
 
 import asyncio
 
@@ -16,28 +19,27 @@ class Outlet:
         peer: Who is at the other end; `CLIENT` is never cut off.
     """
 
-    __slots__ = ("_cuts", "_loop", "_parts", "_peer", "_scheduled", "_transport")
+    __slots__ = ("_cuts", "_held", "_peer", "_transport")
 
     def __init__(self, transport: asyncio.Transport, cuts: Cuts, peer: int = CLIENT) -> None:
         self._transport, self._cuts, self._peer = transport, cuts, peer
-        self._loop = asyncio.get_running_loop()
-        self._parts: list[bytes] = []
-        self._scheduled = False
+        self._held: list[bytes] = []
 
     def send(self, data: bytes) -> None:
         """Send bytes, after all that was sent before."""
-        self._parts.append(data)
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._go)
+        if self._held:
+            self._held.append(data)
+        elif self._cuts.holds(self._peer):
+            self._held.append(data)
+            self._cuts.afterwards(self._go_on)
+        elif not self._transport.is_closing():
+            self._transport.write(data)
 
-    def _go(self) -> None:
-        self._scheduled = False
-        if not self._parts or self._transport.is_closing():
+    def _go_on(self) -> None:
+        if self._transport.is_closing():
             return
         if self._cuts.holds(self._peer):
-            self._scheduled = True
-            self._cuts.afterwards(self._go)
+            self._cuts.afterwards(self._go_on)
             return
-        parts, self._parts = self._parts, []
-        self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        held, self._held = self._held, []
+        self._transport.write(b"".join(held))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 from cluster.reference.messages import clients
 from cluster.reference.wire import data, orders
@@ -19,8 +20,7 @@ _FIRST_TELLING_ITS_NAME = 4
 """Since this version of JoinGroup a new member is told its id before it joins (KIP-394)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """What the header of a request says.
 
     Attributes:

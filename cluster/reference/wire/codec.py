@@ -7,13 +7,13 @@ ApiVersions, which is answered in version 0 with the versions that there are (KI
 
 import io
 import struct
-from dataclasses import dataclass
 from functools import cache
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
+from msgspec import Struct
 
 from cluster.reference.wire.apis import (
     API_VERSIONS,
@@ -39,8 +39,7 @@ class AnswerError(Exception):
     """An answer that cannot be said in the version of its question; its connection is closed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """A request of a client, and what is needed to answer it.
 
     Attributes:
@@ -96,10 +95,10 @@ def answered(to: Asked, message: object) -> bytes:
     Raises:
         AnswerError: It cannot be said in that version.
     """
-    form = _response(to.api_key, to.version)
     try:
         if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
             return plain
+        form = _response(to.api_key, to.version)
         return _encoded(APIS[to.api_key].write(message, form), to.correlation)
     except Exception as unsayable:
         # What a stranger has us repeat may be too long for an old version's strings.

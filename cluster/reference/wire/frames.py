@@ -4,7 +4,7 @@ https://kafka.apache.org/protocol#protocol_common
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LARGEST_FRAME = 104_857_600
 """The default of Kafka's `socket.request.max.bytes`."""
@@ -23,12 +23,17 @@ class Frames:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterable[bytes]:
         """Take bytes, and give the frames that they end, without their lengths.
 
         Raises:
             FrameError: A length is negative, or larger than a server takes.
         """
+        if not self._bytes and int.from_bytes(data[: _LENGTH.size]) + _LENGTH.size == len(data):
+            return (data[_LENGTH.size :],)  # One frame and nothing else, as mostly.
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> Iterator[bytes]:
         self._bytes += data
         held, at = self._bytes, 0
         while len(held) - at >= _LENGTH.size:
