@@ -40,7 +40,9 @@ def _hosts() -> Finding:
         what="--hosts auto",
         works=choice.kind == "namespace",
         detail=f"takes {choice.kind}: {choice.why}",
-        remedy="" if choice.kind == "namespace" else "without namespaces there are no partitions",
+        remedy=""
+        if choice.kind == "namespace"
+        else "without namespaces only --system reference has partitions",
     )
 
 

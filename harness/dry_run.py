@@ -22,7 +22,9 @@ def describe(plan: Plan, console: Console) -> None:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
     refuse_elsewhere(plan)
-    choice = choose_hosts(plan.hosts, image=plan.image, nodes=machines(plan))
+    choice = choose_hosts(
+        plan.hosts, image=plan.image, nodes=machines(plan), own_cuts=plan.is_reference
+    )
     why_not = abilities_for(plan, choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)

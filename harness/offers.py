@@ -1,7 +1,7 @@
 """Which faults each kind of hosts offers on this machine, and why not the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +37,14 @@ class Offer:
             return self.unusable
         reasons = [self.why_not.get(need, "") for need in sorted(needs_of(family))]
         return "; ".join(dict.fromkeys(filter(None, reasons)))
+
+    def cut_by_nodes(self) -> tuple[str, ...]:
+        """Return the families that work here if the nodes cut their links by themselves."""
+        if self.hosts is not HostKind.PROCESS:
+            return ()
+        there = replace(self, why_not={**self.why_not, Ability.CUT: ""})
+        families = filter(_kinds, NEMESIS_KINDS)
+        return tuple(each for each in families if self.refusal(each) and not there.refusal(each))
 
 
 def offers(hosts: str | None = None) -> list[Offer]:
@@ -85,6 +93,10 @@ def print_offers(offered: Sequence[Offer], console: Console) -> None:
     notes = Table.grid(padding=(0, 1))
     for reason, number in reasons.items():
         notes.add_row(Text(f"({number})"), Text(reason))
+    for offer in offered:
+        if families := offer.cut_by_nodes():
+            more = f"with --system reference also {', '.join(families)}: its nodes cut their links"
+            notes.add_row(Text("process:"), Text(more))
     console.print(notes, style="yellow")
 
 

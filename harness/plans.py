@@ -159,7 +159,8 @@ def refuse_impossible(
     if plan.scenario is not None and Ability.CUT not in abilities and cuts(plan):
         raise UserError(
             f"the story of {plan.scenario.name} cuts the network, which these hosts cannot do:"
-            " logquake doctor says what keeps namespaces from working here"
+            " logquake doctor says what keeps namespaces from working here; --system reference"
+            " cuts its own links"
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))

@@ -106,7 +106,12 @@ class Staging:
     def _prepare(self) -> tuple[Plan, Java | None]:
         java = None if self.plan.is_reference else find_java()
         refuse_elsewhere(self.plan, keep=self.keep)
-        choice = choose_hosts(self.plan.hosts, image=self.plan.image, nodes=machines(self.plan))
+        choice = choose_hosts(
+            self.plan.hosts,
+            image=self.plan.image,
+            nodes=machines(self.plan),
+            own_cuts=self.plan.is_reference,
+        )
         why_not = abilities_for(self.plan, choice.hosts)
         abilities = able(why_not)
         self._say(f"hosts: {choice.kind} ({choice.why})")

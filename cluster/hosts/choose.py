@@ -51,7 +51,9 @@ class Choice:
         return f"{self.kind}:{self.file}" if self.file else self.kind.value
 
 
-def choose_hosts(hosts: str, *, image: str | None = None, nodes: Sequence[str] = ()) -> Choice:
+def choose_hosts(
+    hosts: str, *, image: str | None = None, nodes: Sequence[str] = (), own_cuts: bool = False
+) -> Choice:
     """Return the kind of hosts to use, found out by trying.
 
     Args:
@@ -59,6 +61,7 @@ def choose_hosts(hosts: str, *, image: str | None = None, nodes: Sequence[str] =
             `ssh:HOSTS.toml`, or `process`.
         image: Of the containers.
         nodes: That will be asked for; ssh hosts must be enough for them.
+        own_cuts: Whether the nodes cut links by themselves where nobody else can.
 
     Raises:
         UserError: There is no such kind, or it was asked for by name and does not work here.
@@ -81,8 +84,10 @@ def choose_hosts(hosts: str, *, image: str | None = None, nodes: Sequence[str] =
         return Choice(kind=HostKind.NAMESPACE, why="network namespaces work here")
     why = f"{failed.what} does not work here ({failed.detail}); {failed.remedy}"
     if name == HostKind.NAMESPACE:
-        raise UserError(f"{why}; or use --hosts process, without partitions")
-    return Choice(kind=HostKind.PROCESS, why=f"{why}. Without it the network cannot be cut")
+        instead = "where its nodes cut their own links" if own_cuts else "without partitions"
+        raise UserError(f"{why}; or use --hosts process, {instead}")
+    without = "the nodes cut their own links" if own_cuts else "the network cannot be cut"
+    return Choice(kind=HostKind.PROCESS, why=f"{why}. Without it {without}")
 
 
 def make_hosts(

@@ -46,9 +46,12 @@ class KafkaCluster:
     Args:
         plan: What decides the run.
         hosts: They are up already, one machine for each of `versions.machines`.
-        distribution: The Kafka to run; None: the reference cluster.
-        java: The Java to run it with.
+        distribution: The Kafka to run; None if the plan's system is the reference cluster.
+        java: The Java to run it with; None, too.
         paths: The run's folder; a node's files lie in `nodes/<node>`, ZooKeeper's in `zookeeper`.
+
+    Raises:
+        ValueError: The plan's system is another one than what was given to run.
 
     Attributes:
         nodes: The brokers.
@@ -68,9 +71,7 @@ class KafkaCluster:
         paths: RunPaths,
     ) -> None:
         self._plan = plan
-        programs: Programs = ReferencePrograms()
-        if distribution is not None and java is not None:
-            programs = KafkaPrograms(plan, distribution, java)
+        programs = _programs(plan, distribution, java)
         self._layout = Layout(plan, hosts, programs=programs, paths=paths)
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers
@@ -446,3 +447,14 @@ class KafkaCluster:
         # ZooKeeper names leaders before they have heard of it: each has to serve as one.
         ends = self._admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
         return ends.keys() >= replicas.keys()
+
+
+def _programs(plan: Plan, distribution: Distribution | None, java: Java | None) -> Programs:
+    """Return what servers are: never another system than the one that the record will name."""
+    if plan.is_reference and distribution is None and java is None:
+        return ReferencePrograms()
+    if plan.is_reference or distribution is None or java is None:
+        given = [name for name, it in (("a Kafka", distribution), ("a Java", java)) if it]
+        needs = "neither a Kafka nor a Java" if plan.is_reference else "both a Kafka and a Java"
+        raise ValueError(f"{plan.system} takes {needs}; given: {', '.join(given) or 'nothing'}")
+    return KafkaPrograms(plan, distribution, java)

@@ -45,6 +45,8 @@ def test_what_is_offered_is_what_a_run_would_deal() -> None:
     assert offered[HostKind.SSH].unusable == WHICH_SSH
     processes = offered[HostKind.PROCESS]
     assert processes.refusal("partition") == NO_LINKS
+    assert processes.cut_by_nodes() == ("partition", "splits")
+    assert offered[HostKind.NAMESPACE].cut_by_nodes() == ()
     able = {each for each, why_not in processes.why_not.items() if not why_not}
     plan = Plan(nemesis=("all",), time_limit_s=3000)
     dealt = {KINDS[each.kind].family for each in deal_schedule(plan, abilities=able).faults}
@@ -65,3 +67,4 @@ def test_doctor_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "faults that each kind of hosts can do here:" in shown
     assert "--nemesis" in shown
     assert NO_LINKS.split()[0] in shown
+    assert "with --system reference also partition, splits" in " ".join(shown.split())
