@@ -167,6 +167,27 @@ def test_what_a_count_announces_takes_no_room_before_it_is_there(
         question(head + before + count + element * sent)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\0\1g" + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", -1),
+        b"\0\1g" + struct.pack(">i", 1) + b"\xff\xff" + struct.pack(">i", 0),
+        b"\xff\xff" + struct.pack(">i", 0),
+    ],
+)
+def test_null_where_something_must_be_is_refused(body: bytes) -> None:
+    """Kafka says so, too; kio hands None on."""
+    with pytest.raises(RequestError, match="null"):
+        question(struct.pack(">hhih", 9, 1, 5, -1) + body)
+
+
+def test_null_where_it_has_a_meaning_is_read() -> None:
+    head = struct.pack(">hhih", 9, 2, 5, -1)
+    read = question(head + b"\0\1g" + struct.pack(">i", -1)).message
+    assert isinstance(read, clients.OffsetFetchRequest)
+    assert read.topics is None
+
+
 def test_as_many_elements_as_anybody_needs_are_read() -> None:
     frame = struct.pack(">hhihi", 20, 1, 5, -1, 99_000) + b"\0\1t" * 99_000 + bytes(4)
     read = question(frame).message

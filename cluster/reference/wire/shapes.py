@@ -44,17 +44,23 @@ class _Fixed:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A length, and as many bytes; below zero it is null."""
+    """A length, and as many bytes.
+
+    Attributes:
+        by: Its form; None: a varint that is one larger, as in flexible versions (KIP-482).
+        nullable: Whether it may be below zero, which stands for null.
+    """
 
     by: struct.Struct | None
-    """None: a varint that is one larger, as in flexible versions (KIP-482)."""
+    nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """A count, and as many elements."""
+    """A count, and as many elements; otherwise as `_Counted`."""
 
     by: struct.Struct | None
+    nullable: bool
     element: "_Steps"
 
 
@@ -103,8 +109,8 @@ class _Walk:
             if kind is _Fixed:
                 self.at += step.size  # type: ignore[union-attr] # `type` tells a checker nothing
             elif kind is _Counted:
-                size = self._number(step.by)  # type: ignore[union-attr] # as above
-                self.at += max(size, 0)
+                size = self._number(step.by, step.nullable)  # type: ignore[union-attr] # as above
+                self.at += size
             elif isinstance(step, _Array):
                 self._array(step)
             elif isinstance(step, _Tags):
@@ -117,8 +123,8 @@ class _Walk:
                 raise ShapeError(f"it breaks off: byte {self.at} of {len(self.frame)} is meant")
 
     def _array(self, array: _Array) -> None:
-        count = self._number(array.by)
-        if count <= 0:
+        count = self._number(array.by, array.nullable)
+        if not count:
             return
         self._make_room(count)
         element = array.element
@@ -148,16 +154,22 @@ class _Walk:
         if self.elements > MOST_ELEMENTS:
             raise ShapeError(f"more than {MOST_ELEMENTS} elements")
 
-    def _number(self, form: struct.Struct | None) -> int:
+    def _number(self, form: struct.Struct | None, nullable: bool) -> int:  # noqa: FBT001 - often
+        """Return a length; of null it is none."""
         if form is None:
-            byte = self.frame[self.at]
-            if byte <= _MOST_VARINT:  # As most lengths are.
+            number = self.frame[self.at] - 1
+            if number < _MOST_VARINT:  # As most lengths are.
                 self.at += 1
-                return byte - 1
-            return self._varint() - 1
-        (number,) = form.unpack_from(self.frame, self.at)
-        self.at += form.size
-        return int(number)
+            else:
+                number = self._varint() - 1
+        else:
+            (number,) = form.unpack_from(self.frame, self.at)
+            self.at += form.size
+        if number < 0:
+            if not nullable:
+                raise ShapeError(f"null before byte {self.at}, where something must be")
+            return 0
+        return number
 
     def _varint(self) -> int:
         number = 0
@@ -173,7 +185,7 @@ class _Walk:
 @cache
 def _request_steps(key: int, version: int) -> _Steps:
     schema: Theirs = load_request_schema(key, version)
-    head: _Steps = (_Fixed(_HEAD_BYTES), _Counted(_I16))
+    head: _Steps = (_Fixed(_HEAD_BYTES), _Counted(_I16, nullable=True))
     if schema.__flexible__:  # The client's name keeps its old form (KIP-482).
         head = (*head, _Tags({}))
     return (*head, *_steps_of(schema))
@@ -185,7 +197,7 @@ def _steps_of(form: Theirs) -> _Steps:
     known: dict[int, _Steps] = {}
     for each in fields(form):
         kind = each.metadata.get("kafka_type")
-        mine = _field_steps(hints[each.name], kind, flexible=form.__flexible__)
+        mine = _field_step(hints[each.name], kind, flexible=form.__flexible__)
         if (tag := each.metadata.get("tag")) is not None:
             known[tag] = mine
         else:
@@ -195,27 +207,24 @@ def _steps_of(form: Theirs) -> _Steps:
     return _joined(steps)
 
 
-def _field_steps(hint: object, kind: str | None, *, flexible: bool) -> _Steps:
+def _field_step(hint: object, kind: str | None, *, flexible: bool) -> _Steps:
     choices = [hint, *get_args(hint)]
+    nullable = NoneType in choices
     array = next((each for each in choices if get_origin(each) is tuple), None)
     if array is not None:
-        element = next(each for each in get_args(array) if each is not Ellipsis)
-        inside = _steps_of(element) if is_dataclass(element) else _plain(kind, flexible=flexible)
-        return (_Array(None if flexible else _I32, inside),)
+        element = _field_step(get_args(array)[0], kind, flexible=flexible)
+        return (_Array(None if flexible else _I32, nullable, element),)
     message = next((each for each in choices if is_dataclass(each)), None)
-    if message is None:
-        return _plain(kind, flexible=flexible)
-    inside = _steps_of(message)
-    return (_Optional(inside),) if NoneType in choices else inside
-
-
-def _plain(kind: str | None, *, flexible: bool) -> _Steps:
-    if kind == "string":
-        return (_Counted(None if flexible else _I16),)
-    if kind in {"bytes", "records"}:
-        return (_Counted(None if flexible else _I32),)
-    assert kind is not None
-    return (_Fixed(_SIZES[kind]),)
+    if message is not None:
+        inside = _steps_of(message)
+        return (_Optional(inside),) if nullable else inside
+    match kind:
+        case "string":
+            return (_Counted(None if flexible else _I16, nullable),)
+        case "bytes" | "records":
+            return (_Counted(None if flexible else _I32, nullable),)
+        case _:
+            return (_Fixed(_SIZES[kind or ""]),)
 
 
 def _joined(steps: list[_Step]) -> _Steps:
