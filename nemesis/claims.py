@@ -22,6 +22,8 @@ class Aspect(StrEnum):
     QUALITY = "network"
     """Delay, loss and the like on its links."""
     CLOCK = "clock"
+    DISK = "disk"
+    """How quick its disk is, in virtual time; what fills or locks a disk has the broker."""
     CLUSTER = "cluster"
     """Leadership and topics: nothing of a node."""
     REPLICAS = "replicas"
@@ -55,6 +57,11 @@ class Claims:
                 if holder != fault_id:
                     raise ClusterError(f"fault {holder} has the {aspect} of {each[1]} already")
             self._holders.update(dict.fromkeys(wanted, fault_id))
+
+    def are_free(self, nodes: Iterable[str], aspect: Aspect) -> bool:
+        """Tell whether a claim of an aspect of nodes would be granted now."""
+        with self._lock:
+            return aspect in COMPOSING or not any((aspect, n) in self._holders for n in nodes)
 
     def release(self, fault_id: int) -> None:
         """Give up all that a fault has."""

@@ -203,3 +203,27 @@ class DiskRightEffect:
     took_s: float
     errors: dict[str, str]
     processes: tuple[ProcessChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDiskEffect:
+    """Disks that take long, by what a flushed page of our own took.
+
+    Attributes:
+        flushes_s: By node: how long it took before the fault, and then.
+    """
+
+    took_s: float
+    flushes_s: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickDiskEffect:
+    """Disks that are as quick as before, by the same measurement.
+
+    Attributes:
+        flushes_s: By node: how long a page takes now.
+    """
+
+    took_s: float
+    flushes_s: dict[str, float]

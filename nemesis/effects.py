@@ -21,8 +21,10 @@ from nemesis.disk_effects import (
     DiskFullEffect,
     DiskRightEffect,
     PowerLossEffect,
+    QuickDiskEffect,
     ReadOnlyEffect,
     RefetchedEffect,
+    SlowDiskEffect,
     WipeEffect,
 )
 from nemesis.link_effects import (
@@ -70,6 +72,7 @@ Effect = (
     | BitFlipEffect
     | DiskFullEffect
     | ReadOnlyEffect
+    | SlowDiskEffect
     | ClusterEffect
 )
 HealEffect = (
@@ -80,6 +83,7 @@ HealEffect = (
     | RefetchedEffect
     | BitsRightEffect
     | DiskRightEffect
+    | QuickDiskEffect
     | ClusterHeal
     | SupersededEffect
     | LeftEffect

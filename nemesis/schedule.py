@@ -18,6 +18,7 @@ from cluster.protocol import Ability
 from nemesis.decks import Targets, family_deck, kind_deck
 from nemesis.registry import KINDS, kinds_of, needs_of
 from nemesis.roster import roster_of
+from nemesis.virtual import kinds_in
 from nemesis.written import refuse_senseless
 from results.record.plan import ALL, NEMESIS_KINDS, Plan, PlannedFault
 
@@ -86,7 +87,7 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
         _left_out(family, plan, abilities) for family in _wanted(plan) if family not in families
     ]
     faults = _dealt_faults(plan, families)
-    dropped += _without_room(plan, list(families), faults)
+    dropped += without_room(plan, list(families), faults)
     return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
 
 
@@ -256,7 +257,7 @@ def _dealt_lane(
     misfits = 0
     while misfits < round_of:
         kind = next(kinds)
-        hold_s = _drawn_hold_s(plan, rng)
+        hold_s = drawn_hold_s(plan, rng)
         taken_s = hold_s + KINDS[kind].settle_s + CALM_S
         if at_s + taken_s > plan.time_limit_s:
             misfits += 1  # A kind that settles sooner may fit.
@@ -273,11 +274,18 @@ def _dealt_lane(
         fault_id += 1
 
 
-def _without_room(
+def without_room(
     plan: Plan, families: Sequence[str], faults: Sequence[ScheduledFault]
 ) -> list[str]:
-    """Return a sentence if the main phase ends before every family was dealt once."""
-    dealt = {KINDS[fault.kind].family for fault in faults}
+    """Return a sentence if the main phase ends before every family was dealt once.
+
+    Args:
+        plan: Of the run.
+        families: That were to be dealt.
+        faults: What was dealt.
+    """
+    kinds = kinds_in(plan)
+    dealt = {kinds[fault.kind].family for fault in faults}
     missing = [family for family in families if family not in dealt]
     if not missing:
         return []
@@ -291,7 +299,13 @@ def _without_room(
     return [sentence]
 
 
-def _drawn_hold_s(plan: Plan, rng: Random) -> float:
+def drawn_hold_s(plan: Plan, rng: Random) -> float:
+    """Return how long a dealt fault is held: most of the interval, and no shorter than a session.
+
+    Args:
+        plan: Of the run.
+        rng: Draws.
+    """
     hold_s = max(MIN_HOLD_S, rng.uniform(0.6, 0.9) * plan.nemesis_interval_s)
     # Sends must outlive the fault, or each of them would end unknown.
     return min(hold_s, 0.8 * plan.delivery_timeout_s)

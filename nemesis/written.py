@@ -10,6 +10,7 @@ from nemesis.registry import KINDS, kind_named
 from nemesis.roster import Roster
 from nemesis.targets import OF_FOLLOWERS, ON_CONTROLLERS, Target, parse_target
 from nemesis.triggers import parse_trigger
+from nemesis.virtual import kinds_in
 from results.record.plan import Plan, PlanError, PlannedFault
 
 
@@ -24,7 +25,8 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
     Raises:
         PlanError: One sentence on what is wrong with it, and what would do.
     """
-    kind_named(fault.kind)
+    if fault.kind not in kinds_in(plan):
+        kind_named(fault.kind)
     target = parse_target(fault.target, roster)
     if fault.when is not None:
         parse_trigger(fault.when, roster)
@@ -33,7 +35,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
 
 
 def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) -> Iterator[str]:
-    kind = KINDS[fault.kind]
+    kind = kinds_in(plan)[fault.kind]
     if plan.nodes < kind.least_nodes:
         yield f"needs {kind.least_nodes} nodes or more, and there are {plan.nodes}"
     if not kind.suits(plan):

@@ -14,6 +14,7 @@ from cluster.protocol import ClusterError, Link
 from cluster.reference.simulator.network import Network
 from harness.simulated.cluster import SimulatedCluster
 from harness.simulated.errands import until
+from harness.simulated.slowness import DriftingClock, SlowDisk
 from nemesis.broker_effects import (
     BackEffect,
     KillEffect,
@@ -43,9 +44,6 @@ PROBE_S = 0.5
 """How long a datagram of our own is waited for."""
 CONFIRM_LIMIT_S = 5.0
 STOP_LIMIT_S = 15.0
-KINDS = ("isolate", "halves", "one-way-in", "one-way-out", "kill", "stop", "pause", "power-loss")
-"""What can be simulated."""
-FAMILIES = ("partition", "kill", "stop", "pause", "power-loss")
 
 T = TypeVar("T")
 Measuring = Generator[float, None, T]
@@ -57,7 +55,7 @@ class Aim:
 
     Attributes:
         fault_id: Its number.
-        kind: One of `KINDS`.
+        kind: One of `VIRTUAL_KINDS`.
         targets: The nodes that its role expression means now.
         rng: Its own.
     """
@@ -94,14 +92,12 @@ def deed_of(aim: Aim, cluster: SimulatedCluster) -> Deed:
         ClusterError: It is one of processes, and on a target none runs.
     """
     match aim.kind:
-        case "kill":
-            return _Kill(aim, cluster)
-        case "stop":
-            return _Stop(aim, cluster)
-        case "pause":
-            return _Pause(aim, cluster)
-        case "power-loss":
-            return _PowerLoss(aim, cluster)
+        case "slow-disk":
+            return SlowDisk(aim.targets, aim.rng, cluster)
+        case "clock-drift":
+            return DriftingClock(aim.targets, aim.rng, cluster)
+        case kind if kind in _OF_PROCESSES:
+            return _OF_PROCESSES[kind](aim, cluster)
         case _:
             return _shaped_cut(aim, cluster)
 
@@ -310,6 +306,14 @@ class _PowerLoss(_OfProcesses):
             processes=self._changes(),
             replicas=tuple(self._cuts),
         )
+
+
+_OF_PROCESSES: dict[str, Callable[[Aim, SimulatedCluster], Deed]] = {
+    "kill": _Kill,
+    "stop": _Stop,
+    "pause": _Pause,
+    "power-loss": _PowerLoss,
+}
 
 
 def _logs(paths: list[str]) -> dict[str, list[str]]:

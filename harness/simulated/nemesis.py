@@ -12,11 +12,11 @@ from harness.simulated.errands import Errand, Steps, until
 from harness.simulated.faults import Aim, Deed, deed_of
 from nemesis.claims import Claims
 from nemesis.effects import effect_to_json
-from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, roster_of
 from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import NoTargetError, parse_target, resolve_target
+from nemesis.virtual import VIRTUAL_KINDS as KINDS
 from results.record.clock import NS_PER_S
 from results.record.plan import Plan
 
@@ -152,8 +152,8 @@ class SimulatedNemesis:
         self._plan, self._schedule, self._cluster, self._whole = plan, schedule, cluster, whole
         self._rows = FaultRows(live)
         self._roster = roster_of(plan, cluster.nodes)
-        claims = Claims()
-        self._lives = [_Life(fault, cluster, self._rows, claims) for fault in schedule.faults]
+        self._claims = Claims()
+        self._lives = [_Life(fault, cluster, self._rows, self._claims) for fault in schedule.faults]
         self._started_ns = 0
         self._stopped = False
         self._errands: list[Errand] = []
@@ -239,6 +239,9 @@ class SimulatedNemesis:
             except NoTargetError as nobody:
                 why_not[0] = str(nobody)
                 return self._stopped
+            if not self._may_have(life.fault, nodes):
+                why_not[0] = "another fault had its target all the while"
+                return self._stopped
             found.append((nodes, view))
             return True
 
@@ -255,6 +258,11 @@ class SimulatedNemesis:
             )
         if not self._stopped:
             yield from life.heal(BACK_LIMIT_S)
+
+    def _may_have(self, fault: ScheduledFault, nodes: tuple[str, ...]) -> bool:
+        """Tell whether nobody has what a dealt fault wants; one written by hand is refused then."""
+        aspect = KINDS[fault.kind].aspect
+        return self._schedule.overlapping or self._claims.are_free(nodes, aspect)
 
     def _is_stopped(self) -> bool:
         return self._stopped

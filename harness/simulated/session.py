@@ -1,7 +1,7 @@
 """`logquake run --hosts simulated`: prepared, played in virtual time, judged, shown."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,11 +15,18 @@ from harness.judgement import choose_engine, judge_stored
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import compare_with_story, story_of, tell
 from harness.scratch import scratch_in
-from harness.simulated.faults import FAMILIES, KINDS
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
-from nemesis.schedule import Schedule, deal_schedule, played_families
+from nemesis.overlaps import deal_overlapping
+from nemesis.schedule import (
+    FEW_FAMILIES,
+    Schedule,
+    deal_schedule,
+    played_families,
+    without_room,
+)
+from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.environment import collect_environment
 from results.record.clock import RunClock, stopwatch_s
 from results.record.milestones import Milestone, append_milestone
@@ -32,7 +39,9 @@ from results.report import write_report
 from results.show import print_verdict
 from results.store import Store
 
-_ABILITIES = frozenset({Ability.CUT})
+_ABILITIES = frozenset({Ability.CUT, Ability.DISK, Ability.CLOCK})
+_ONLY_OVERLAPPING = frozenset({"disk", "clock"})
+"""Families whose kinds are others than those of real hosts."""
 
 
 @dataclass(slots=True)
@@ -145,8 +154,8 @@ def refuse_unsimulated(plan: Plan) -> None:
         UserError: One sentence with the remedy.
     """
     asked = plan.nemesis if "nemesis" in plan.model_fields_set else ()
-    others = [family for family in asked if family not in (*FAMILIES, ALL)]
-    kinds = [fault.kind for fault in plan.faults or () if fault.kind not in KINDS]
+    others = [family for family in asked if family not in (*VIRTUAL_FAMILIES, ALL)]
+    kinds = [fault.kind for fault in plan.faults or () if fault.kind not in VIRTUAL_KINDS]
     refusals = {
         f"only the reference cluster can be simulated, not {plan.system}:"
         f" add --system {REFERENCE}": not plan.is_reference,
@@ -161,10 +170,11 @@ def refuse_unsimulated(plan: Plan) -> None:
         "librdkafka's settings have no meaning for simulated clients: leave [client] out": bool(
             plan.client
         ),
-        f"nemesis {', '.join(others)} cannot be simulated; there are {', '.join(FAMILIES)}": bool(
-            others
+        f"nemesis {', '.join(others)} cannot be simulated; there are"
+        f" {', '.join(VIRTUAL_FAMILIES)}": bool(others),
+        f"fault {', '.join(kinds)} cannot be simulated; there are {', '.join(VIRTUAL_KINDS)}": bool(
+            kinds
         ),
-        f"fault {', '.join(kinds)} cannot be simulated; there are {', '.join(KINDS)}": bool(kinds),
         "simulated faults wait for no state: leave `when` out, and say at_s": any(
             fault.when is not None for fault in plan.faults or ()
         ),
@@ -184,12 +194,15 @@ def refuse_unsimulated(plan: Plan) -> None:
 
 def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
     """Return the plan that is stored, with the families that can be simulated; and its faults."""
-    wanted = FAMILIES if ALL in plan.nemesis else plan.nemesis
-    wanted = tuple(family for family in wanted if family in FAMILIES)
-    # A default stays one: of it only what the main phase has room for is dealt.
-    changed = {} if wanted == plan.nemesis else {"nemesis": wanted}
-    asked = plan.model_copy(update={"hosts": SIMULATED, **changed})
+    wanted = VIRTUAL_FAMILIES if ALL in plan.nemesis else plan.nemesis
+    wanted = tuple(family for family in wanted if family in VIRTUAL_FAMILIES)
+    asked = plan.model_copy(update={"hosts": SIMULATED, "nemesis": wanted})
     families = tuple(played_families(asked, abilities=_ABILITIES))
     # Of what was wanted, so that what is left out is said; the same is dealt of what is stored.
     schedule = deal_schedule(asked, abilities=_ABILITIES)
+    if plan.faults is None and (len(families) > FEW_FAMILIES or _ONLY_OVERLAPPING & {*families}):
+        faults = deal_overlapping(asked, families)
+        left_out = tuple(each for each in schedule.dropped if " are left out: " in each)
+        dropped = (*left_out, *without_room(asked, families, faults))
+        schedule = replace(schedule, faults=faults, dropped=dropped)
     return asked.model_copy(update={"nemesis": families}), schedule

@@ -282,6 +282,18 @@ def _clocks_true(effect: Json) -> str:
     return f"by the brokers' own logs: {', '.join(ahead) or 'no broker was there to be asked'}"
 
 
+def _slow_disks(effect: Json) -> str:
+    return "; ".join(
+        f"a flushed page took {_number(during)} s on {node}, {before:.3f} s before"
+        for node, (before, during) in effect["flushes_s"].items()
+    )
+
+
+def _quick_disks(effect: Json) -> str:
+    took = [f"{seconds:.3f} s on {node}" for node, seconds in effect["flushes_s"].items()]
+    return f"a flushed page takes {', '.join(took)}"
+
+
 def _back(effect: Json) -> str:
     nodes = ", ".join(str(each.get("node")) for each in _objects(effect, "processes"))
     took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
@@ -323,6 +335,7 @@ _EFFECTS: Mapping[str, Callable[[Json], str]] = {
     "bit-flip": _flipped,
     "disk-full": _disk_full,
     "read-only": _read_only,
+    "slow-disk": _slow_disks,
     "preferred-election": _elected,
     "unclean-election": _elected_uncleanly,
     "reassignment": _reassigned,
@@ -338,6 +351,7 @@ _HEALS: Mapping[str, Callable[[Json], str]] = {
     "refetched": _refetched,
     "bits-right": _bits_right,
     "disk-right": _disk_right,
+    "quick-disk": _quick_disks,
     "assigned-again": _assigned_again,
     "topics-gone": _topics_gone,
     "clock-true": _clocks_true,

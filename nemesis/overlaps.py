@@ -1,0 +1,80 @@
+"""Deals faults that overlap, for hosts in virtual time: pure, from the plan's seed.
+
+Real hosts are dealt one fault at a time that takes a node, so that a majority is always whole, and
+none that is over before its effect can be measured. Simulated ones bear all of it: two lanes side
+by side, each with all kinds. One holds as long as real ones, so that sessions end and leaders
+change; the other strikes often and mostly for moments, so that who was gone is back before
+anybody has missed it, and meets the aftermath of the first one's faults.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from nemesis.decks import Targets, kind_deck
+from nemesis.registry import KINDS
+from nemesis.schedule import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
+from nemesis.virtual import SETTLE_S, VIRTUAL_KINDS
+from results.record.plan import Plan
+
+LONG, QUICK = 0, 1
+_QUICKEST_S, _QUICK_S = 0.05, 1.0
+_TAKES_RECORDS = frozenset(name for name, kind in VIRTUAL_KINDS.items() if kind.when_whole)
+
+
+def deal_overlapping(plan: Plan, families: Sequence[str]) -> tuple[ScheduledFault, ...]:
+    """Return faults of families in two lanes, in the order of their starts.
+
+    Args:
+        plan: Of the run.
+        families: Of `VIRTUAL_FAMILIES`.
+    """
+    dealt = [*_lane(plan, families, LONG), *_lane(plan, families, QUICK)]
+    dealt.sort(key=lambda fault: (fault.at_s, fault.lane))
+    return tuple(replace(fault, fault_id=at) for at, fault in enumerate(dealt, start=1))
+
+
+def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledFault]:
+    rng = Random(f"{plan.seed}/nemesis/overlap-{lane}")
+    kinds = kind_deck(_kinds_of(families, lane), rng)
+    targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
+    at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
+    while True:
+        kind, hold_s = next(kinds), _drawn_hold_s(plan, rng, lane)
+        taken_s = hold_s + SETTLE_S + CALM_S
+        if at_s + taken_s > plan.time_limit_s:
+            return
+        yield ScheduledFault(
+            fault_id=1,
+            at_s=round(at_s, 3),
+            kind=kind,
+            target=_target_of(kind, targets),
+            hold_s=round(hold_s, 3),
+            lane=lane,
+        )
+        at_s += taken_s + rng.uniform(0.0, 0.5) * plan.nemesis_interval_s
+
+
+def _kinds_of(families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]:
+    """Return the kinds of each family; what takes records is never dealt twice at one time."""
+    left_out = _TAKES_RECORDS if lane == QUICK else frozenset()
+    kinds = {
+        family: tuple(
+            name
+            for name, kind in VIRTUAL_KINDS.items()
+            if kind.family == family and name not in left_out
+        )
+        for family in families
+    }
+    return {family: each for family, each in kinds.items() if each}
+
+
+def _target_of(kind: str, targets: Targets) -> str:
+    return targets.next_for(kind if kind in KINDS else "kill")  # The common roles, like a kill.
+
+
+def _drawn_hold_s(plan: Plan, rng: Random, lane: int) -> float:
+    if lane == LONG:
+        return drawn_hold_s(plan, rng)
+    quick = rng.random() < 0.5  # noqa: PLR2004 - one half of them
+    return rng.uniform(_QUICKEST_S, _QUICK_S) if quick else rng.uniform(_QUICK_S, MIN_HOLD_S)
