@@ -16,7 +16,7 @@ from cluster.reference.machine import Arrived, Event
 from cluster.reference.messages import clients, control, data
 from cluster.reference.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from cluster.reference.process.cuts import Cuts
-from cluster.reference.process.doors import Door
+from cluster.reference.process.doors import MOST_UNANSWERED, Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
 from cluster.reference.wire.codec import RequestError, answered, question
 from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
@@ -263,17 +263,31 @@ def test_what_no_node_would_send_is_refused() -> None:
 
 
 class _Pipe(asyncio.Transport):
-    """A connection of which only the end is looked at."""
+    """A connection whose other end reads nothing."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
-        self.aborted = False
+        self.aborted = self.deaf = False
+        self.written: list[bytes] = []
+        self.door: Door | None = None
+        self.room = 1 << 16
 
     def is_closing(self) -> bool:
         return self.aborted
 
     def abort(self) -> None:
         self.aborted = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+        if sum(map(len, self.written)) > self.room and self.door is not None:
+            self.door.pause_writing()
+
+    def pause_reading(self) -> None:
+        self.deaf = True
+
+    def resume_reading(self) -> None:
+        self.deaf = False
 
 
 class _Inside:
@@ -309,3 +323,45 @@ def test_an_answer_that_an_old_version_has_no_room_for_ends_its_connection_only(
 
     (complaint,) = asyncio.run(hung_up_on()).complaints
     assert "an answer to request 19 in version 2" in complaint
+
+
+def test_who_reads_no_answers_gets_few_of_them_and_later_all_in_their_order() -> None:
+    """A piece of a stream has room for thousands of requests, whose answers are megabytes."""
+
+    async def told() -> None:
+        door, pipe = Door(_Inside(), 1, {}), _Pipe()
+        pipe.door = door
+        door.connection_made(pipe)
+        asked = [struct.pack(">hhih", API_VERSIONS, 0, number, -1) for number in range(5000)]
+        door.data_received(b"".join(map(framed, asked)))
+        assert pipe.deaf
+        answers = len(pipe.written)
+        assert sum(map(len, pipe.written)) <= pipe.room + len(pipe.written[-1])
+        for _ in range(100):
+            pipe.room += 1 << 16
+            door.resume_writing()
+            answers, before = len(pipe.written), answers
+            assert answers > before or answers == len(asked)
+        assert [each[4:8] for each in pipe.written] == [each[4:8] for each in asked]
+        assert not pipe.deaf
+
+    asyncio.run(told())
+
+
+def test_who_waits_for_many_answers_is_not_heard_until_some_are_given() -> None:
+    async def told() -> None:
+        inside, pipe = _Inside(), _Pipe()
+        door = Door(inside, 1, {})
+        door.connection_made(pipe)
+        door.data_received(framed(request_bytes(3, 1)) * (2 * MOST_UNANSWERED + 5))
+        for waits in (MOST_UNANSWERED, MOST_UNANSWERED, 5):
+            assert len(inside.events) == waits
+            assert pipe.deaf is (waits == MOST_UNANSWERED)
+            asked, inside.events = inside.events, []
+            for each in asked:
+                assert isinstance(each, Arrived)
+                door.reply(each.asker.correlation, clients.MetadataResponse(
+                    brokers=(), cluster_id="c", controller_id=1, topics=()))  # fmt: skip
+        assert len(pipe.written) == 2 * MOST_UNANSWERED + 5
+
+    asyncio.run(told())

@@ -66,6 +66,8 @@ class Door(asyncio.Protocol):
         self._slots: dict[int, _Slot] = {}
         self._count = 0
         self._heard = False
+        self._held: deque[bytes] = deque()
+        self._is_asking = self._is_stuffed = self._is_deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open."""
@@ -79,14 +81,14 @@ class Door(asyncio.Protocol):
             self._inside.take(Hung(connection=self._number))
 
     def pause_writing(self) -> None:
-        """Whoever does not read answers is not read either."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        """Whoever does not read answers is not read either, and gets no more of them."""
+        self._is_stuffed = True
+        self._listen(wanted=False)
 
     def resume_writing(self) -> None:
-        """Read again."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        """Go on with what came meanwhile, and read again."""
+        self._is_stuffed = False
+        self._go_on()
 
     def data_received(self, data: bytes) -> None:
         """Take what came; hang up on whoever sends no requests."""
@@ -95,12 +97,15 @@ class Door(asyncio.Protocol):
                 data = self._greeting(data)
                 if self._peer is None:
                     return
-            for frame in self._frames.feed(data):
-                if self._peer == CLIENT:
-                    self._ask(frame)
-                else:
+            frames = self._frames.feed(data)
+            if self._peer == CLIENT:
+                self._held.extend(frames)
+            else:
+                for frame in frames:
                     self._ask_as_peer(frame)
-        except (FrameError, PeerError, RequestError) as nonsense:
+            self._go_on()
+        except (FrameError, PeerError) as nonsense:
+            self._go_on()
             self._hang_up(str(nonsense))
 
     def reply(self, correlation: int, message: object) -> None:
@@ -147,6 +152,37 @@ class Door(asyncio.Protocol):
         if self._transport is not None:
             self._outlet = Outlet(self._transport, self._inside.cuts, peer)
 
+    def _go_on(self) -> None:
+        """Ask what waits here, as far as there is room for answers; then read on.
+
+        A few bytes can ask for megabytes: so many that a piece of a stream has room for must not
+        all be answered at once to somebody who reads nothing of it.
+        """
+        if self._is_asking:
+            return  # An answer came at once: the loop below goes on.
+        self._is_asking = True
+        try:
+            while self._held and not self._is_full():
+                self._ask(self._held.popleft())
+        except RequestError as nonsense:
+            self._hang_up(str(nonsense))
+        finally:
+            self._is_asking = False
+        self._listen(wanted=not self._is_full())
+
+    def _is_full(self) -> bool:
+        return self._is_stuffed or len(self._order) >= MOST_UNANSWERED
+
+    def _listen(self, *, wanted: bool) -> None:
+        transport = self._transport
+        if self._is_deaf is not wanted or transport is None or transport.is_closing():
+            return
+        self._is_deaf = not wanted
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
     def _ask(self, frame: bytes) -> None:
         asked = question(frame)
         slot = _Slot(asked, asked.answer or None)
@@ -156,8 +192,6 @@ class Door(asyncio.Protocol):
             return
         self._count += 1
         self._slots[self._count] = slot
-        if len(self._order) >= MOST_UNANSWERED and self._transport is not None:
-            self._transport.pause_reading()
         self._arrive(CLIENT, self._count, asked.message)
 
     def _ask_as_peer(self, frame: bytes) -> None:
@@ -178,8 +212,8 @@ class Door(asyncio.Protocol):
             answer = order.popleft().answer
             if answer and self._outlet is not None:
                 self._outlet.send(answer)
-        if was_full and len(order) < MOST_UNANSWERED:
-            self.resume_writing()
+        if was_full:
+            self._go_on()
 
     def _hang_up(self, why: str, *, complain: bool = True) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -190,6 +224,7 @@ class Door(asyncio.Protocol):
             self._inside.complain(
                 f"[SocketServer] Unexpected error from /{host}:{port}; closing connection: {why}"
             )
+        self._held.clear()
         self._transport.abort()
 
 
