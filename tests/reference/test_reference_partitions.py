@@ -1,6 +1,8 @@
 """Links that the nodes cut by themselves, at the word of hosts that share one address."""
 
 import contextlib
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from cluster.protocol import Ability, CanPartition, ClusterError
+from cluster.protocol import Ability, CanPartition, ClusterError, Command
+from cluster.reference.process import hosts as hosts_module
+from cluster.reference.process.cuts import CUTS_FILE
 from cluster.reference.process.hosts import CuttingHosts
 from harness.elsewhere import abilities_for
 from results.record.clock import wait_until
@@ -90,6 +94,44 @@ def test_a_link_to_nobody_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="there is no node n4"):
         hosts.cut("x", [("n1", "n4")])
     assert hosts.dropped("x") == {}
+
+
+def test_a_node_that_runs_and_does_not_answer_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file alone would tell of a cut that it may never have heard of."""
+    monkeypatch.setattr(hosts_module, "BUSY_S", 0.2)
+    hosts = CuttingHosts(NAMES, RunPaths(tmp_path).processes)
+    with contextlib.ExitStack() as stack:
+        stack.callback(hosts.down)
+        hosts.up()
+        deaf = [sys.executable, "-c", "import signal; signal.pause()"]
+        process = hosts.spawn("n1", Command(argv=deaf, log=tmp_path / "log", cwd=tmp_path))
+        for deed in (lambda: hosts.cut("x", [("n1", "n2")]), lambda: hosts.probe([("n1", "n2")])):
+            with pytest.raises(ClusterError, match="n1 to answer over its control socket"):
+                deed()
+        assert hosts.probe([("n2", "n1")]) == {("n2", "n1"): True}
+        hosts.send_signal(process, signal.SIGSTOP)
+        wait_until(lambda: hosts.state_of(process) == "T", timeout_s=20, what="n1 to stand still")
+        hosts.cut("x", [("n1", "n2")])
+        assert hosts.probe([("n1", "n2")]) == {("n1", "n2"): False}
+        hosts.send_signal(process, signal.SIGKILL)
+
+
+def test_a_cut_whose_end_the_disk_refuses_is_ended_later(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    hosts, folder = CuttingHosts(NAMES, paths.processes), paths.node("n1")
+    hosts.cut("x", [("n1", "n2")])
+    assert (folder / CUTS_FILE).read_text() == "2"
+    aside = folder.rename(tmp_path / "aside")
+    folder.touch()
+    with pytest.raises(ClusterError, match="n1/cuts cannot be used"):
+        hosts.join("x")
+    folder.unlink()
+    aside.rename(folder)
+    assert hosts.probe([("n1", "n2")]) == {("n1", "n2"): False}
+    hosts.join("x")
+    assert hosts.probe([("n1", "n2")]) == {("n1", "n2"): True}
 
 
 def test_only_nodes_of_the_reference_cluster_cut_by_themselves() -> None:

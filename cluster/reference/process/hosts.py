@@ -6,7 +6,8 @@ down, and reads it as it starts. A cut ends with the run: it lives in the nodes 
 
 A probe is a word that the sender sends by the very way that all goes to a peer, to a socket of
 ours, which sees it arrive or not. A node that is down or stands still sends nothing: of its links
-is told what its file will have it do.
+is told what its file will have it do. A node that runs has to answer; if it does not, nobody knows
+what it sends, and nothing is told.
 """
 
 import os
@@ -20,14 +21,18 @@ from pathlib import Path
 from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.process import ProcessHosts
 from cluster.kafka.configuration import node_id
-from cluster.protocol import ClusterError, Link
+from cluster.protocol import ClusterError, Command, Link, ProcessId
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE, cuts_of
-from results.atomic import write_atomically
-from results.record.clock import stopwatch_s
+from results.atomic import StoreError, write_atomically
+from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0
-"""A node's loop is never busy for so long; one that stands still does not answer at all."""
+"""A node's loop is seldom busy for so long; one that stands still does not answer at all."""
+BUSY_S = 10.0
+"""So long a node that runs may not answer: it starts, or ends, or the machine is busy."""
+_WORKING = frozenset("RSD")
+"""States of a process that could answer."""
 _LONGEST_PATH = 100
 """Of a Unix socket (man 7 unix: 108 bytes)."""
 
@@ -44,6 +49,12 @@ class CuttingHosts(ProcessHosts):
         super().__init__(nodes, processes_file)
         self._links: dict[str, frozenset[Link]] = {}
         self._held_before: dict[str, dict[Link, int]] = {}
+        self._processes: dict[str, ProcessId] = {}
+
+    def spawn(self, node: str, command: Command) -> ProcessId:
+        """Start a node; see `ProcessHosts`."""
+        process = self._processes[node] = super().spawn(node, command)
+        return process
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Have the senders send nothing over the links. Cuts of several ids add up."""
@@ -60,7 +71,7 @@ class CuttingHosts(ProcessHosts):
         links = self._links.pop(cut_id, frozenset())
         try:
             self._tell(sender for sender, _ in links)
-        except (ClusterError, OSError):
+        except ClusterError:
             self._links[cut_id] = links  # Who could not be reached is told again.
             raise
 
@@ -102,7 +113,10 @@ class CuttingHosts(ProcessHosts):
                 if one == sender
             )
             wanted = " ".join(map(str, dict.fromkeys(peers)))
-            write_atomically(self._folder(sender) / CUTS_FILE, wanted)
+            try:
+                write_atomically(self._folder(sender) / CUTS_FILE, wanted)
+            except StoreError as refused:
+                raise ClusterError(str(refused)) from refused
             said = self._ask(sender, f"cut {wanted}")
             if said not in {None, wanted}:
                 raise ClusterError(f"{sender} was told to cut off {wanted or 'nobody'}: {said}")
@@ -120,16 +134,39 @@ class CuttingHosts(ProcessHosts):
         return node_id(link[1]) not in cuts_of(self._folder(link[0]))
 
     def _ask(self, node: str, line: str) -> str | None:
-        """Say a line to a node; None if it is down, or stands still."""
+        """Say a line to a node; None if it is down, or stands still.
+
+        Raises:
+            ClusterError: It runs, and does not answer.
+        """
+        said: str | None = None
+
+        def settled() -> bool:
+            nonlocal said
+            said = self._said(node, line)
+            return said is not None or not self._works(node)
+
+        try:
+            wait_until(settled, timeout_s=BUSY_S, what=f"{node} to answer over its control socket")
+        except WaitTimeoutError as silent:
+            raise ClusterError(f"{silent}; it runs, and nobody knows what it sends") from silent
+        return said
+
+    def _said(self, node: str, line: str) -> str | None:
         try:
             with socket.socket(socket.AF_UNIX) as control:
                 control.settimeout(ANSWER_S)
                 _connect(control, self._folder(node))
                 control.sendall(f"{line}\n".encode())
                 with control.makefile("r", encoding="utf-8") as answers:
-                    return answers.readline().strip()
+                    answer = answers.readline()
         except OSError:
             return None
+        return answer.strip() if answer.endswith("\n") else None  # It ended meanwhile.
+
+    def _works(self, node: str) -> bool:
+        process = self._processes.get(node)
+        return process is not None and self.state_of(process) in _WORKING
 
 
 def _connect(control: socket.socket, folder: Path) -> None:
