@@ -28,11 +28,12 @@ _NAMELESS = 13
 
 _CORRELATION = struct.Struct(">ii")
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
-_PRODUCED = struct.Struct(">ihqq")
+_PRODUCED, _PRODUCED_SINCE_5 = struct.Struct(">ihqq"), struct.Struct(">ihqqq")
 _FETCHED = struct.Struct(">ihqq")
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _HEAD = struct.Struct(">hhi")
 _NO_TAGS = b"\0"
+_NOT_THROTTLED = _I32.pack(0)
 
 
 def answer(api_key: int, version: int, correlation: int, message: object) -> bytes | None:
@@ -51,7 +52,7 @@ def answer(api_key: int, version: int, correlation: int, message: object) -> byt
 
 
 def _produced(own: ProduceResponse, version: int) -> list[bytes] | None:
-    if any(each.error_message is not None for each in own.partitions):
+    if any([each.error_message is not None for each in own.partitions]):
         return None
     flexible = version >= _FLEXIBLE[PRODUCE]
     tags = _NO_TAGS if flexible else b""
@@ -59,19 +60,19 @@ def _produced(own: ProduceResponse, version: int) -> list[bytes] | None:
     parts = [_count(len(topics), flexible=flexible)]
     for topic, partitions in topics:
         parts += (_text(topic, flexible=flexible), _count(len(partitions), flexible=flexible))
-        for each in partitions:
-            parts.append(_produced_partition(each, version) + tags)
+        parts += [_produced_partition(each, version) for each in partitions]
         parts.append(tags)
-    parts.append(_I32.pack(0) + tags)  # Nobody is throttled.
+    parts.append(_NOT_THROTTLED + tags)
     return parts
 
 
 def _produced_partition(each: ProducedPartition, version: int) -> bytes:
-    data = _PRODUCED.pack(each.partition, each.error_code, each.base_offset, UNKNOWN)
-    if version >= 5:  # noqa: PLR2004 - KIP-107
-        data += _I64.pack(each.log_start_offset)
+    head = (each.partition, each.error_code, each.base_offset, UNKNOWN)
+    if version < 5:  # noqa: PLR2004 - KIP-107
+        return _PRODUCED.pack(*head)
+    data = _PRODUCED_SINCE_5.pack(*head, each.log_start_offset)
     if version >= _FLEXIBLE[PRODUCE]:
-        data += b"\x01\0"  # No errors of single records, and no message (KIP-467).
+        data += b"\x01\0\0"  # No errors of single records, and no message (KIP-467); no tags.
     elif version >= 8:  # noqa: PLR2004 - as above
         data += b"\0\0\0\0\xff\xff"
     return data
@@ -136,10 +137,9 @@ def produce_request(frame: bytes) -> tuple[str, ProduceRequest] | None:
 def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
     _, version, _ = _HEAD.unpack_from(frame)
     flexible = version >= _FLEXIBLE[PRODUCE]
-    read = _Reading(frame, _HEAD.size, flexible=flexible)
+    read, tags = _Reading(frame, _HEAD.size, flexible=flexible), _NO_TAGS if flexible else b""
     client = read.old_text()
-    read.no_tags()
-    read.no_transaction()
+    read.pass_over(b"\0\0" if flexible else b"\xff\xff")  # No tags, and no transaction.
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, read.at)
     read.at += _ACKS_AND_TIMEOUT.size
     partitions = []
@@ -149,10 +149,10 @@ def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
             (number,) = _I32.unpack_from(frame, read.at)
             read.at += _I32.size
             records = read.data()
-            read.no_tags()
+            read.pass_over(tags)
             partitions.append(ProducePartition(topic=topic, partition=number, records=records))
-        read.no_tags()
-    read.no_tags()
+        read.pass_over(tags)
+    read.pass_over(tags)
     if read.at != len(frame):
         raise ValueError("it ends elsewhere")
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=tuple(partitions))
@@ -168,12 +168,10 @@ class _Reading:
         self.frame, self.at, self.flexible = frame, at, flexible
         self.elements = 0
 
-    def no_tags(self) -> None:
-        if self.flexible:
-            self._pass(_NO_TAGS)
-
-    def no_transaction(self) -> None:
-        self._pass(_NO_TAGS if self.flexible else b"\xff\xff")
+    def pass_over(self, expected: bytes) -> None:
+        if self.frame[self.at : self.at + len(expected)] != expected:
+            raise ValueError(f"{expected!r} does not follow")
+        self.at += len(expected)
 
     def count(self) -> int:
         count = self._length(_I32)
@@ -206,6 +204,10 @@ class _Reading:
         return length
 
     def _varint(self) -> int:
+        number = self.frame[self.at]
+        if number <= _MOST_VARINT:  # As most are.
+            self.at += 1
+            return number
         number = 0
         for shift in range(0, _LONGEST_VARINT * 7, 7):
             byte = self.frame[self.at]
@@ -214,11 +216,6 @@ class _Reading:
             if byte <= _MOST_VARINT:
                 return number
         raise ValueError("a number that does not end")
-
-    def _pass(self, expected: bytes) -> None:
-        if not self.frame.startswith(expected, self.at):
-            raise ValueError(f"{expected!r} does not follow")
-        self.at += len(expected)
 
     def _take(self, length: int) -> bytes:
         data = self.frame[self.at : self.at + length]
