@@ -52,7 +52,7 @@ def answer(api_key: int, version: int, correlation: int, message: object) -> byt
 
 
 def _produced(own: ProduceResponse, version: int) -> list[bytes] | None:
-    if any([each.error_message is not None for each in own.partitions]):
+    if any(each.error_message is not None for each in own.partitions):
         return None
     flexible = version >= _FLEXIBLE[PRODUCE]
     tags = _NO_TAGS if flexible else b""
