@@ -19,6 +19,7 @@ from checkers.columns import (
     first_match,
     ints,
     nullable,
+    order_of,
     present,
     repeat,
     runs_of,
@@ -75,6 +76,7 @@ def participants(group: Group) -> pa.Table:
 
 def _ops(rows: pa.Table) -> pa.Table:
     """Return the ops of a table's rows, with columns `PARTICIPANTS`."""
+    rows = rows.select([*PARTICIPANTS.names, "outcome"])
     rows = select(rows, present(rows, "op_id"))
     rows = take(rows, runs_of(ints(rows, "op_id"))[:-1])
     ended = equal(rows, "outcome", Outcome.OK.value)
@@ -105,7 +107,7 @@ def _write_write(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
 
 
 def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
-    polls = group.table("polls")
+    polls = group.table("polls").select(["op_id", "outcome", "value", "offset", "isolation"])
     polls = select(polls, equal(polls, "outcome", Outcome.OK.value) & present(polls, "op_id"))
     at = first_match(ints(polls, "value"), ints(sends, "value"))
     target, values, offsets = (ints(polls, name) for name in ("op_id", "value", "offset"))
@@ -123,7 +125,12 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
 
 def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> Ints:
     """Return where the first row of each two ops and kind stands."""
-    order = np.lexsort((offsets, kind, target, source))
+    order = order_of(source, target, kind)
+    back = offsets[order[1:]] < offsets[order[:-1]]
+    for key in (source, target, kind):
+        back &= key[order[1:]] == key[order[:-1]]
+    if back.any():  # Mostly rows come by their offsets.
+        order = np.lexsort((offsets, kind, target, source))
     firsts = runs_of(source[order], target[order], kind[order])[:-1]
     return np.asarray(order[firsts], dtype=np.int64)
 

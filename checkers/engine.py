@@ -26,9 +26,15 @@ def in_turn(do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
 
 
 class Engine(Protocol):
-    """Does the work of the pipeline, somewhere."""
+    """Does the work of the pipeline, somewhere.
+
+    Attributes:
+        name: As users call it.
+        here: Whether its tasks see the files of this machine.
+    """
 
     name: str
+    here: bool
 
     def compact(self, roots: Sequence[Path]) -> None:
         """Work out the tables of runs from what they left."""

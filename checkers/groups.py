@@ -1,8 +1,9 @@
 """How a task gets the tables of a group: the seam between where records lie and what judges them.
 
 `GroupReader` is all that anything behind it knows. `StoredGroups` reads the record's own files, on
-a path that the task sees; a route for records that only Spark can read brings the rows to the task
-otherwise, and calls `examine` with them: see `checkers/spark/engine.py`.
+a path that the task sees, `HandedGroups` a history's tables there; a route for records that only
+Spark can read brings the rows to the task otherwise, and calls `examine` with them: see
+`checkers/spark/engine.py`.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from checkers.examine import Piece, damaged, examine
 from checkers.facts import QUORUM_TOPIC, RunFacts
+from checkers.handed import HandedGroups
 from checkers.ingest import Tables
 from checkers.layout import RUN, DamagedError, Place, TableFile, split
 from checkers.shelf import Shelf, cleared
@@ -101,6 +103,16 @@ class StoredGroups:
         for place in set(file.row_groups):
             if place is not None and not is_judged(self._facts, place) and file not in self._whole:
                 file.read(place)
+
+
+def reader_of(root: Path, facts: RunFacts) -> GroupReader:
+    """Return what gives the tables of a run: those of its record, or of a history as handed over.
+
+    Args:
+        root: On a path that this process sees.
+        facts: The run's context.
+    """
+    return HandedGroups(root) if facts.history else StoredGroups(root, facts)
 
 
 def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:

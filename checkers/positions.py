@@ -11,7 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, Mask, distinct, equal, ints, runs_of, select, stack, within
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    distinct,
+    equal,
+    first_match,
+    ints,
+    runs_of,
+    select,
+    stack,
+    within,
+)
 from checkers.group import Group
 from results.record.terms import Outcome
 
@@ -76,8 +88,8 @@ class OpOrder:
 
     def keys(self, process: Ints, op_id: Ints) -> Ints:
         """Return the place of each op in the order."""
-        at = np.searchsorted(self._processes, process) * (len(self._ops) + 1)
-        return np.asarray(at + np.searchsorted(self._ops, op_id), dtype=np.int64)
+        at = first_match(process, self._processes) * (len(self._ops) + 1)
+        return at + first_match(op_id, self._ops)
 
     def begin(self, keys: Ints) -> Ints:
         """Return where the process of each op begins in the order."""

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, distinct, equal, ints, present, select, stack, within
+from checkers.columns import (
+    NONE,
+    Ints,
+    distinct,
+    equal,
+    first_match,
+    ints,
+    present,
+    select,
+    stack,
+    within,
+)
 from checkers.group import Group
 from results.record.terms import Judge, Outcome
 
@@ -46,20 +57,12 @@ class VersionOrder:
 
     def last_index(self, values: Ints) -> Ints:
         """Return the index of each value's last place in the order, -1 if it has none."""
-        return self._index(values, side="right", shift=-1)
+        at = first_match(values, self.values[::-1])
+        return np.where(at >= 0, len(self.values) - 1 - at, NONE)
 
     def first_index(self, values: Ints) -> Ints:
         """Return the index of each value's first place in the order, -1 if it has none."""
-        return self._index(values, side="left", shift=0)
-
-    def _index(self, values: Ints, *, side: str, shift: int) -> Ints:
-        if not len(self.values):
-            return np.full(len(values), NONE, dtype=np.int64)
-        by_value = np.argsort(self.values, kind="stable")
-        ranked = self.values[by_value]
-        at = np.searchsorted(ranked, values, side="right" if side == "right" else "left") + shift
-        at = np.clip(at, 0, len(ranked) - 1)
-        return np.where(ranked[at] == values, by_value[at], NONE)
+        return first_match(values, self.values)
 
 
 def version_order(group: Group) -> VersionOrder:

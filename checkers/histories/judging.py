@@ -1,8 +1,8 @@
 """From histories of others to verdicts: the same functions as for runs, with either engine.
 
 A history is judged as a run of which only the clients' side was recorded. In this process its
-tables go straight to the checkers; for Spark they are written as records of a temporary store, and
-all histories are judged in one job.
+tables go straight to the checkers; for Spark they are handed over in files of a temporary store
+(for a cluster, as records), and all histories are judged in one job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +16,7 @@ from checkers.engine import Engine
 from checkers.examine import Piece, conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.figures import figures
+from checkers.handed import hand_over
 from checkers.histories.reading import read_histories
 from checkers.histories.tables import History, Place
 from checkers.ingest import Tables
@@ -136,7 +137,8 @@ def judge_with(
         runs: dict[Path, RunFacts] = {}
         for number, each in enumerate(histories):
             root = Path(folder) / str(number) / "history"
-            _write(each.tables, RunPaths(root))
+            root.mkdir(parents=True)
+            (hand_over if worker.here else _write)(root, each.tables)
             runs[root] = _facts(each, mode, number, picks)
         verdicts = judge_batch(runs, worker)
         return [verdicts[root] for root in runs]
@@ -162,8 +164,10 @@ def _by_place(tables: Tables) -> dict[GroupPlace, Tables]:
     return places
 
 
-def _write(tables: Tables, paths: RunPaths) -> None:
-    paths.record.mkdir(parents=True)
+def _write(root: Path, tables: Tables) -> None:
+    """Write tables as a record has them, which any cluster reads."""
+    paths = RunPaths(root)
+    paths.record.mkdir()
     for name, table in tables.items():
         write_table(paths.table(name), name, [table])
 

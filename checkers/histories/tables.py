@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, distinct, nullable
+from checkers.columns import NONE, Ints, distinct, nullable, order_of
 from checkers.errors import HistoryError
 from checkers.ingest import Tables
 from checkers.ordering import ordered
@@ -106,7 +106,7 @@ def history_of(
 
 
 class _Tabled:
-    """Makes the tables of a history, the rows of each in the order of ops."""
+    """Makes the tables of a history, the rows of each by places and ops."""
 
     def __init__(self, name: str, columns: Columns) -> None:
         self._name, self._columns = name, columns
@@ -119,6 +119,7 @@ class _Tabled:
         self._by_id = np.argsort(self._op_id, kind="stable")
         self._rank = np.empty(len(self._by_id), np.int64)
         self._rank[self._by_id] = np.arange(len(self._by_id))
+        self._place_rank = _ranks(columns.places)
 
     def history(self, where: Callable[[int], str]) -> History:
         self._refuse_repeated(where)
@@ -153,7 +154,7 @@ class _Tabled:
         )  # fmt: skip
 
     def _sends(self) -> pa.Table:
-        order = self._in_turn(self._columns.sent[0])
+        order = self._in_turn(self._columns.sent)
         rows, mop, place, offsets, values = (each[order] for each in self._columns.sent)
         return self._table(
             "sends",
@@ -165,7 +166,7 @@ class _Tabled:
         )  # fmt: skip
 
     def _polls(self) -> pa.Table:
-        order = self._in_turn(self._columns.polled[0])
+        order = self._in_turn(self._columns.polled)
         op, mop, place, pos, counts, starts = (each[order] for each in self._columns.polled)
         run = np.repeat(np.arange(len(op)), counts)
         within = np.arange(len(run)) - (np.cumsum(counts) - counts)[run]
@@ -202,12 +203,13 @@ class _Tabled:
             outcome=_spelt(self._outcome[rows], outcomes),
         )  # fmt: skip
 
-    def _in_turn(self, rows: Ints) -> Ints | slice:
-        """Return the order of rows by the ids of their ops: sorted now, they are not later."""
-        ranks = self._rank[rows]
-        if (ranks[1:] >= ranks[:-1]).all():
-            return slice(None)
-        return np.argsort(ranks, kind="stable")
+    def _in_turn(self, deeds: tuple[Ints, ...]) -> Ints:
+        """Return the order of rows by places and ids of ops: sorted now, they are not later.
+
+        A table has many columns, and a row for each record of what is one row here.
+        """
+        rows, _, places, *_ = deeds
+        return order_of(self._place_rank[places], self._rank[rows])
 
     def _op_copies(self, rows: Ints) -> "dict[str, Ints | pa.Array[Any]]":
         return {
@@ -257,6 +259,13 @@ class _Tabled:
             first, second = (int(each[again][0]) for each in (one, other))
             wheres = (where(int(rows[each])) for each in (second, first))
             raise HistoryError("{}: it sends a value that {} sends to the same key".format(*wheres))
+
+
+def _ranks(places: Sequence[Place]) -> Ints:
+    """Return for each place how many are before it in the order of a table."""
+    ranks = np.empty(len(places), np.int64)
+    ranks[sorted(range(len(places)), key=places.__getitem__)] = np.arange(len(places))
+    return ranks
 
 
 def _array(column: "Ints | pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":

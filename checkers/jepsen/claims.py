@@ -6,7 +6,7 @@ send certainly committed. Several values may stand at one offset, and one value 
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, ints, stack
+from checkers.columns import NONE, Ints, ints, order_of, stack
 from checkers.group import Group
 
 
@@ -34,7 +34,7 @@ def last_offsets(group: Group, values: Ints) -> Ints:
 
 def _by_value(group: Group) -> tuple[Ints, Ints]:
     offsets, values = group.view(claims)
-    order = np.lexsort((offsets, values))
+    order = order_of(values, offsets)
     return values[order], offsets[order]
 
 

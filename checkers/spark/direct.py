@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from checkers.compaction import Step, Steps, compact, take
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
-from checkers.groups import StoredGroups, examine_places
+from checkers.groups import examine_places, reader_of
 from checkers.ingest import Problem
 from checkers.layout import DamagedError, Place
 from checkers.spark.nodes import read_node
@@ -55,7 +55,7 @@ def examine_directly(
     for root, facts in runs.items():
         absolute = root.absolute()
         try:
-            rows = StoredGroups(absolute, facts).rows()
+            rows = reader_of(absolute, facts).rows()
         except DamagedError as hurt:
             yield from damaged(facts, hurt.names)
             continue
@@ -110,7 +110,7 @@ def _judged(session: SparkSession, tasks: Sequence[Sequence[Work]]) -> Iterator[
 def _judge(works: Sequence[Work]) -> Iterator[Piece]:
     """Judge the groups of a task."""
     for work in works:
-        reader = StoredGroups(work.root, work.facts)
+        reader = reader_of(work.root, work.facts)
         for place in work.places:
             yield from examine_places(work.facts, reader, place)
 

@@ -66,6 +66,7 @@ class SparkEngine:
         self._scratch = scratch
         self._homes: dict[Path, str] = {}
         self._cores = cores(session.conf.get("spark.master", "") or "")
+        self.here = self._cores is not None
 
     def find(self, pattern: str) -> list[Path]:
         """Return copies of the runs that a URI means, ready to be judged.

@@ -8,7 +8,7 @@ from checkers.compaction import compact, take
 from checkers.engine import in_turn
 from checkers.examine import Piece, damaged
 from checkers.facts import RunFacts
-from checkers.groups import StoredGroups, examine_places
+from checkers.groups import examine_places, reader_of
 from checkers.layout import DamagedError
 from checkers.spark.nodes import read_node
 
@@ -20,6 +20,7 @@ class LocalEngine:
     """An `Engine` for machines without Java, and for runs that are small."""
 
     name = "local"
+    here = True
 
     def __enter__(self) -> Self:
         """Start nothing."""
@@ -39,7 +40,7 @@ class LocalEngine:
     def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
         """Yield the results of each group of the runs."""
         for root, facts in runs.items():
-            reader = StoredGroups(root, facts)
+            reader = reader_of(root, facts)
             try:
                 places = sorted(reader.rows())
             except DamagedError as hurt:

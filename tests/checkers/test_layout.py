@@ -19,6 +19,7 @@ from checkers.columns import (
     distinct,
     first_match,
     joined,
+    order_of,
     shared,
     texts,
     unique_pairs,
@@ -184,6 +185,9 @@ def test_set_operations_agree_with_plain_python(one: list[int], other: list[int]
     first, second = (np.array(each, dtype=np.int64) for each in (one, other))
     assert within(first, second).tolist() == [each in other for each in one]
     assert distinct(first).tolist() == sorted(set(one))
+    length = min(len(one), len(other))
+    rows = sorted(range(length), key=lambda row: (one[row], other[row]))
+    assert order_of(first[:length], second[:length]).tolist() == rows
     matches = [other.index(each) if each in other else -1 for each in one]
     assert first_match(first, second).tolist() == matches
     ranked = [np.array(sorted(set(each)), dtype=np.int64) for each in (one, other)]

@@ -1,0 +1,103 @@
+"""Tables that are handed to the tasks of this machine: Arrow's own files, mapped and not decoded.
+
+A history is judged once, and its tables are forgotten then. To pack them, as a record that is kept
+is packed (`layout.py`), and to unpack them again would cost more than to judge them. So each table
+is written as it lies in memory, a batch for each place, and a task maps what it judges.
+"""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from checkers.ingest import Tables
+from checkers.layout import Place, split
+from results.record.paths import RunPaths
+from results.record.tables import TABLES
+
+_PLACES = b"places"
+
+
+def hand_over(root: Path, tables: Tables) -> None:
+    """Write tables where `HandedGroups` finds them, on a disk that its readers see.
+
+    Args:
+        root: A folder that is there.
+        tables: Of a run; a place's rows follow each other, or are brought together.
+    """
+    RunPaths(root).record.mkdir()
+    for name, table in tables.items():
+        parts = [(place, rows) for place, rows in split(table) if rows.num_rows]
+        if parts:
+            _write(_path(root, name), table, dict(parts))
+
+
+def _write(path: Path, table: pa.Table, parts: dict[Place, pa.Table]) -> None:
+    told = [each for each in table.column_names if table[each].null_count < table.num_rows]
+    schema = table.select(told).schema.with_metadata({_PLACES: json.dumps(list(parts)).encode()})
+    with pa.ipc.new_file(str(path), schema) as writer:
+        for rows in parts.values():
+            (batch,) = rows.select(told).combine_chunks().to_batches()
+            writer.write_batch(batch)
+
+
+class HandedGroups:
+    """A `GroupReader` for tables that were handed over.
+
+    Args:
+        root: As of `hand_over`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def rows(self) -> dict[Place, int]:
+        """Return how many rows each group has."""
+        rows: dict[Place, int] = {}
+        for file in self._files.values():
+            for place, at in file.places.items():
+                rows[place] = rows.get(place, 0) + file.batch(at).num_rows
+        return rows
+
+    def tables(self, place: Place) -> Tables:
+        """Return the tables of one group."""
+        return {
+            name: _whole(name, file.batch(file.places[place]))
+            for name, file in self._files.items()
+            if place in file.places
+        }
+
+    @cached_property
+    def _files(self) -> "dict[str, _Mapped]":
+        paths = {name: _path(self._root, name) for name in TABLES}
+        return {name: _Mapped(path) for name, path in paths.items() if path.exists()}
+
+
+class _Mapped:
+    """A table's file."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        told: list[Any] = json.loads(self._reader.schema.metadata[_PLACES])
+        self.places: dict[Place, int] = {
+            (topic, topic_id, partition): at for at, (topic, topic_id, partition) in enumerate(told)
+        }
+
+    def batch(self, at: int) -> pa.RecordBatch:
+        """Return a batch of it; nothing is read before it is looked at."""
+        return self._reader.get_batch(at)
+
+
+def _path(root: Path, name: str) -> Path:
+    return RunPaths(root).record / f"{name}.arrow"
+
+
+def _whole(name: str, batch: pa.RecordBatch) -> pa.Table:
+    """Return a batch as a table of the record: columns that nothing is told of are null."""
+    told = set(batch.schema.names)
+    return pa.table({
+        each.name: batch[each.name] if each.name in told else pa.nulls(batch.num_rows, each.type)
+        for each in TABLES[name]
+    })  # fmt: skip
