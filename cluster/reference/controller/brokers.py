@@ -103,7 +103,7 @@ def register(
 def heartbeat(
     draft: Draft, request: BrokerHeartbeatRequest, *, sessions: Sessions
 ) -> BrokerHeartbeatResponse:
-    """Take a broker's sign of life, and say what it is: Kafka's BrokerHeartbeatManager."""
+    """Take a broker's sign of life, and say what it is (KIP-631: BrokerHeartbeatManager)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None:
         return BrokerHeartbeatResponse(error_code=ErrorCode.broker_id_not_registered)
@@ -128,7 +128,7 @@ def heartbeat(
 
 
 def fence_expired(draft: Draft, sessions: Sessions) -> list[int]:
-    """Fence the brokers whose sessions have ended; returns them."""
+    """Fence the brokers whose sessions have ended (KIP-631); returns them."""
     gone = [
         broker
         for broker in list(draft.image.brokers.values())

@@ -1,4 +1,4 @@
-"""The metadata as records add up to: brokers, topics, partitions, configs, producer ids.
+"""The metadata as records add up to (KIP-500): brokers, topics, partitions, configs, producer ids.
 
 Values are frozen, so that who has one has what was true at an offset; the image itself moves on
 record by record. The active controller has a second one, which is ahead of what is committed.

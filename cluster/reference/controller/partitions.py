@@ -242,7 +242,7 @@ def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
 def _objection(
     draft: Draft, broker: int, partition: PartitionImage, *, wish: AlterPartition
 ) -> ErrorCode:
-    """Say why an ISR cannot be as its leader wants; the order is Kafka's."""
+    """Say why an ISR cannot be as its leader wants (KIP-497); the order is Kafka's."""
     if (
         wish.leader_epoch > partition.leader_epoch
         or wish.partition_epoch > partition.partition_epoch

@@ -49,7 +49,7 @@ class Producers:
             self.note(each)
 
     def check(self, batch: Batch) -> Kept | ErrorCode:
-        """Tell what to do with a batch that a producer sent.
+        """Tell what to do with a batch that a producer sent (KIP-98).
 
         Returns:
             The batch that was appended before, if this is the same once more; an error, if its

@@ -291,6 +291,7 @@ class Fetchers:
             return
         partition = each.partition
         if told.diverging_epoch != UNKNOWN or told.diverging_end_offset != UNKNOWN:
+            # KIP-595: the fetch itself is told where the logs part.
             follower.truncate_to_agreement(partition, told, me=self.me, out=out)
             return
         try:
@@ -307,7 +308,7 @@ class Fetchers:
     def _refused(self, each: Following, code: ErrorCode, now: Nanoseconds) -> None:
         if code is ErrorCode.offset_out_of_range:
             each.phase = Phase.BOUNDS
-        elif code is ErrorCode.fenced_leader_epoch:
+        elif code is ErrorCode.fenced_leader_epoch:  # KIP-320: the state of a later epoch comes.
             each.phase = Phase.WAIT
         else:
             self._rest(each, now)

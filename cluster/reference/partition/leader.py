@@ -118,6 +118,7 @@ class Leading:
         if not self.enough_in_sync:  # KIP-966: nothing is committed by too few.
             return before
         mark = end = self._log.end_offset
+        # KIP-497: who is to be added counts before the controller has said so.
         maximal = self.state.isr if self.wish is None else self.maximal_isr
         for broker, remote in self.remotes.items():
             if remote.end_offset >= mark:
@@ -136,6 +137,7 @@ class Leading:
         remote = self.remotes[broker]
         # KAFKA-7128: behind the epoch's start it may still hold what this leader never had.
         caught_up = remote.end_offset >= max(high_watermark, self.epoch_start)
+        # KIP-841: nor is one wished for that the controller would refuse.
         if not caught_up or not _is_eligible(broker, remote, eligible):
             return False
         self._wish((*self.state.isr, broker), eligible)

@@ -34,7 +34,7 @@ class Registry:
         """Return a replica.
 
         Raises:
-            RefusedError: It is not here, or the topic of this name is another one.
+            RefusedError: It is not here, or the topic of this name is another one (KIP-516).
         """
         folder = f"{topic}-{partition}"
         found = self.partitions.get(folder)

@@ -299,7 +299,7 @@ class Replicas:
             self._fetchers.follow(partition, now, out)
 
     def _made(self, state: PartitionState, out: list[Effect]) -> Partition:
-        """Return the replica with the log that was found, or with a new one."""
+        """Return the replica: with the log that was found, or a new one of this topic (KIP-516)."""
         found = self._recovered.pop(state.folder, None)
         if found is not None:
             mark = self._high_watermarks.get(state.folder, 0)

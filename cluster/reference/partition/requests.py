@@ -346,6 +346,7 @@ class Requests:
         out.append(SetTimer(timer=PARKED_TIMER, after_ns=after, at_most_ns=after))
 
     def _produce_refused(self, each: ProducePartition, refused: RefusedError) -> ProducedPartition:
+        """Refuse, and name the leader to who asked another (KIP-951)."""
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code is ErrorCode.not_leader_or_follower
         return ProducedPartition(
@@ -358,6 +359,7 @@ class Requests:
         )
 
     def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
+        """Refuse, and name the leader (KIP-951): nobody reads from a follower (KIP-392) here."""
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code in (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
         return FetchedPartition(

@@ -19,7 +19,7 @@ _LONGEST_NAME = 255
 def strays(
     found: Mapping[str, RecoveredLog], states: Mapping[str, PartitionState], *, me: int
 ) -> dict[str, str]:
-    """Return which logs are no replicas, and why, by their folders.
+    """Return which logs are no replicas, and why, by their folders (topics have ids: KIP-516).
 
     Args:
         found: At the start, by folder.

@@ -203,6 +203,7 @@ class Elections:
         return ErrorCode.none
 
     def _is_another_folder(self, directory: object) -> bool:
+        """Say whether a vote is asked of a folder that this member lost (KIP-853)."""
         mine = self._member.identity.directory
         return directory is not None and mine is not None and directory != mine
 
@@ -224,6 +225,7 @@ class Elections:
         return up_to_date and member.state.leader < 0
 
     def _vote_for(self, request: VoteRequest) -> None:
+        """Vote, once an epoch; the vote is safe before it is answered (KIP-595)."""
         member = self._member
         if member.state.voted == request.replica_id:
             return

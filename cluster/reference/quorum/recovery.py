@@ -17,7 +17,7 @@ def snapshot_paths(paths: Iterable[str]) -> list[str]:
 
 
 def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
-    """Return the latest snapshot, None if there is none.
+    """Return the latest snapshot (KIP-630), None if there is none.
 
     Args:
         files: By their paths below the log dir; those that are no snapshots are passed over.

@@ -160,7 +160,7 @@ class Serving:
         return ErrorCode.none
 
     def _departure(self, wanted: FetchPartition) -> FetchedPartition | None:
-        """Return what a replica must do before it can fetch on: truncate, or take a snapshot."""
+        """Return what a replica must do first: truncate (KIP-595), or take a snapshot (KIP-630)."""
         log, snapshot = self._member.log, self._member.snapshot
         offset, epoch = wanted.fetch_offset, max(wanted.last_fetched_epoch, 0)
         if offset == 0 and log.start_offset == 0 and epoch == 0:
