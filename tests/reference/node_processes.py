@@ -49,6 +49,10 @@ class NodeProcesses:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._running.values()]
+
     def start(self, nodes: Sequence[int] | None = None) -> None:
         for node in nodes or self.ids:
             self._running[node] = subprocess.Popen(
