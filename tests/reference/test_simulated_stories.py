@@ -48,6 +48,23 @@ def test_a_story_ends_in_virtual_time_as_it_says(part: Part, tmp_path: Path) -> 
     assert not any(step.failed for step in steps)
     faults = pq.read_table(paths.table("faults")).to_pylist()
     assert all(row["effect"] and row["heal_effect"] for row in faults)
+    if part.scenario.of_quorum:
+        (healing,) = (step for step in steps if "healed the cut apart" in step.did)
+        _check_that_the_old_leader_speaks_for_itself(paths, until_ns=healing.begun_ns)
+
+
+def _check_that_the_old_leader_speaks_for_itself(paths: RunPaths, *, until_ns: int) -> None:
+    """See that who is cut off is not said to follow a leader of whom it cannot have heard."""
+    rows = pq.read_table(paths.table("quorum_states")).to_pylist()
+    told = [
+        (row["role"], row["epoch"], row["leader"])
+        for row in rows
+        if row["node"] == "n101" and row["observed_ns"] and row["observed_ns"] < until_ns
+    ]
+    assert set(told) == {("leader", 1, 101), (None, 1, -1)}
+    assert ("n101", "follower", 2, 102) in {
+        (row["node"], row["role"], row["epoch"], row["leader"]) for row in rows
+    }
 
 
 def test_there_are_stories_by_each_rule() -> None:
