@@ -1,6 +1,7 @@
 """The classic group protocol, by one group alone: who is asked to join, and who gets what."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -229,29 +230,64 @@ def test_records_of_strangers_among_the_offsets_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "topic", "metadata", "error"),
+    ("topic", "metadata", "error"),
     [
-        ("g" * 32_768, "t", "", ErrorCode.invalid_group_id),
-        ("g", "t" * 32_768, "", ErrorCode.invalid_topic_exception),
-        ("g", "t", "m" * 4097, ErrorCode.offset_metadata_too_large),
-        ("g", "t", "m" * 4096, ErrorCode.none),
+        ("t" * 32_768, "", ErrorCode.invalid_topic_exception),
+        ("t", "m" * 4097, ErrorCode.offset_metadata_too_large),
+        ("t", "m" * 4096, ErrorCode.none),
+        ("t", "\u4e16" * 4096, ErrorCode.none),
+        ("t", "\U0001f4a5" * 2049, ErrorCode.offset_metadata_too_large),
     ],
 )
-def test_a_commit_that_no_record_can_hold_is_refused(
-    group: str, topic: str, metadata: str, error: ErrorCode
+def test_a_commit_that_no_record_can_hold_is_refused_and_the_others_are_kept(
+    topic: str, metadata: str, error: ErrorCode
 ) -> None:
+    coordinator = _leading()
+    wanted = ("plain", ""), (topic, metadata)
+    commit = coordinator.commit(0, asker(1), _commit("g", *wanted))
+    assert isinstance(commit, Commit)
+    kept = [place.topic for place, _ in committed_offsets(commit.request.partitions[0].records)]
+    assert kept == ["plain", *([topic] if error is ErrorCode.none else [])]
+    answer: Any = coordinator.committed(commit, ErrorCode.none).message
+    told = [each.partitions[0].error_code for each in answer.topics]
+    assert told == [ErrorCode.none, error]
+    failed: Any = coordinator.committed(commit, ErrorCode.message_too_large).message
+    told = [each.partitions[0].error_code for each in failed.topics]
+    size = ErrorCode.invalid_commit_offset_size
+    assert told == [size, size if error is ErrorCode.none else error]
+
+
+def test_a_commit_of_nothing_that_can_be_kept_is_answered_at_once() -> None:
+    answer = _leading().commit(0, asker(1), _commit("g", ("t", "m" * 4097)))
+    assert not isinstance(answer, Commit)
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.offset_metadata_too_large
+
+
+def test_a_group_whose_name_no_record_can_hold_commits_nothing() -> None:
+    answer = _leading().commit(0, asker(1), _commit("g" * 32_768, ("t", "")))
+    assert not isinstance(answer, Commit)
+    assert answer.topics[0].partitions[0].error_code is ErrorCode.invalid_group_id
+
+
+def _leading() -> GroupCoordinator:
     coordinator = GroupCoordinator(1, delay_ms=0, session_ms=(1, 60_000))
     coordinator.partitions = 1
     coordinator.lead(0, b"")
-    place = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=1, committed_metadata=metadata
+    return coordinator
+
+
+def _commit(group: str, *wanted: tuple[str, str]) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=(
+                    OffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=1, committed_metadata=metadata
+                    ),
+                ),
+            )
+            for topic, metadata in wanted
+        ),
     )
-    asked = OffsetCommitRequest(
-        group_id=group, topics=(OffsetCommitRequestTopic(name=topic, partitions=(place,)),)
-    )
-    answer = coordinator.commit(0, asker(1), asked)
-    if error is ErrorCode.none:
-        assert isinstance(answer, Commit)
-    else:
-        assert not isinstance(answer, Commit)
-        assert answer.topics[0].partitions[0].error_code is error

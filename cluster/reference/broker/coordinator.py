@@ -5,8 +5,9 @@ reads them back. Who is a member is not kept: a new coordinator knows nobody, an
 again. (Kafka keeps members, too, and spares them that.)
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kio.schema.errors import ErrorCode
 
@@ -47,8 +48,8 @@ from cluster.reference.messages.data import ProducePartition, ProduceRequest
 
 COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
-MOST_METADATA_BYTES = 4096
-"""Kafka's `offset.metadata.max.bytes`."""
+MOST_METADATA = 4096
+"""Kafka's `offset.metadata.max.bytes`, which counts Java's letters of two bytes."""
 MOST_NAME_BYTES = 32_767
 """What a name can have in the records of `__consumer_offsets`; requests can bring longer ones."""
 GroupRequest = (
@@ -60,6 +61,7 @@ GroupRequest = (
     | OffsetFetchRequest
 )
 TIMERS = "group:"
+_NOTHING: Mapping[Place, ErrorCode] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class Commit:
         request: What to produce.
         asker: Who commits.
         asked: The request that is to be answered.
+        refused: What of it is not kept, and why.
         kept: The offsets.
         partition: Of `__consumer_offsets`.
     """
@@ -85,6 +88,7 @@ class Commit:
     request: ProduceRequest
     asker: Asker
     asked: OffsetCommitRequest
+    refused: Mapping[Place, ErrorCode]
     kept: tuple[tuple[Place, Committed], ...]
     partition: int
 
@@ -159,34 +163,39 @@ class GroupCoordinator:
         """Return what has to be produced to keep offsets, or the refusal."""
         kept = self._kept(asked.group_id)
         if kept is None:
-            return _all_of(asked, ErrorCode.not_coordinator)
+            return _answer(asked, ErrorCode.not_coordinator)
         group = kept.groups.get(asked.group_id) or Group(name=asked.group_id)
         error = group.may_commit(asked.member_id, asked.generation_id_or_member_epoch)
-        error = error or _too_large(asked)
+        if len(asked.group_id.encode()) > MOST_NAME_BYTES:
+            error = ErrorCode.invalid_group_id
         if error is not ErrorCode.none:
-            return _all_of(asked, error)
-        commits = tuple(
-            (
-                Place(group=asked.group_id, topic=topic.name, partition=each.partition_index),
-                Committed(
-                    offset=each.committed_offset,
-                    leader_epoch=each.committed_leader_epoch,
-                    metadata=each.committed_metadata or "",
-                ),
-            )
-            for topic in asked.topics
-            for each in topic.partitions
-        )
+            return _answer(asked, error)
+        commits = []
+        refused: dict[Place, ErrorCode] = {}
+        for place, committed in _wanted(asked):
+            if (why := _objection(place, committed)) is not ErrorCode.none:
+                refused[place] = why
+            else:
+                commits.append((place, committed))
         if not commits:
-            return _all_of(asked, ErrorCode.none)
+            return _answer(asked, ErrorCode.none, refused)
         partition = group_partition(asked.group_id, self.partitions)
         produced = ProducePartition(
             topic=OFFSETS_TOPIC,
             partition=partition,
             records=offsets_batch(commits, time_ms=now // NS_PER_MS),
         )
-        request = ProduceRequest(acks=-1, timeout_ms=COMMIT_TIMEOUT_MS, partitions=(produced,))
-        return Commit(request=request, asker=asker, asked=asked, kept=commits, partition=partition)
+        request = ProduceRequest(
+            acks=-1, timeout_ms=COMMIT_TIMEOUT_MS, partitions=(produced,), to_internal=True
+        )
+        return Commit(
+            request=request,
+            asker=asker,
+            asked=asked,
+            refused=refused,
+            kept=tuple(commits),
+            partition=partition,
+        )
 
     def committed(self, commit: Commit, error: ErrorCode) -> Reply:
         """Take how the production of offsets went, and answer who committed them."""
@@ -195,7 +204,7 @@ class GroupCoordinator:
             error = error or ErrorCode.not_coordinator
         elif error is ErrorCode.none:
             kept.offsets.update(commit.kept)
-        answer = _all_of(commit.asked, _COMMIT_ERRORS.get(error, error))
+        answer = _answer(commit.asked, _COMMIT_ERRORS.get(error, error), commit.refused)
         return Reply(asker=commit.asker, message=answer)
 
     def _kept(self, group: str) -> _Kept | None:
@@ -307,6 +316,7 @@ _COMMIT_ERRORS = {
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
 }
 """What a client is told of a failure of the offsets' own partition, as Kafka tells it."""
 
@@ -334,27 +344,45 @@ def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchR
     )
 
 
-def _too_large(asked: OffsetCommitRequest) -> ErrorCode:
-    """Return why a commit cannot be kept; Kafka would refuse only what of it is too large."""
-    if len(asked.group_id.encode()) > MOST_NAME_BYTES:
-        return ErrorCode.invalid_group_id
+def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
     for topic in asked.topics:
-        if len(topic.name.encode()) > MOST_NAME_BYTES:
-            return ErrorCode.invalid_topic_exception
         for each in topic.partitions:
-            if len((each.committed_metadata or "").encode()) > MOST_METADATA_BYTES:
-                return ErrorCode.offset_metadata_too_large
+            yield (
+                Place(group=asked.group_id, topic=topic.name, partition=each.partition_index),
+                Committed(
+                    offset=each.committed_offset,
+                    leader_epoch=each.committed_leader_epoch,
+                    metadata=each.committed_metadata or "",
+                ),
+            )
+
+
+def _objection(place: Place, committed: Committed) -> ErrorCode:
+    """Return why an offset cannot be kept; the others of its request are."""
+    if len(place.topic.encode()) > MOST_NAME_BYTES:
+        return ErrorCode.invalid_topic_exception
+    if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:
+        return ErrorCode.offset_metadata_too_large
     return ErrorCode.none
 
 
-def _all_of(asked: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+def _answer(
+    asked: OffsetCommitRequest, error: ErrorCode, refused: Mapping[Place, ErrorCode] = _NOTHING
+) -> OffsetCommitResponse:
+    """Answer a commit: with one error for all, but for what was refused for itself."""
+
+    def error_of(topic: str, partition: int) -> ErrorCode:
+        place = Place(group=asked.group_id, topic=topic, partition=partition)
+        return refused.get(place, error)
+
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=error
+                        partition_index=each.partition_index,
+                        error_code=error_of(topic.name, each.partition_index),
                     )
                     for each in topic.partitions
                 ),

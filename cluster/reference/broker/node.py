@@ -21,6 +21,7 @@ from cluster.reference.broker.lifecycle import Lifecycle, Stage
 from cluster.reference.broker.offsets import OFFSETS_TOPIC
 from cluster.reference.broker.producer_ids import ProducerIds
 from cluster.reference.broker.states import eligible, told
+from cluster.reference.broker.strangers import refused_as_replica
 from cluster.reference.broker.views import address_of, cluster, configs, metadata, topic_partitions
 from cluster.reference.controller.image import MetadataImage
 from cluster.reference.controller.plane import KRaft
@@ -216,8 +217,11 @@ class Node:
         asker, message = event.asker, event.message
         if isinstance(message, BrokerHeartbeatRequest) and message.want_shut_down:
             self._leaver_ns = now if message.broker_id != self.id else self._leaver_ns
-        if asker.who == CLIENT and isinstance(message, FORWARDED) and self._replicas is not None:
-            return self._forwarding.take(now, asker, message)
+        if asker.who == CLIENT:
+            if isinstance(message, FORWARDED) and self._replicas is not None:
+                return self._forwarding.take(now, asker, message)
+            if isinstance(message, data.FetchRequest) and message.replica_id >= 0:
+                return [Reply(asker=asker, message=refused_as_replica(message))]
         if self._plane.concerns(event):
             return self._plane.on(now, event)
         if self._replicas is None:

@@ -34,6 +34,9 @@ from cluster.reference.settings import SettingsError
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_IDS = UUID("6e8bb1a2-0f0e-4cf1-9d1f-6f5e0a3f4c11")
 _MAX_PARTITIONS = 10_000
+"""In one request (KAFKA-17870)."""
+_MANY = "Excessively large number of partitions per request."
+_METADATA_TOPIC = "__cluster_metadata"
 
 Assignment = list[tuple[int, ...]]
 
@@ -55,6 +58,14 @@ def create_topics(
     draft: Draft, request: CreateTopicsRequest, *, cluster_id: str
 ) -> CreateTopicsResponse:
     """Make topics, each by itself: one that cannot be made does not keep the others."""
+    if sum(_size(draft, each) for each in request.topics) > _MAX_PARTITIONS:
+        refused = (
+            CreatableTopicResult(
+                name=each.name, error_code=ErrorCode.policy_violation, error_message=_MANY
+            )
+            for each in request.topics
+        )
+        return CreateTopicsResponse(topics=tuple(refused))
     results = []
     for wanted in request.topics:
         try:
@@ -84,6 +95,12 @@ def create_topics(
 
 def create_partitions(draft: Draft, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Give topics more partitions."""
+    if sum(max(each.count, 0) for each in request.topics) > _MAX_PARTITIONS:
+        refused = (
+            TopicResult(name=each.name, error_code=ErrorCode.policy_violation, error_message=_MANY)
+            for each in request.topics
+        )
+        return CreatePartitionsResponse(results=tuple(refused))
     results = []
     for wanted in request.topics:
         try:
@@ -161,7 +178,21 @@ def _write_partitions(draft: Draft, topic: TopicImage, assignment: Assignment) -
         draft.write(placement(partition))
 
 
+def _size(draft: Draft, wanted: CreatableTopic) -> int:
+    """Return how many partitions are wanted; a number that cannot be is refused for itself."""
+    if wanted.assignments:
+        return len(wanted.assignments)
+    count = wanted.num_partitions
+    return max(draft.settings.num_partitions if count == -1 else count, 0)
+
+
 def _planned(draft: Draft, wanted: CreatableTopic) -> Assignment:
+    if wanted.name == _METADATA_TOPIC:
+        # Its folder would be that of the quorum's log.
+        raise RefusedError(
+            ErrorCode.invalid_request,
+            f"Creation of internal topic {_METADATA_TOPIC} is prohibited.",
+        )
     if not _NAME.fullmatch(wanted.name) or wanted.name in (".", ".."):
         raise RefusedError(ErrorCode.invalid_topic_exception, f"Invalid topic: {wanted.name!r}")
     if wanted.name in draft.image.topics:
@@ -174,7 +205,7 @@ def _planned(draft: Draft, wanted: CreatableTopic) -> Assignment:
         return _manual(draft, wanted.assignments)
     settings = draft.settings
     count = settings.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
-    if not 0 < count <= _MAX_PARTITIONS:
+    if count <= 0:
         raise RefusedError(
             ErrorCode.invalid_partitions,
             f"Number of partitions was set to an invalid value: {count}.",
@@ -246,7 +277,7 @@ def _more(draft: Draft, wanted: CreatePartitionsTopic) -> tuple[TopicImage, Assi
             ErrorCode.unknown_topic_or_partition, f"there is no topic {wanted.name!r}"
         )
     has, count = len(topic.partitions), wanted.count - len(topic.partitions)
-    if not 0 < count <= _MAX_PARTITIONS:
+    if count <= 0:
         raise RefusedError(
             ErrorCode.invalid_partitions,
             f"The topic {wanted.name} currently has {has} partition(s);"

@@ -1,4 +1,4 @@
-"""What nodes and clients say to each other: frozen dataclasses without versions of the protocol.
+"""What nodes and clients say to each other: frozen structs without versions of the protocol.
 
 Fields are named as in Kafka's schemas. `data` moves records, `quorum` elects, `control` is what
 brokers and administrators ask the controller, `clients` is the rest of what clients need. The

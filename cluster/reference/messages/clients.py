@@ -4,33 +4,30 @@ Fields have the names of Kafka's schemas (https://kafka.apache.org/protocol), ti
 what this cluster does not use is left out, and what a version lacks has its default here.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 NO_EPOCH = -1
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRequestTopic:
+class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
     """A topic that is asked about, by name, or by id if it has no name."""
 
     name: str | None = None
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRequest:
+class MetadataRequest(Struct, frozen=True, kw_only=True):
     """Who is there, and who leads; `topics` None: of all topics."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponseBroker:
+class MetadataResponseBroker(Struct, frozen=True, kw_only=True):
     """A broker that is registered and not fenced."""
 
     node_id: int
@@ -39,8 +36,7 @@ class MetadataResponseBroker:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponsePartition:
+class MetadataResponsePartition(Struct, frozen=True, kw_only=True):
     """A partition as the broker that answers believes it to be."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -52,8 +48,7 @@ class MetadataResponsePartition:
     offline_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponseTopic:
+class MetadataResponseTopic(Struct, frozen=True, kw_only=True):
     """A topic, or why there is none."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -63,8 +58,7 @@ class MetadataResponseTopic:
     partitions: tuple[MetadataResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponse:
+class MetadataResponse(Struct, frozen=True, kw_only=True):
     """What a broker's own image of the metadata says."""
 
     brokers: tuple[MetadataResponseBroker, ...]
@@ -73,15 +67,13 @@ class MetadataResponse:
     topics: tuple[MetadataResponseTopic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct, frozen=True, kw_only=True):
     """Who is there (KIP-700), and of controllers too (KIP-919)."""
 
     endpoint_type: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterBroker:
+class DescribeClusterBroker(Struct, frozen=True, kw_only=True):
     """A broker that is registered."""
 
     broker_id: int
@@ -90,8 +82,7 @@ class DescribeClusterBroker:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
     """The answer."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -101,23 +92,20 @@ class DescribeClusterResponse:
     brokers: tuple[DescribeClusterBroker, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRequest:
+class TopicRequest(Struct, frozen=True, kw_only=True):
     """A topic, by its name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
     """Partitions with their eligible leader replicas (KIP-966); none named: of all topics."""
 
     topics: tuple[TopicRequest, ...]
     response_partition_limit: int = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True):
     """A partition."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -131,8 +119,7 @@ class DescribeTopicPartitionsResponsePartition:
     offline_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
     """A topic."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -142,15 +129,13 @@ class DescribeTopicPartitionsResponseTopic:
     partitions: tuple[DescribeTopicPartitionsResponsePartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Struct, frozen=True, kw_only=True):
     """The answer, always whole: there is never a next cursor."""
 
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResource:
+class DescribeConfigsResource(Struct, frozen=True, kw_only=True):
     """Whose settings: type 2 is a topic, 4 a broker."""
 
     resource_type: int
@@ -158,15 +143,13 @@ class DescribeConfigsResource:
     configuration_keys: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
     """Which settings hold (KIP-133)."""
 
     resources: tuple[DescribeConfigsResource, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
     """One setting; source 1: of the topic, 4: of the broker's file, 5: the default."""
 
     name: str
@@ -177,8 +160,7 @@ class DescribeConfigsResourceResult:
     is_sensitive: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResult:
+class DescribeConfigsResult(Struct, frozen=True, kw_only=True):
     """The settings of a resource."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -188,15 +170,13 @@ class DescribeConfigsResult:
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Struct, frozen=True, kw_only=True):
     """The answer."""
 
     results: tuple[DescribeConfigsResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
     """An idempotent producer asks for its id (KIP-98); a transactional one is refused here."""
 
     transactional_id: str | None = None
@@ -205,8 +185,7 @@ class InitProducerIdRequest:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
     """The id."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -214,8 +193,7 @@ class InitProducerIdResponse:
     producer_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct, frozen=True, kw_only=True):
     """Who coordinates: key type 0 a group, 1 a transactional id; many keys since version 4."""
 
     key: str = ""
@@ -223,8 +201,7 @@ class FindCoordinatorRequest:
     coordinator_keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinator:
+class Coordinator(Struct, frozen=True, kw_only=True):
     """Who coordinates one key."""
 
     key: str
@@ -235,8 +212,7 @@ class Coordinator:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
     """The answer, in the form of one key and in that of many."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -247,16 +223,14 @@ class FindCoordinatorResponse:
     coordinators: tuple[Coordinator, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Struct, frozen=True, kw_only=True):
     """A way to assign partitions that a member knows, and what it tells about itself in it."""
 
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct, frozen=True, kw_only=True):
     """A member wants to be in the group's next generation."""
 
     group_id: str
@@ -271,8 +245,7 @@ class JoinGroupRequest:
     """Whether a first join is only told its member id (KIP-394, version 4 and later)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):
     """A member, as its leader is told of it."""
 
     member_id: str
@@ -280,8 +253,7 @@ class JoinGroupResponseMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponse:
+class JoinGroupResponse(Struct, frozen=True, kw_only=True):
     """The generation that begins; its leader alone is told the members."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -293,16 +265,14 @@ class JoinGroupResponse:
     members: tuple[JoinGroupResponseMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Struct, frozen=True, kw_only=True):
     """What the leader assigns to a member."""
 
     member_id: str
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct, frozen=True, kw_only=True):
     """A member asks for its assignment; the leader brings them all."""
 
     group_id: str
@@ -312,8 +282,7 @@ class SyncGroupRequest:
     assignments: tuple[SyncGroupRequestAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResponse:
+class SyncGroupResponse(Struct, frozen=True, kw_only=True):
     """A member's assignment."""
 
     error_code: ErrorCode = ErrorCode.none
@@ -322,8 +291,7 @@ class SyncGroupResponse:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct, frozen=True, kw_only=True):
     """A member lives."""
 
     group_id: str
@@ -332,23 +300,20 @@ class HeartbeatRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse:
+class HeartbeatResponse(Struct, frozen=True, kw_only=True):
     """REBALANCE_IN_PROGRESS has the member join again."""
 
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberIdentity:
+class MemberIdentity(Struct, frozen=True, kw_only=True):
     """A member that leaves."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Struct, frozen=True, kw_only=True):
     """Members leave; one until version 2, many since (KIP-345)."""
 
     group_id: str
@@ -356,8 +321,7 @@ class LeaveGroupRequest:
     members: tuple[MemberIdentity, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberResponse:
+class MemberResponse(Struct, frozen=True, kw_only=True):
     """Whether a member could leave."""
 
     member_id: str
@@ -365,16 +329,14 @@ class MemberResponse:
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(Struct, frozen=True, kw_only=True):
     """The answer."""
 
     error_code: ErrorCode = ErrorCode.none
     members: tuple[MemberResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
     """Up to where a partition was read."""
 
     partition_index: int
@@ -383,16 +345,14 @@ class OffsetCommitRequestPartition:
     committed_metadata: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
     """A topic's offsets."""
 
     name: str
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
     """Keep a group's offsets; generation -1 and no member: from outside of the group."""
 
     group_id: str
@@ -402,47 +362,41 @@ class OffsetCommitRequest:
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Struct, frozen=True, kw_only=True):
     """Whether an offset is kept."""
 
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Struct, frozen=True, kw_only=True):
     """Whether a topic's offsets are kept."""
 
     name: str
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
     """Given when the offsets are committed in `__consumer_offsets`."""
 
     topics: tuple[OffsetCommitResponseTopic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
     """Which partitions of a topic."""
 
     name: str
     partition_indexes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Struct, frozen=True, kw_only=True):
     """Of which group; `topics` None: all that it has."""
 
     group_id: str
     topics: tuple[OffsetFetchRequestTopic, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Struct, frozen=True, kw_only=True):
     """A group's offsets; many groups' since version 8 (KIP-709)."""
 
     group_id: str = ""
@@ -450,8 +404,7 @@ class OffsetFetchRequest:
     groups: tuple[OffsetFetchRequestGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Struct, frozen=True, kw_only=True):
     """An offset; -1: none is kept."""
 
     partition_index: int
@@ -461,16 +414,14 @@ class OffsetFetchResponsePartition:
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Struct, frozen=True, kw_only=True):
     """A topic's offsets."""
 
     name: str
     partitions: tuple[OffsetFetchResponsePartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Struct, frozen=True, kw_only=True):
     """A group's offsets."""
 
     group_id: str
@@ -478,8 +429,7 @@ class OffsetFetchResponseGroup:
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(Struct, frozen=True, kw_only=True):
     """The answer, in the form of one group and in that of many."""
 
     topics: tuple[OffsetFetchResponseTopic, ...] = ()

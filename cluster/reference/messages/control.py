@@ -5,10 +5,10 @@ their clients ask (topics, elections, reassignments, configs). A controller that
 answers NOT_CONTROLLER. Answers come once what they say is committed in the metadata log.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 PREFERRED, UNCLEAN = 0, 1
 """Types of elections (KIP-460)."""
@@ -20,8 +20,7 @@ SET_CONFIG, DELETE_CONFIG, APPEND_CONFIG, SUBTRACT_CONFIG = 0, 1, 2, 3
 """What `AlterableConfig` does (KIP-339)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class Listener(Struct, frozen=True, kw_only=True):
     """Where a broker listens."""
 
     name: str
@@ -30,8 +29,7 @@ class Listener:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Feature(Struct, frozen=True, kw_only=True):
     """A feature that a broker can do, and in which versions."""
 
     name: str
@@ -39,8 +37,7 @@ class Feature:
     max_supported_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationRequest:
+class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
     """A broker's process begins (KIP-500, 631).
 
     Attributes:
@@ -64,16 +61,14 @@ class BrokerRegistrationRequest:
     previous_broker_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationResponse:
+class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
     """The epoch of the broker from now on: the offset of its registration in the metadata log."""
 
     error_code: ErrorCode
     broker_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatRequest:
+class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
     """A broker lives (KIP-631).
 
     Attributes:
@@ -91,8 +86,7 @@ class BrokerHeartbeatRequest:
     want_shut_down: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatResponse:
+class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
     """What the broker is to the controller.
 
     Attributes:
@@ -108,23 +102,20 @@ class BrokerHeartbeatResponse:
     should_shut_down: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Struct, frozen=True, kw_only=True):
     """Forget a broker that will not come back."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerResponse:
+class UnregisterBrokerResponse(Struct, frozen=True, kw_only=True):
     """Whether it is forgotten."""
 
     error_code: ErrorCode
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartition:
+class AlterPartition(Struct, frozen=True, kw_only=True):
     """An ISR as a leader wants it (KIP-497).
 
     Attributes:
@@ -144,8 +135,7 @@ class AlterPartition:
     leader_recovery_state: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionRequest:
+class AlterPartitionRequest(Struct, frozen=True, kw_only=True):
     """A broker wants ISRs of partitions that it leads to change."""
 
     broker_id: int
@@ -153,8 +143,7 @@ class AlterPartitionRequest:
     partitions: tuple[AlterPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredPartition:
+class AlteredPartition(Struct, frozen=True, kw_only=True):
     """A partition as it stands after the request, or why it was refused."""
 
     topic_id: UUID
@@ -167,24 +156,21 @@ class AlteredPartition:
     partition_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionResponse:
+class AlterPartitionResponse(Struct, frozen=True, kw_only=True):
     """An answer for each partition, in the order asked."""
 
     error_code: ErrorCode
     partitions: tuple[AlteredPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIdsRequest:
+class AllocateProducerIdsRequest(Struct, frozen=True, kw_only=True):
     """A broker needs ids for idempotent producers."""
 
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIdsResponse:
+class AllocateProducerIdsResponse(Struct, frozen=True, kw_only=True):
     """A block of ids that nobody else gets."""
 
     error_code: ErrorCode
@@ -192,8 +178,7 @@ class AllocateProducerIdsResponse:
     producer_id_len: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatableTopic:
+class CreatableTopic(Struct, frozen=True, kw_only=True):
     """A topic that is wanted.
 
     Attributes:
@@ -211,8 +196,7 @@ class CreatableTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Struct, frozen=True, kw_only=True):
     """Make topics."""
 
     topics: tuple[CreatableTopic, ...]
@@ -220,8 +204,7 @@ class CreateTopicsRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatableTopicResult:
+class CreatableTopicResult(Struct, frozen=True, kw_only=True):
     """A topic that was made, or why it was not."""
 
     name: str
@@ -233,15 +216,13 @@ class CreatableTopicResult:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Struct, frozen=True, kw_only=True):
     """An answer for each topic; each fails with NOT_CONTROLLER if this is not the active one."""
 
     topics: tuple[CreatableTopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsTopic:
+class CreatePartitionsTopic(Struct, frozen=True, kw_only=True):
     """A topic that shall have more partitions: `count` of them in all."""
 
     name: str
@@ -249,8 +230,7 @@ class CreatePartitionsTopic:
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Struct, frozen=True, kw_only=True):
     """Give topics more partitions."""
 
     topics: tuple[CreatePartitionsTopic, ...]
@@ -258,8 +238,7 @@ class CreatePartitionsRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicResult:
+class TopicResult(Struct, frozen=True, kw_only=True):
     """How it went with a topic."""
 
     name: str | None
@@ -268,38 +247,33 @@ class TopicResult:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Struct, frozen=True, kw_only=True):
     """An answer for each topic."""
 
     results: tuple[TopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicState:
+class DeleteTopicState(Struct, frozen=True, kw_only=True):
     """A topic by its name or by its id."""
 
     name: str | None = None
     topic_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Struct, frozen=True, kw_only=True):
     """Remove topics."""
 
     topics: tuple[DeleteTopicState, ...]
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Struct, frozen=True, kw_only=True):
     """An answer for each topic."""
 
     responses: tuple[TopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionOutcome:
+class PartitionOutcome(Struct, frozen=True, kw_only=True):
     """How it went with a partition."""
 
     topic: str
@@ -308,8 +282,7 @@ class PartitionOutcome:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Struct, frozen=True, kw_only=True):
     """Elect leaders anew (KIP-460).
 
     Attributes:
@@ -323,16 +296,14 @@ class ElectLeadersRequest:
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponse:
+class ElectLeadersResponse(Struct, frozen=True, kw_only=True):
     """An answer for each partition."""
 
     error_code: ErrorCode
     replica_election_results: tuple[PartitionOutcome, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignablePartition:
+class ReassignablePartition(Struct, frozen=True, kw_only=True):
     """The replicas that a partition shall have; None: what is under way is called off."""
 
     topic: str
@@ -340,16 +311,14 @@ class ReassignablePartition:
     replicas: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
     """Move replicas (KIP-455)."""
 
     partitions: tuple[ReassignablePartition, ...]
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
     """An answer for each partition."""
 
     error_code: ErrorCode
@@ -357,16 +326,14 @@ class AlterPartitionReassignmentsResponse:
     responses: tuple[PartitionOutcome, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
     """Which replicas move; None: of all partitions."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingReassignment:
+class OngoingReassignment(Struct, frozen=True, kw_only=True):
     """A partition whose replicas move."""
 
     topic: str
@@ -376,8 +343,7 @@ class OngoingReassignment:
     removing_replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
     """The partitions whose replicas move."""
 
     error_code: ErrorCode
@@ -385,8 +351,7 @@ class ListPartitionReassignmentsResponse:
     partitions: tuple[OngoingReassignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterableConfig:
+class AlterableConfig(Struct, frozen=True, kw_only=True):
     """A config to change: `SET_CONFIG` and so on."""
 
     name: str
@@ -394,8 +359,7 @@ class AlterableConfig:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct, frozen=True, kw_only=True):
     """What to change of a topic or a broker."""
 
     resource_type: int
@@ -403,16 +367,14 @@ class AlterConfigsResource:
     configs: tuple[AlterableConfig, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Struct, frozen=True, kw_only=True):
     """Change configs (KIP-339)."""
 
     resources: tuple[AlterConfigsResource, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
     """How it went with a resource."""
 
     error_code: ErrorCode
@@ -421,8 +383,7 @@ class AlterConfigsResourceResponse:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Struct, frozen=True, kw_only=True):
     """An answer for each resource."""
 
     responses: tuple[AlterConfigsResourceResponse, ...]

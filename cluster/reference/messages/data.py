@@ -21,6 +21,8 @@ ANY_REPLICA = -2
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special time stamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+"""What brokers keep in topics, as records of forms that they must be able to read."""
 
 
 class ProducePartition(Struct, frozen=True, kw_only=True):
@@ -44,11 +46,13 @@ class ProduceRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         acks: 0, 1, or -1 for "all".
         timeout_ms: How long to wait for the in-sync replicas.
+        to_internal: Whether internal topics are meant, too.
     """
 
     acks: int
     timeout_ms: int
     partitions: tuple[ProducePartition, ...]
+    to_internal: bool = False
 
 
 class ProducedPartition(Struct, frozen=True, kw_only=True):

@@ -4,14 +4,13 @@ Kafka's schemas nest each of these in a list of topics and partitions, of which 
 `__cluster_metadata-0`. The nesting is left out here. Fetches are those of `messages.data`.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequest:
+class VoteRequest(Struct, frozen=True, kw_only=True):
     """A candidate, or who would like to become one, asks for a vote.
 
     Attributes:
@@ -37,8 +36,7 @@ class VoteRequest:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse:
+class VoteResponse(Struct, frozen=True, kw_only=True):
     """A vote, or none.
 
     Attributes:
@@ -54,8 +52,7 @@ class VoteResponse:
     vote_granted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A new leader makes itself known to who does not fetch from it yet."""
 
     cluster_id: str | None
@@ -65,8 +62,7 @@ class BeginQuorumEpochRequest:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochResponse:
+class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
     """What the voter takes for the leader and the epoch."""
 
     error_code: ErrorCode
@@ -74,8 +70,7 @@ class BeginQuorumEpochResponse:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A leader resigns, and names who should follow it.
 
     Attributes:
@@ -91,8 +86,7 @@ class EndQuorumEpochRequest:
     preferred_candidates: tuple[tuple[int, UUID | None], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochResponse:
+class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
     """What the voter takes for the leader and the epoch."""
 
     error_code: ErrorCode
@@ -100,8 +94,7 @@ class EndQuorumEpochResponse:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
     """A replica whose next record is no longer in the leader's log asks for a piece of a snapshot.
 
     Attributes:
@@ -125,8 +118,7 @@ class FetchSnapshotRequest:
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
     """A piece of a snapshot.
 
     Attributes:
@@ -150,13 +142,11 @@ class FetchSnapshotResponse:
     unaligned_records: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
     """Ask the leader how far everybody has come (KIP-595, 836)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
+class ReplicaState(Struct, frozen=True, kw_only=True):
     """A member of the quorum, as its leader sees it.
 
     Attributes:
@@ -174,8 +164,7 @@ class ReplicaState:
     last_caught_up_timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
     """The quorum, as its leader sees it; NOT_LEADER_OR_FOLLOWER from anybody else."""
 
     error_code: ErrorCode

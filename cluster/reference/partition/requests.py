@@ -10,6 +10,7 @@ from cluster.reference.log.producers import Kept
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply, SetTimer
 from cluster.reference.messages.data import (
     CONSUMER,
+    INTERNAL_TOPICS,
     UNKNOWN,
     EpochEnd,
     FetchedPartition,
@@ -56,7 +57,7 @@ class Requests:
         awaited: list[tuple[Partition, Awaited]] = []
         for place, each in enumerate(asked.partitions):
             try:
-                partition, end, result = self._append(each, asked.acks, out)
+                partition, end, result = self._append(each, asked, out)
             except RefusedError as refused:
                 parked.results.append(self._produce_refused(each, refused))
                 continue
@@ -188,15 +189,20 @@ class Requests:
                 partition.produces.forget_done()
 
     def _append(
-        self, each: ProducePartition, acks: int, out: list[Effect]
+        self, each: ProducePartition, asked: ProduceRequest, out: list[Effect]
     ) -> tuple[Partition, int, ProducedPartition]:
         """Append one partition's batch; return what the high watermark must reach, and the answer.
 
         Raises:
             RefusedError: It is not appended.
         """
+        acks = asked.acks
         if acks not in _ACKS:
             raise RefusedError(ErrorCode.invalid_required_acks)
+        if each.topic in INTERNAL_TOPICS and not asked.to_internal:
+            raise RefusedError(
+                ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {each.topic}"
+            )
         partition = self._registry.at(each.topic, each.partition, each.topic_id)
         leading = partition.led_in(UNKNOWN)
         if acks == _ALL and not leading.enough_in_sync:

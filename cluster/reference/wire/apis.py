@@ -5,12 +5,14 @@ something that is no part of this cluster (transactions of KIP-890, share groups
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cluster.reference.messages import clients
+from cluster.reference.messages.data import ProduceRequest
 from cluster.reference.wire import data, orders
 from cluster.reference.wire.translation import Theirs, inner, made, ours, theirs
 
@@ -60,6 +62,10 @@ def _by(read: Callable[[Theirs], object]) -> Callable[[Theirs, Asked], object]:
     return lambda said, _asked: read(said)
 
 
+def _read_produce(said: Theirs, asked: Asked) -> ProduceRequest:
+    return data.read_produce(said, client=asked.client_id)
+
+
 def _read_join(said: Theirs, asked: Asked) -> clients.JoinGroupRequest:
     join: clients.JoinGroupRequest = ours(said, clients.JoinGroupRequest)
     if join.rebalance_timeout_ms < 0:  # Version 0 has none of its own.
@@ -69,7 +75,7 @@ def _read_join(said: Theirs, asked: Asked) -> clients.JoinGroupRequest:
 
 
 APIS: dict[int, Api] = {
-    PRODUCE: Api(low=3, high=11, read=_by(data.read_produce), write=data.write_produced),
+    PRODUCE: Api(low=3, high=11, read=_read_produce, write=data.write_produced),
     1: Api(low=4, high=13, read=_by(data.read_fetch), write=data.write_fetched),
     2: Api(low=1, high=7, read=_by(data.read_list_offsets), write=data.write_listed_offsets),
     3: Api(low=0, high=12, read=_as(clients.MetadataRequest), write=theirs),

@@ -38,9 +38,14 @@ class _InTopic(Protocol):
 P = TypeVar("P", bound=_InTopic)
 
 
-def read_produce(said: Theirs) -> ProduceRequest:
+ADMIN_CLIENT = "__admin_client"
+"""Who calls itself so may append to internal topics (Kafka's AdminUtils.ADMIN_CLIENT_ID)."""
+
+
+def read_produce(said: Theirs, *, client: str) -> ProduceRequest:
     """Return a ProduceRequest as ours."""
     return ProduceRequest(
+        to_internal=client == ADMIN_CLIENT,
         acks=said.acks,
         timeout_ms=milliseconds(said.timeout),
         partitions=tuple(

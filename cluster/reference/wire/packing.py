@@ -15,7 +15,7 @@ from cluster.reference.messages.data import (
     ProduceRequest,
     ProduceResponse,
 )
-from cluster.reference.wire.data import by_topic
+from cluster.reference.wire.data import ADMIN_CLIENT, by_topic
 from cluster.reference.wire.shapes import MOST_ELEMENTS
 
 PRODUCE, FETCH = 0, 1
@@ -155,7 +155,12 @@ def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
     read.pass_over(tags)
     if read.at != len(frame):
         raise ValueError("it ends elsewhere")
-    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=tuple(partitions))
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        partitions=tuple(partitions),
+        to_internal=client == ADMIN_CLIENT,
+    )
     return client, request
 
 

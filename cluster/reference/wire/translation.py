@@ -5,7 +5,7 @@ without the ending, which is a time span. What a version lacks is left out or ha
 is how Kafka's own generated classes behave with fields that a version cannot carry.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, TypeAlias, cast, get_args, get_type_hints
 
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 Theirs: TypeAlias = Any
 """A message of Kafka's, one of kio's many classes for it."""
@@ -56,22 +57,22 @@ def theirs(own: Theirs, form: type) -> Theirs:
 
 @cache
 def _inward(source: type, form: type) -> tuple[_Step, ...]:
-    there = {each.name: each for each in fields(source)}
+    there = _names(source)
     inner, outer = _nested(form), _nested(source)
     steps: list[_Step] = []
-    for each in fields(form):
-        bare = each.name.removesuffix("_ms")
-        if each.name in there:
-            known = each.name in inner and each.name in outer
-            steps.append((each.name, each.name, _each(ours, inner[each.name]) if known else None))
+    for name in _names(form):
+        bare = name.removesuffix("_ms")
+        if name in there:
+            known = name in inner and name in outer
+            steps.append((name, name, _each(ours, inner[name]) if known else None))
         elif bare in there:
-            steps.append((each.name, bare, milliseconds))
+            steps.append((name, bare, milliseconds))
     return tuple(steps)
 
 
 @cache
 def _outward(source: type, form: type) -> tuple[tuple[_Step, ...], Mapping[str, object]]:
-    there = {each.name for each in fields(source)}
+    there = _names(source)
     inner = _nested(form)
     steps: list[_Step] = []
     rest: dict[str, object] = {}
@@ -128,12 +129,19 @@ def _span(milliseconds: int) -> timedelta:
 def _nested(form: type) -> Mapping[str, type]:
     """Return which fields of a class hold messages, and of which class."""
     hints = get_type_hints(form)
-    found = {each.name: _message(hints[each.name]) for each in fields(form)}
+    found = {name: _message(hints[name]) for name in _names(form)}
     return {name: message for name, message in found.items() if message is not None}
 
 
+def _names(form: Any) -> Sequence[str]:
+    """Return the names of a message's fields: ours are structs, kio's are dataclasses."""
+    if issubclass(form, Struct):
+        return cast("Sequence[str]", form.__struct_fields__)
+    return [each.name for each in fields(form)]
+
+
 def _message(hint: object) -> type | None:
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Struct)):
         return cast("type", hint)
     inner = [_message(each) for each in get_args(hint) if each not in (NoneType, Ellipsis)]
     return inner[0] if inner else None

@@ -1,0 +1,117 @@
+"""Three nodes in this process, and clients that ask what they may not, or what nobody can mean."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from kio.index import load_request_schema
+from kio.schema.errors import ErrorCode
+
+from cluster.reference.wire.data import ADMIN_CLIENT
+from cluster.reference.wire.translation import Theirs, inner, made
+from tests.reference.batch_maker import produced
+from tests.reference.hostility import CANARY, OFFSETS, Hostility
+from tests.reference.nodes_inside import NodesInside
+
+FRAMES = 1600
+T = TypeVar("T")
+
+
+def with_nodes(root: Path, use: Callable[[NodesInside], Awaitable[T]]) -> T:
+    async def run() -> T:
+        nodes = NodesInside(root)
+        try:
+            await nodes.start()
+            return await use(nodes)
+        finally:
+            nodes.close()
+
+    return asyncio.run(run())
+
+
+def test_hostile_frames_leave_nodes_and_logs_as_they_should_be(tmp_path: Path) -> None:
+    """`benchmarks/hostile.py` sends a million of them."""
+
+    async def fall_upon(nodes: NodesInside) -> Hostility:
+        hostility = Hostility(nodes, Random(5))
+        await hostility.begin()
+        for _ in range(2):
+            await hostility.wave(FRAMES // 2)
+            await hostility.look()
+        return hostility
+
+    seen = with_nodes(tmp_path, fall_upon).seen
+    assert sum(count for what, count in seen.items() if what.endswith("hung up")) > FRAMES // 10
+    answered = {what for what in seen if what.endswith("answered")}
+    assert len(answered) > 15, "so many kinds of requests came as far as the machine"
+
+
+def test_clients_are_refused_what_only_brokers_do(tmp_path: Path) -> None:
+    with_nodes(tmp_path, _try_what_brokers_do)
+
+
+async def _try_what_brokers_do(nodes: NodesInside) -> None:
+    await nodes.create(CANARY, partitions=1)
+    await nodes.ask(1, 10, 0, key="group")
+    await nodes.until(lambda: nodes.leader(OFFSETS, 0) > 0, "offsets to be led")
+    leader = nodes.leader(OFFSETS, 0)
+    for version in (3, 8, 9, 11):
+        stranger = await _produce(nodes, leader, version, client="c")
+        assert stranger is ErrorCode.invalid_topic_exception
+        assert await _produce(nodes, leader, version, client=ADMIN_CLIENT) is ErrorCode.none
+    for version in (4, 12):
+        leads = nodes.leader(CANARY, 0)
+        follower = next(node for node in nodes.ids if node != leads)
+        before = await _fetch(nodes, leads, version, CANARY, replica=follower)
+        assert before is ErrorCode.topic_authorization_failed
+        assert await _fetch(nodes, leads, version, CANARY, replica=-1) is ErrorCode.none
+        quorum = await _fetch(nodes, 1, version, "__cluster_metadata", replica=2)
+        assert quorum is ErrorCode.topic_authorization_failed
+    for name, count, error in (
+        ("__cluster_metadata", 1, ErrorCode.invalid_request),
+        ("many", 10_001, ErrorCode.policy_violation),
+        ("many", (1 << 31) - 1, ErrorCode.policy_violation),
+        ("none", 0, ErrorCode.invalid_partitions),
+        ("none", -(1 << 31), ErrorCode.invalid_partitions),
+    ):
+        assert await _create(nodes, (name, count)) == [error]
+    several = await _create(nodes, *((f"t{number}", 5001) for number in range(2)))
+    assert several == [ErrorCode.policy_violation] * 2
+    assert {*nodes.image().topics} == {CANARY, OFFSETS}
+
+
+async def _produce(nodes: NodesInside, leader: int, version: int, *, client: str) -> ErrorCode:
+    of_topic: Theirs = inner(load_request_schema(0, version), "topic_data")
+    part = made(inner(of_topic, "partition_data"), index=0, records=produced(b"1"))
+    topic = made(of_topic, name=OFFSETS, partition_data=(part,))
+    told = await nodes.ask(
+        leader, 0, version, acks=-1, timeout=timedelta(seconds=30), topic_data=(topic,),
+        client_id=client,
+    )  # fmt: skip
+    error: ErrorCode = told.responses[0].partition_responses[0].error_code
+    return error
+
+
+async def _fetch(
+    nodes: NodesInside, node: int, version: int, topic: str, *, replica: int
+) -> ErrorCode:
+    of_topic: Theirs = inner(load_request_schema(1, version), "topics")
+    part = made(inner(of_topic, "partitions"), partition=0, partition_max_bytes=1,
+                current_leader_epoch=-1, last_fetched_epoch=-1)  # fmt: skip
+    wanted = (made(of_topic, topic=topic, partitions=(part,)),)
+    told = await nodes.ask(node, 1, version, replica_id=replica, max_bytes=1, topics=wanted)
+    error: ErrorCode = told.responses[0].partitions[0].error_code
+    return error
+
+
+async def _create(nodes: NodesInside, *wanted: tuple[str, int]) -> list[ErrorCode]:
+    of_topic: Theirs = inner(load_request_schema(19, 7), "topics")
+    topics = tuple(
+        made(of_topic, name=name, num_partitions=count, replication_factor=3)
+        for name, count in wanted
+    )
+    told = await nodes.ask(1, 19, 7, topics=topics, timeout=timedelta(seconds=5))
+    return [each.error_code for each in told.topics]
