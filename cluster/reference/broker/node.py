@@ -24,7 +24,7 @@ from cluster.reference.broker.states import eligible, told
 from cluster.reference.broker.strangers import refused_as_replica
 from cluster.reference.broker.views import address_of, cluster, configs, metadata, topic_partitions
 from cluster.reference.controller.image import MetadataImage
-from cluster.reference.controller.plane import KRaft
+from cluster.reference.controller.plane import KRaft, is_of_metadata
 from cluster.reference.machine import (
     Answered,
     Arrived,
@@ -166,16 +166,18 @@ class Node:
         out: list[Effect] = []
         self._sort(first, out)
         while True:
-            self._sort(self._followed(now), out)
+            if self._plane.has_changes or (self._replicas and self._replicas.has_wishes):
+                self._sort(self._followed(now), out)
             if not self._inside:
                 return out
             self._sort(self._taken(now, self._inside.popleft()), out)
 
     def _sort(self, effects: Iterable[Effect], out: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Request) and effect.to == self.id:
+            kind = type(effect)
+            if kind is Request and effect.to == self.id:
                 self._go_round(effect, out)
-            elif isinstance(effect, Reply) and effect.asker.connection == INSIDE:
+            elif kind is Reply and effect.asker.connection == INSIDE:
                 self._come_round(effect, out)
             else:
                 out.append(effect)
@@ -200,8 +202,8 @@ class Node:
                 return self._requested(now, event)
             case Answered():
                 return self._answered(now, event)
-            case Fired(timer=timer):
-                return self._fired(now, timer)
+            case Fired():
+                return self._fired(now, event)
             case Hung(connection=connection):
                 if self._replicas is not None:
                     self._replicas.hung(connection)
@@ -215,6 +217,11 @@ class Node:
 
     def _requested(self, now: Nanoseconds, event: Arrived) -> Iterable[Effect]:
         asker, message = event.asker, event.message
+        if self._replicas is not None:  # What moves records comes first: most requests do.
+            if isinstance(message, data.ProduceRequest):
+                return self._replicas.produce(now, asker, message)
+            if isinstance(message, data.FetchRequest) and not is_of_metadata(message):
+                return self._replicas.fetch(now, asker, self._named(message))
         if isinstance(message, BrokerHeartbeatRequest) and message.want_shut_down:
             self._leaver_ns = now if message.broker_id != self.id else self._leaver_ns
         if asker.who == CLIENT:
@@ -234,10 +241,6 @@ class Node:
         assert self._replicas is not None
         replicas = self._replicas
         match message:
-            case data.ProduceRequest():
-                return replicas.produce(now, asker, message)
-            case data.FetchRequest():
-                return replicas.fetch(now, asker, self._named(message))
             case data.ListOffsetsRequest():
                 return [Reply(asker=asker, message=replicas.list_offsets(message))]
             case data.OffsetsForLeaderEpochRequest():
@@ -275,6 +278,8 @@ class Node:
         self, now: Nanoseconds, event: Answered
     ) -> Iterable[Effect]:
         number = event.request
+        if self._replicas is not None and self._replicas.owns(number):
+            return self._replicas.answered(now, event)
         if self._plane.concerns(event):
             return self._plane.on(now, event)
         if self._forwarding.owns(number):
@@ -289,15 +294,13 @@ class Node:
                 return [self._groups.committed(owner, event.message)]
             case tuple():
                 return self._isr_answered(now, owner, event.message)
-            case _ if self._replicas is not None and owner is not _NOBODY:
-                return self._replicas.answered(now, event)
             case _:
                 return []
 
-    def _fired(self, now: Nanoseconds, timer: str) -> Iterable[Effect]:
-        fired = Fired(timer=timer)
-        if self._plane.concerns(fired):
-            return self._plane.on(now, fired)
+    def _fired(self, now: Nanoseconds, event: Fired) -> Iterable[Effect]:
+        timer = event.timer
+        if self._plane.concerns(event):
+            return self._plane.on(now, event)
         if timer.startswith(REPLICA_TIMERS) and self._replicas is not None:
             return self._replicas.fired(now, timer)
         if timer.startswith(GROUP_TIMERS):
@@ -468,9 +471,10 @@ class Node:
 
     def _named(self, asked: data.FetchRequest) -> data.FetchRequest:
         """Fill in the names of topics that a client names by their ids (KIP-516)."""
-        if all(each.topic for each in asked.partitions):
-            return asked
-        return self._with_names(asked)
+        for each in asked.partitions:
+            if not each.topic:
+                return self._with_names(asked)
+        return asked
 
     def _with_names(self, asked: data.FetchRequest) -> data.FetchRequest:
         named = []

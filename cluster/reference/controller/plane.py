@@ -98,7 +98,7 @@ class KRaft:
         """Say whether an event is one for this part of the node."""
         match event:
             case Arrived(message=FetchRequest() as fetch):
-                return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
+                return is_of_metadata(fetch)
             case Arrived(message=message):
                 return type(message) in _REQUESTS
             case Answered(request=request):
@@ -131,6 +131,11 @@ class KRaft:
                 out += self.quorum.on(now, event)
         self._settle(now, out)
         return out
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything has become true since `changes` was called."""
+        return bool(self._changes)
 
     def changes(self) -> list[Change]:
         """Return what has become true since the last call, in order."""
@@ -185,6 +190,11 @@ class KRaft:
                 if message is not None:
                     self._changes += self.image.replay(message, offset)
         self.image.offset = batch.end_offset - 1
+
+
+def is_of_metadata(fetch: FetchRequest) -> bool:
+    """Tell whether a fetch is the quorum's, which names its one topic only (KIP-595)."""
+    return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
 
 
 def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -15,8 +15,8 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 _STAMP = struct.Struct(">qii")
 _PREFIX = struct.Struct(">qi")
-_STAMPED_BYTES = _STAMP.size
-_CRC_FROM = 21
+_STAMPED_BYTES, _PREFIX_BYTES = _STAMP.size, _PREFIX.size
+_MAGIC_AT, _CRC_FROM = 16, 21
 MAGIC = 2
 CODEC_BITS = 0x07
 TRANSACTIONAL = 0x10
@@ -81,12 +81,7 @@ def sound_batch(data: bytes) -> Batch:
     Raises:
         BadBatchError: It does not match its sum, or ends before it begins.
     """
-    found, crc = _unpacked(data)
-    if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
-        raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
-    if found.end_offset <= found.base_offset:
-        raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
-    return found
+    return _sound(data, *_unpacked(data))
 
 
 def sound_batches(data: bytes) -> list[Batch]:
@@ -95,8 +90,10 @@ def sound_batches(data: bytes) -> list[Batch]:
     Raises:
         BadBatchError: One of them is torn, damaged, or none of magic 2.
     """
-    if data and _size_at(data, 0) == len(data):
-        return [sound_batch(data)]
+    if len(data) >= HEADER_BYTES and data[_MAGIC_AT] == MAGIC:
+        found, size, crc = _unpacked(data)
+        if size == len(data):
+            return [_sound(data, found, size, crc)]
     return list(sound_batches_of(data))
 
 
@@ -113,10 +110,18 @@ def sound_batches_of(data: bytes) -> Iterator[Batch]:
         position = end
 
 
-def _unpacked(data: bytes) -> tuple[Batch, int]:
-    """Return the batch that some bytes are, and the sum that it should have."""
+def _sound(data: bytes, found: Batch, _size: int, crc: int) -> Batch:
+    if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
+        raise BadBatchError(f"the batch of offset {found.base_offset} does not match its CRC")
+    if found.end_offset <= found.base_offset:
+        raise BadBatchError(f"the batch of offset {found.base_offset} ends before it begins")
+    return found
+
+
+def _unpacked(data: bytes) -> tuple[Batch, int, int]:
+    """Return the batch that some bytes are, the size and the sum that it should have."""
     (
-        base_offset, _, leader_epoch, _, crc, attributes, last_offset_delta, _,
+        base_offset, length, leader_epoch, _, crc, attributes, last_offset_delta, _,
         max_timestamp, producer_id, producer_epoch, base_sequence, count,
     ) = HEADER.unpack_from(data)  # fmt: skip
     found = Batch(
@@ -131,12 +136,12 @@ def _unpacked(data: bytes) -> tuple[Batch, int]:
         count=count,
         data=data,
     )
-    return found, crc
+    return found, length + _PREFIX_BYTES, crc
 
 
 def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
     """Return a batch with the offset and the epoch that its leader gives it."""
-    return _STAMP.pack(base_offset, len(data) - _PREFIX.size, leader_epoch) + data[_STAMPED_BYTES:]
+    return _STAMP.pack(base_offset, len(data) - _PREFIX_BYTES, leader_epoch) + data[_STAMPED_BYTES:]
 
 
 def _size_at(data: bytes, position: int) -> int:
@@ -144,8 +149,8 @@ def _size_at(data: bytes, position: int) -> int:
     if remaining < HEADER_BYTES:
         raise BadBatchError(f"a torn batch: {remaining} bytes are left")
     _, length = _PREFIX.unpack_from(data, position)
-    size: int = length + _PREFIX.size
-    magic = data[position + 16]
+    size: int = length + _PREFIX_BYTES
+    magic = data[position + _MAGIC_AT]
     if magic != MAGIC:
         raise BadBatchError(f"a batch of magic {magic}, not {MAGIC}", magic=magic)
     if not HEADER_BYTES <= size <= remaining:

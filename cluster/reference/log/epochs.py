@@ -14,20 +14,20 @@ NONE = (-1, -1)
 
 
 class LeaderEpochs:
-    """The epochs of a log, in order, each with its first offset; both only rise."""
+    """The epochs of a log, in order, each with its first offset; both only rise.
 
-    __slots__ = ("_epochs", "_starts")
+    Attributes:
+        latest: The last epoch, -1 if none is known.
+    """
+
+    __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self, lines: Iterable[EpochStart] = ()) -> None:
+        self.latest = -1
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for line in lines:
             self.assign(line.epoch, line.start_offset)
-
-    @property
-    def latest(self) -> int:
-        """The last epoch, -1 if none is known."""
-        return self._epochs[-1] if self._epochs else -1
 
     @property
     def lines(self) -> tuple[EpochStart, ...]:
@@ -48,6 +48,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start)
+        self.latest = epoch
         return True
 
     def end_of(self, epoch: int, *, log_end: int) -> tuple[int, int]:
@@ -76,6 +77,7 @@ class LeaderEpochs:
             keep -= 1
         changed = keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
+        self.latest = self._epochs[-1] if self._epochs else -1
         return changed
 
     def delete_before(self, start: int) -> bool:

@@ -93,8 +93,9 @@ class Log:
         mine.base_offset, mine.leader_epoch = base, epoch
         mine.data = stamped(mine.data, base_offset=base, leader_epoch=epoch)
         out.append(Append(folder=self.folder, base_offset=base, data=mine.data))
-        self._take_or_note_epoch(mine, out)
-        self._flush_if_due(out)
+        if self._take(mine):
+            out.append(self._epochs_file())
+        self._flush_if_due(mine.end_offset - base, out)
         return mine
 
     def append_as_follower(self, data: bytes, *, out: list[Effect]) -> None:
@@ -106,7 +107,7 @@ class Log:
                 nothing was appended. An answer to an earlier incarnation looks like that.
         """
         found = sound_batches(data)
-        end = self.end_offset
+        begin = end = self.end_offset
         for each in found:
             if each.base_offset != end:
                 raise MisplacedBatchError(
@@ -114,10 +115,13 @@ class Log:
                 )
             end = each.end_offset
         if found:
-            out.append(Append(folder=self.folder, base_offset=self.end_offset, data=data))
+            out.append(Append(folder=self.folder, base_offset=begin, data=data))
+        began = False
         for each in found:
-            self._take_or_note_epoch(each, out)
-        self._flush_if_due(out)
+            began = self._take(each) or began
+        if began:
+            out.append(self._epochs_file())
+        self._flush_if_due(end - begin, out)
 
     def begin_epoch(self, epoch: int, *, out: list[Effect]) -> None:
         """Note that a leader's epoch begins at the log's end (KIP-101: as it becomes leader)."""
@@ -239,12 +243,8 @@ class Log:
             return self.epochs.assign(mine.leader_epoch, mine.base_offset)
         return False
 
-    def _take_or_note_epoch(self, mine: Batch, out: list[Effect]) -> None:
-        if self._take(mine):
-            out.append(self._epochs_file())
-        self._unflushed += mine.end_offset - mine.base_offset
-
-    def _flush_if_due(self, out: list[Effect]) -> None:
+    def _flush_if_due(self, appended: int, out: list[Effect]) -> None:
+        self._unflushed += appended
         if self._unflushed >= self.flush_messages:
             self.flush(out)
 

@@ -76,14 +76,10 @@ class Producers:
         known = self._producers.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             known = self._producers[batch.producer_id] = _Producer(epoch=batch.producer_epoch)
-        known.batches.append(
-            Kept(
-                base_sequence=batch.base_sequence,
-                last_sequence=batch.last_sequence,
-                base_offset=batch.base_offset,
-                end_offset=batch.end_offset,
-            )
-        )
+        first, base, end = batch.base_sequence, batch.base_offset, batch.end_offset
+        last = (first + end - base - 1) & _MAX_SEQUENCE
+        kept = Kept(base_sequence=first, last_sequence=last, base_offset=base, end_offset=end)
+        known.batches.append(kept)
 
 
 def _appended_before(known: _Producer, batch: Batch) -> Kept | None:

@@ -99,6 +99,7 @@ class Fetchers:
         settings: The node's.
         next_number: Hands out `Request.number`.
         broker_epoch: This broker's (KIP-903).
+        asked_by: Whose each request is that is not answered yet, by its number.
     """
 
     me: int
@@ -108,7 +109,7 @@ class Fetchers:
     _rule: Truncation = field(init=False)
     _by_leader: dict[int, Fetcher] = field(default_factory=dict)
     _leader_of: dict[str, int] = field(default_factory=dict)
-    _asked_by: dict[int, Fetcher] = field(default_factory=dict)
+    asked_by: dict[int, Fetcher] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose the rule of truncation."""
@@ -145,9 +146,11 @@ class Fetchers:
         self, now: Nanoseconds, number: int, answer: object, out: list[Effect]
     ) -> tuple[Partition, ...]:
         """Take an answer, and ask on; returns the partitions whose high watermark may be new."""
-        fetcher = self._asked_by.pop(number)
+        fetcher = self.asked_by.pop(number)
         asked, fetcher.under_way = fetcher.asked, None
-        mine = [each for each in asked if self._still(fetcher, each)]
+        following = fetcher.following
+        # Who left, or follows in another epoch since, has nothing of what was asked before.
+        mine = [each for each in asked if following.get(each.partition.log.folder) is each]
         match answer:
             case FetchResponse() if answer.error_code is _NONE:
                 self._fetched(mine, answer.partitions, now, out)
@@ -165,10 +168,6 @@ class Fetchers:
         """Go on after a rest."""
         if (fetcher := self._by_leader.get(leader)) is not None:
             self._turn(fetcher, now, out)
-
-    def _still(self, fetcher: Fetcher, each: Following) -> bool:
-        """Whether a partition still follows as it did when it asked."""
-        return fetcher.following.get(each.partition.log.folder) is each
 
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
         """Ask the next question, unless one is under way or everybody rests."""
@@ -203,7 +202,7 @@ class Fetchers:
         number = self.next_number()
         wait_ms = self.settings.replica_fetch_wait_max_ms + self.settings.replica_socket_timeout_ms
         fetcher.under_way, fetcher.asked = number, asked
-        self._asked_by[number] = fetcher
+        self.asked_by[number] = fetcher
         out.append(
             Request(
                 number=number,

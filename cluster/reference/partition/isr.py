@@ -51,6 +51,11 @@ class IsrChanges:
                 self._note(partition, leading.wish)
                 out.append(Say(text=self._shrinks(partition, lags)))
 
+    @property
+    def has_wishes(self) -> bool:
+        """Whether anything is to be asked."""
+        return bool(self._unsent)
+
     def wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out what is to be asked."""
         if not self._unsent:

@@ -8,24 +8,33 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
+import msgspec
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 from cluster.reference.machine import Asker, Nanoseconds, Reply
 from cluster.reference.messages.data import FetchRequest, ProducedPartition, ProduceResponse
 
+if TYPE_CHECKING:
+    from cluster.reference.partition.partition import Partition
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class ParkedFetch:
-    """A fetch that found too little."""
+
+class ParkedFetch(Struct, eq=False, kw_only=True):
+    """A fetch that found too little.
+
+    Attributes:
+        partitions: Where it waits.
+    """
 
     asker: Asker
     asked: FetchRequest
+    partitions: list["Partition"]
     done: bool = False
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class ParkedProduce:
+class ParkedProduce(Struct, eq=False, kw_only=True):
     """A produce request of which some partitions are not committed yet.
 
     Attributes:
@@ -36,7 +45,7 @@ class ParkedProduce:
 
     asker: Asker
     results: list[ProducedPartition]
-    waiting: dict[int, str] = field(default_factory=dict)
+    waiting: dict[int, str] = msgspec.field(default_factory=dict)
     done: bool = False
 
     def settle(self, place: int, error: ErrorCode) -> None:
@@ -54,8 +63,7 @@ class ParkedProduce:
         return Reply(asker=self.asker, message=ProduceResponse(partitions=tuple(self.results)))
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Awaited:
+class Awaited(Struct, eq=False, kw_only=True):
     """One partition of a parked produce: the offset that the high watermark must reach."""
 
     offset: int

@@ -54,17 +54,19 @@ def read(
         leading = partition.led_in(asked.current_leader_epoch)
         if request.replica_id != CONSUMER:
             _check_replica(leading, asked, request)
-    if asked.last_fetched_epoch != UNKNOWN:
+    offset, last_epoch = asked.fetch_offset, asked.last_fetched_epoch
+    keeps_up = last_epoch == log.epochs.latest and offset <= log.end_offset
+    if last_epoch != UNKNOWN and not keeps_up:
         # KIP-595: what the reader has last must be here too, or the logs differ.
-        epoch, end = log.end_of(asked.last_fetched_epoch)
+        epoch, end = log.end_of(last_epoch)
         if (epoch, end) == NONE:
             raise RefusedError(ErrorCode.offset_out_of_range)
-        if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+        if epoch < last_epoch or end < offset:
             return _fetched(partition, asked, diverging=(epoch, end))
-    if not log.start_offset <= asked.fetch_offset <= log.end_offset:
+    if not log.start_offset <= offset <= log.end_offset:
         raise RefusedError(ErrorCode.offset_out_of_range)
     data = log.read(
-        asked.fetch_offset,
+        offset,
         max_bytes=max(0, min(max_bytes, asked.partition_max_bytes)),
         until=partition.high_watermark if request.replica_id == CONSUMER else None,
         at_least_one=first,

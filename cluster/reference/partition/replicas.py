@@ -167,8 +167,12 @@ class Replicas:
         """Answer at once."""
         return self._requests.epoch_ends(asked)
 
+    def owns(self, request: int) -> bool:
+        """Tell whether a request that was answered was made here."""
+        return request in self._fetchers.asked_by
+
     def answered(self, now: Nanoseconds, answer: Answered) -> list[Effect]:
-        """Take the answer to a `Request` that was made here (whose number the node remembers)."""
+        """Take the answer to a `Request` that was made here."""
         out: list[Effect] = []
         self._fetchers.answered(now, answer.request, answer.message, out=out)
         return out
@@ -195,6 +199,11 @@ class Replicas:
     def hung(self, connection: int) -> None:
         """Forget what is parked for a connection that is gone."""
         self._requests.hung(connection)
+
+    @property
+    def has_wishes(self) -> bool:
+        """Whether `isr_wishes` has any to hand out."""
+        return self._isr.has_wishes
 
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out the ISR changes that are to be asked for; each is handed out once.

@@ -79,19 +79,22 @@ class Requests:
         self, now: Nanoseconds, asker: Asker, asked: FetchRequest, *, out: list[Effect]
     ) -> None:
         """Read, and answer at once if there is enough, or anything to tell."""
-        results: tuple[FetchedPartition, ...] | None = None
-        if (held_up := self._having_nothing_for(asked)) is None:
+        partitions = self._having_nothing_for(asked)
+        if partitions is None:
             results, enough = self._read(asked)
-            if not enough and asked.max_wait_ms > 0:
-                results = None
-        if asked.replica_id >= 0:
-            # After the read: followers learn of the high watermark a round trip later.
-            self._note_positions(now, asked, results, out=out)
-        if results is not None:
-            out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
-            return
-        parked = ParkedFetch(asker=asker, asked=asked)
-        for partition in held_up or self._replicas_of(asked):
+            if asked.replica_id >= 0:
+                # After the read: followers learn of the high watermark a round trip later.
+                self._note_positions(now, asked, results, out=out)
+            if enough or asked.max_wait_ms <= 0:
+                out.append(Reply(asker=asker, message=FetchResponse(partitions=results)))
+                return
+            at = self._registry.at
+            partitions = [at(each.topic, each.partition) for each in asked.partitions]
+        else:
+            for partition, each in zip(partitions, asked.partitions, strict=True):
+                self._note_position(now, partition, each.fetch_offset, asked=asked, out=out)
+        parked = ParkedFetch(asker=asker, asked=asked, partitions=partitions)
+        for partition in partitions:
             partition.fetches.append(parked)
         self._park(now, parked, asked.max_wait_ms, out)
 
@@ -282,36 +285,38 @@ class Requests:
                 return None
         return found or None
 
-    def _replicas_of(self, asked: FetchRequest) -> list[Partition]:
-        return [self._registry.at(each.topic, each.partition) for each in asked.partitions]
-
     def _note_positions(
         self,
         now: Nanoseconds,
         asked: FetchRequest,
-        results: tuple[FetchedPartition, ...] | None,
+        results: tuple[FetchedPartition, ...],
         *,
         out: list[Effect],
     ) -> None:
-        """Note how far a follower is, and what follows: it may join, the mark may move.
+        """Note how far a follower is with all that it asks for, but for what it is refused."""
+        for each, result in zip(asked.partitions, results, strict=True):
+            if not _tells_otherwise(result):
+                partition = self._registry.at(each.topic, each.partition)
+                self._note_position(now, partition, each.fetch_offset, asked=asked, out=out)
 
-        Args:
-            now: This moment.
-            asked: What it asked.
-            results: What it is told; None: nothing yet, since there is nothing new.
-            out: Takes the answers to others.
-        """
-        for place, each in enumerate(asked.partitions):
-            if results is not None and _tells_otherwise(results[place]):
-                continue
-            partition = self._registry.at(each.topic, each.partition)
-            leading = partition.leading
-            assert leading is not None
-            remote = leading.remotes[asked.replica_id]
-            remote.broker_epoch = asked.replica_epoch
-            remote.fetches(each.fetch_offset, now=now, leader_end=partition.log.end_offset)
-            self._isr.fetched(partition, asked.replica_id)
-            self.settle(partition, now, out)
+    def _note_position(
+        self,
+        now: Nanoseconds,
+        partition: Partition,
+        offset: int,
+        *,
+        asked: FetchRequest,
+        out: list[Effect],
+    ) -> None:
+        """Note how far a follower is, and what follows: it may join, the mark may move."""
+        leading, broker = partition.leading, asked.replica_id
+        assert leading is not None
+        remote = leading.remotes[broker]
+        remote.broker_epoch = asked.replica_epoch
+        remote.fetches(offset, now=now, leader_end=partition.log.end_offset)
+        if broker not in leading.state.isr:
+            self._isr.fetched(partition, broker)
+        self.settle(partition, now, out)
 
     def _wake(
         self, partition: Partition, out: list[Effect], *, followers: bool, consumers: bool
@@ -331,9 +336,8 @@ class Requests:
         out.append(Reply(asker=parked.asker, message=FetchResponse(partitions=results)))
 
     def _unpark(self, parked: ParkedFetch) -> None:
-        for each in parked.asked.partitions:
-            partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
-            if partition is not None and parked in partition.fetches:
+        for partition in parked.partitions:
+            if parked in partition.fetches:
                 partition.fetches.remove(parked)
 
     def _park(

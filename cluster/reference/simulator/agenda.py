@@ -29,7 +29,11 @@ class Agenda:
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
         """Have `deed(*args)` done at a moment; one that is past already: at once, after others."""
         self._noted += 1
-        time_ns = max(time_ns, self.now)
+        heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))
+
+    def coming(self, time_ns: int, deed: Deed, *args: object) -> None:
+        """Have `deed(*args)` done at a moment that is not past: what most is noted by."""
+        self._noted += 1
         heappush(self._heap, (time_ns, self._noted, deed, args))
 
     def after(self, delay_ns: int, deed: Deed, *args: object) -> None:

@@ -140,17 +140,17 @@ class Network:
 
     def send_there(self, over: Connection, number: int, message: object) -> None:
         """Send from the client's end; `END` for a number closes it."""
-        at_ns = self._agenda.now + self._delay_ns(over.ahead)
-        at_ns = max(at_ns, over.there_ns)
-        over.there_ns = at_ns
-        self._agenda.at(at_ns, self._come_there, over, number, message)
+        agenda = self._agenda
+        at_ns, before_ns = agenda.now + self._delay_ns(over.ahead), over.there_ns
+        over.there_ns = at_ns = at_ns if at_ns > before_ns else before_ns
+        agenda.coming(at_ns, self._come_there, over, number, message)
 
     def send_back(self, over: Connection, number: int, message: object) -> None:
         """Send from the server's end."""
-        at_ns = self._agenda.now + self._delay_ns(over.behind)
-        at_ns = max(at_ns, over.back_ns)
-        over.back_ns = at_ns
-        self._agenda.at(at_ns, self._come_back, over, number, message)
+        agenda = self._agenda
+        at_ns, before_ns = agenda.now + self._delay_ns(over.behind), over.back_ns
+        over.back_ns = at_ns = at_ns if at_ns > before_ns else before_ns
+        agenda.coming(at_ns, self._come_back, over, number, message)
 
     def break_off(self, connection: Connection) -> None:
         """Break a connection: what is under way is lost, and both ends learn of it."""
@@ -224,7 +224,12 @@ class Network:
             over.held_there.append((number, message))
             self._held[over.number] = over
             return
-        self._hand_over_there(over, number, message)
+        server = over.server
+        if server is not None and server.alive and over.server_open and not over.broken:
+            self.messages += 1
+            server.requested(over, number, message)
+        else:
+            self._hand_over_there(over, number, message)
 
     def _stops_there(self, over: Connection) -> bool:
         if over.ahead in self._cuts:

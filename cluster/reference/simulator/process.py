@@ -54,8 +54,8 @@ class Process:
     """
 
     __slots__ = (
-        "_agenda", "_clock", "_doors", "_effects", "_machine", "_network", "_random", "_timers",
-        "_waiting", "alive", "host", "id", "incoming", "outgoing", "paused", "writing",
+        "_agenda", "_clock", "_doors", "_effects", "_machine", "_network", "_on", "_random",
+        "_timers", "_waiting", "alive", "host", "id", "incoming", "outgoing", "paused", "writing",
     )  # fmt: skip
 
     def __init__(self, host: "Host", machine: Machine, random: Random) -> None:
@@ -63,7 +63,7 @@ class Process:
         self.alive, self.paused, self.writing = True, False, False
         self.outgoing: dict[int, Connection] = {}
         self.incoming: dict[int, Connection] = {}
-        self._machine, self._random = machine, random
+        self._machine, self._on, self._random = machine, machine.on, random
         self._agenda, self._network, self._clock = host.agenda, host.network, host.clock
         self._timers: dict[str, int] = {}
         self._doors = 0
@@ -119,31 +119,24 @@ class Process:
     def requested(self, over: Connection, number: int, message: object) -> None:
         """Take a request, or the end of a connection on which some came."""
         if self.paused or self.writing or self._waiting:
-            self._waiting.append((self._requested, (over, number, message)))
+            self._waiting.append((self.requested, (over, number, message)))
+        elif number == END:
+            if self.incoming.pop(over.number, None) is not None:
+                over.server_open = False
+                self._take(Hung(connection=over.number))
         else:
-            self._requested(over, number, message)
+            self.incoming[over.number] = over
+            who = over.client.id
+            asker = Asker(
+                who=who if who >= 0 else CLIENT, connection=over.number, correlation=number
+            )
+            self._take(Arrived(asker=asker, message=message))
 
     def answered(self, over: Connection, number: int, message: object) -> None:
         """Take an answer, or the end of a connection of one's own."""
         if self.paused or self.writing or self._waiting:
-            self._waiting.append((self._answered, (over, number, message)))
-        else:
-            self._answered(over, number, message)
-
-    def _requested(self, over: Connection, number: int, message: object) -> None:
-        connection = over.number
-        if number == END:
-            if self.incoming.pop(connection, None) is not None:
-                over.server_open = False
-                self._take(Hung(connection=connection))
-            return
-        self.incoming[connection] = over
-        who = over.client.id if over.client.id >= 0 else CLIENT
-        asker = Asker(who=who, connection=connection, correlation=number)
-        self._take(Arrived(asker=asker, message=message))
-
-    def _answered(self, over: Connection, number: int, message: object) -> None:
-        if number == END:
+            self._waiting.append((self.answered, (over, number, message)))
+        elif number == END:
             self._give_up(over)
         elif over.pending.pop(number, None) is not None:
             self._take(Answered(request=number, message=message))
@@ -216,7 +209,7 @@ class Process:
         host, now_ns = self.host, self._agenda.now
         if host.trace is not None:
             host.trace(now_ns, self.id, event)
-        effects = self._machine.on(self._clock.read(now_ns), event)
+        effects = self._on(self._clock.read(now_ns), event)
         if effects:
             self._carry_out(effects)
         if host.watch is not None:
@@ -228,9 +221,7 @@ class Process:
     def _carry_out(self, effects: Sequence[Effect], first: int = 0) -> None:
         """Carry effects out in order; a flush that takes time holds up the rest."""
         carry_out = self._effects
-        for place, effect in enumerate(effects):
-            if place < first:
-                continue
+        for place, effect in enumerate(effects[first:] if first else effects, first):
             if type(effect) is Flush:
                 if self._flush(effect, effects, place):
                     return
