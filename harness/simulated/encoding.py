@@ -37,7 +37,7 @@ def record_batch(
     """
     count = len(values)
     body = b"".join(
-        _record(delta, encode_payload(value, payload_bytes)) for delta, value in enumerate(values)
+        [_record(delta, encode_payload(value, payload_bytes)) for delta, value in enumerate(values)]
     )
     summed = _BEHIND_SUM.pack(0, count - 1, at_ms, at_ms, *producer, count) + body
     length = _HEADER.size - _LENGTH_FROM + len(body)
@@ -77,6 +77,7 @@ def _record(delta: int, payload: bytes) -> bytes:
     return _varint(len(inner)) + inner
 
 
+@lru_cache(maxsize=_KEPT)
 def _varint(number: int) -> bytes:
     """Return a number that is not negative as a zigzag varint (as protocol buffers')."""
     rest, out = number << 1, bytearray()

@@ -104,6 +104,7 @@ class Producer:
         self._acks = _ACKS[plan.acks]
         self._delivery_ns = round(plan.delivery_timeout_s * 1000) * MS
         self._linger_ns = round(plan.linger_ms * MS)
+        self._idempotent, self._payload_bytes = plan.idempotent, plan.payload_bytes
         self._lanes = {key: _Lane(key) for key in plan.topic_partitions}
         self._asked: dict[int, _Lane | None] = {}
         self._last = 0
@@ -141,9 +142,11 @@ class Producer:
 
     def _work(self, now: int, out: list[Effect]) -> None:
         for lane in self._lanes.values():
-            if lane.flight is None and lane.waiting:
+            flight = lane.flight
+            if flight is None and lane.waiting:
                 self._fill(lane, now, out)
-            if lane.flight is not None and not lane.flight.asked:
+                flight = lane.flight
+            if flight is not None and not flight.asked:
                 self._put_out(lane, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
@@ -153,19 +156,19 @@ class Producer:
         if left_ns > 0:
             out.append(_timer(f"linger-{lane.key}", left_ns))
             return
-        if self._plan.idempotent and lane.producer is None:
+        if self._idempotent and lane.producer is None:
             self._ask_id(lane, now, out)
             return
         entries: list[_Entry] = []
         values: list[int] = []
-        while lane.waiting and (not entries or len(values) * self._plan.payload_bytes < MOST_BYTES):
+        while lane.waiting and (not entries or len(values) * self._payload_bytes < MOST_BYTES):
             entries.append(lane.waiting.popleft())
             values += entries[-1].values
         producer = (*lane.producer, lane.sequence) if lane.producer else (-1, -1, -1)
         lane.sequence = (lane.sequence + len(values)) & 0x7FFF_FFFF
         data = record_batch(
             values,
-            payload_bytes=self._plan.payload_bytes,
+            payload_bytes=self._payload_bytes,
             producer=producer,
             at_ms=_EPOCH_MS + self._clock() // MS,
         )
@@ -245,12 +248,15 @@ class Producer:
     def _succeed(self, lane: _Lane, base_offset: int) -> None:
         flight, lane.flight = lane.flight, None
         assert flight is not None, "it was in flight"
+        known = base_offset >= 0
         for entry in flight.entries:
             count = len(entry.values)
-            known = base_offset >= 0
-            offsets = np.arange(base_offset, base_offset + count) if known else np.full(count, -1)
-            base_offset += count if known else 0
-            self._end(entry, SendResult(offsets=offsets.astype(np.int64)))
+            if known:
+                offsets = np.arange(base_offset, base_offset + count, dtype=np.int64)
+                base_offset += count
+            else:
+                offsets = np.full(count, -1, dtype=np.int64)
+            self._end(entry, SendResult(offsets=offsets))
 
     def _fail(self, lane: _Lane, error: ErrorCode) -> None:
         flight, lane.flight = lane.flight, None
