@@ -174,10 +174,9 @@ class Node:
 
     def _sort(self, effects: Iterable[Effect], out: list[Effect]) -> None:
         for effect in effects:
-            kind = type(effect)
-            if kind is Request and effect.to == self.id:
+            if type(effect) is Request and effect.to == self.id:
                 self._go_round(effect, out)
-            elif kind is Reply and effect.asker.connection == INSIDE:
+            elif type(effect) is Reply and effect.asker.connection == INSIDE:
                 self._come_round(effect, out)
             else:
                 out.append(effect)
