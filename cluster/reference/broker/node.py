@@ -216,23 +216,30 @@ class Node:
 
     def _requested(self, now: Nanoseconds, event: Arrived) -> Iterable[Effect]:
         asker, message = event.asker, event.message
-        if self._replicas is not None:  # What moves records comes first: most requests do.
-            if isinstance(message, data.ProduceRequest):
-                return self._replicas.produce(now, asker, message)
-            if isinstance(message, data.FetchRequest) and not is_of_metadata(message):
-                return self._replicas.fetch(now, asker, self._named(message))
+        if isinstance(message, data.FetchRequest):  # What moves records first: most requests do.
+            return self._fetch(now, event, message)
+        if isinstance(message, data.ProduceRequest) and self._replicas is not None:
+            return self._replicas.produce(now, asker, message)
         if isinstance(message, BrokerHeartbeatRequest) and message.want_shut_down:
             self._leaver_ns = now if message.broker_id != self.id else self._leaver_ns
-        if asker.who == CLIENT:
-            if isinstance(message, FORWARDED) and self._replicas is not None:
-                return self._forwarding.take(now, asker, message)
-            if isinstance(message, data.FetchRequest) and message.replica_id >= 0:
-                return [Reply(asker=asker, message=refused_as_replica(message))]
+        if asker.who == CLIENT and isinstance(message, FORWARDED) and self._replicas is not None:
+            return self._forwarding.take(now, asker, message)
         if self._plane.concerns(event):
             return self._plane.on(now, event)
         if self._replicas is None:
             return self._asked_for_metadata(asker, message)
         return self._asked_for_data(now, asker, message)
+
+    def _fetch(
+        self, now: Nanoseconds, event: Arrived, asked: data.FetchRequest
+    ) -> Iterable[Effect]:
+        if asked.replica_id >= 0 and event.asker.who == CLIENT:
+            return [Reply(asker=event.asker, message=refused_as_replica(asked))]
+        if is_of_metadata(asked):
+            return self._plane.on(now, event)
+        if self._replicas is None:
+            return []
+        return self._replicas.fetch(now, event.asker, self._named(asked))
 
     def _asked_for_data(  # noqa: PLR0911 - a line for each request
         self, now: Nanoseconds, asker: Asker, message: object
