@@ -109,7 +109,7 @@ class _Walk:
             if kind is _Fixed:
                 self.at += step.size  # type: ignore[union-attr] # `type` tells a checker nothing
             elif kind is _Counted:
-                size = self._number(step.by, step.nullable)  # type: ignore[union-attr] # as above
+                size = self._number(step)  # type: ignore[arg-type] # as above
                 self.at += size
             elif isinstance(step, _Array):
                 self._array(step)
@@ -123,7 +123,7 @@ class _Walk:
                 raise ShapeError(f"it breaks off: byte {self.at} of {len(self.frame)} is meant")
 
     def _array(self, array: _Array) -> None:
-        count = self._number(array.by, array.nullable)
+        count = self._number(array)
         if not count:
             return
         self._make_room(count)
@@ -154,8 +154,9 @@ class _Walk:
         if self.elements > MOST_ELEMENTS:
             raise ShapeError(f"more than {MOST_ELEMENTS} elements")
 
-    def _number(self, form: struct.Struct | None, nullable: bool) -> int:  # noqa: FBT001 - often
+    def _number(self, what: "_Counted | _Array") -> int:
         """Return a length; of null it is none."""
+        form = what.by
         if form is None:
             number = self.frame[self.at] - 1
             if number < _MOST_VARINT:  # As most lengths are.
@@ -166,7 +167,7 @@ class _Walk:
             (number,) = form.unpack_from(self.frame, self.at)
             self.at += form.size
         if number < 0:
-            if not nullable:
+            if not what.nullable:
                 raise ShapeError(f"null before byte {self.at}, where something must be")
             return 0
         return number
