@@ -30,6 +30,9 @@ from results.record.terms import Outcome
 
 _FAIL, _INFO = OUTCOMES.index(Outcome.FAIL), OUTCOMES.index(Outcome.INFO)
 _INVOKE = -1
+_LISTS = (list, tuple)
+_AT_ONCE = 1 << 16
+"""So many records are looked at together."""
 _MAX = 1 << 62
 _BOOLEANS = (b"true", b"false")
 
@@ -188,7 +191,8 @@ class Collected:
     Attributes:
         sends: Row, mop, place, offset, value, and so on.
         polls: Row, mop, place, first pos, how many, and so on.
-        records: Offset, value, and so on.
+        told: Records of `polls` as they were read; they take ten times the room of numbers.
+        records: Offset, value, and so on, of those before.
         moves, turned: As `Deeds` has them.
         places: Their numbers.
         first_rows: As `Deeds` has them.
@@ -197,6 +201,7 @@ class Collected:
 
     sends: "array[int]" = field(default_factory=lambda: array("q"))
     polls: "array[int]" = field(default_factory=lambda: array("q"))
+    told: list[Sequence[Any]] = field(default_factory=list)
     records: "array[int]" = field(default_factory=lambda: array("q"))
     moves: list[tuple[int, str, tuple[int, ...]]] = field(default_factory=list)
     turned: list[tuple[int, int]] = field(default_factory=list)
@@ -240,6 +245,7 @@ class Collected:
 
     def deeds(self) -> Deeds:
         """Return all that was taken."""
+        self._put_down()
         sent, polled, records = (
             np.array(each, np.int64).reshape(-1, width)
             for each, width in ((self.sends, 5), (self.polls, 5), (self.records, PAIR))
@@ -263,9 +269,11 @@ class Collected:
         place = self.numbers.get(key)
         if place is None:
             place = self._place(key, row)
-        told = isinstance(said, list | tuple) and len(said) == PAIR
-        offset, value = said if told else (None, said)
-        self.sends.extend((row, mop, place, NONE if offset is None else offset, value))
+        if isinstance(said, _LISTS) and len(said) == PAIR:
+            offset, value = said
+            self.sends.extend((row, mop, place, NONE if offset is None else offset, value))
+        else:
+            self.sends.extend((row, mop, place, NONE, said))
 
     def _poll(self, row: int, mop: int, part: Sequence[Any]) -> None:
         if len(part) < PAIR or not part[1]:
@@ -275,11 +283,19 @@ class Collected:
             place = self.numbers.get(key)
             if place is None:
                 place = self._place(key, row)
-            if not isinstance(records, list | tuple) or set(map(len, records)) - {PAIR}:
+            if not isinstance(records, _LISTS):
                 raise IrregularError
             self.polls.extend((row, mop, place, pos, len(records)))
-            self.records.extend(chain.from_iterable(records))
+            self.told += records
             pos += len(records)
+        if len(self.told) > _AT_ONCE:
+            self._put_down()
+
+    def _put_down(self) -> None:
+        if set(map(len, self.told)) - {PAIR}:
+            raise IrregularError
+        self.records.extend(chain.from_iterable(self.told))
+        self.told.clear()
 
     def _place(self, key: object, row: int) -> int:
         place = place_of(key)

@@ -10,7 +10,7 @@ was promised. It differs from the contract's, which counts every reader.
 
 import numpy as np
 
-from checkers.columns import Ints, equal, first_match, ints, select, take
+from checkers.columns import Ints, equal, first_match, ints, select
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings
@@ -23,14 +23,14 @@ NAME = "G1a"
 def _check(group: Group) -> Findings:
     sends, polls = group.table("sends"), group.table("polls")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value))
-    ok = select(polls, equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "value") >= 0))
-    writer = first_match(ints(ok, "value"), ints(failed, "value"))
-    readings = np.flatnonzero(writer >= 0)
+    ok = equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "value") >= 0)
+    writer = first_match(ints(polls, "value"), ints(failed, "value"))
+    readings = np.flatnonzero(ok & (writer >= 0))
     names = ("offset", "value", "op_id", "process")
-    columns: list[Ints] = [ints(take(ok, readings), name) for name in names]
+    columns: list[Ints] = [ints(polls, name)[readings] for name in names]
     columns.append(ints(failed, "op_id")[writer[readings]])
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
-    return findings(ok.num_rows, rows, lambda row: _describe(group, row))
+    return findings(int(ok.sum()), rows, lambda row: _describe(group, row))
 
 
 def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:

@@ -27,7 +27,7 @@ NAME = "lost-write"
 def read_values(group: Group) -> Ints:
     """Return the values that ok polls of a partition returned, as often as they did."""
     polls = group.table("polls")
-    return ints(select(polls, equal(polls, "outcome", Outcome.OK.value)), "value")
+    return ints(polls, "value")[equal(polls, "outcome", Outcome.OK.value)]
 
 
 def _lost(group: Group) -> Mask:
