@@ -17,7 +17,7 @@ from cluster.reference.log.checkpoints import (
     partition_metadata,
 )
 from cluster.reference.log.disk import Disk
-from cluster.reference.log.files import LogFiles
+from cluster.reference.log.files import LogFiles, segments
 from cluster.reference.log.log import Log
 from cluster.reference.log.recovery import Recovered, recovered
 from cluster.reference.messages.control import Listener
@@ -70,6 +70,7 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
     # What is refused is refused before anything is repaired: it may be somebody else's folder.
     cluster_id, directory = _identity(disk, settings)
     state, snapshot = _election_state(disk), _latest_snapshot(disk)
+    _refuse_gap(disk, snapshot)
     _make_first_files(disk, of_broker="broker" in roles)
     for older in snapshot_paths(disk.paths())[:-1]:
         disk.remove(older)  # An end came between the newer one's writing and this.
@@ -88,7 +89,7 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
             directory=directory,
         ),
         settings=settings,
-        log=_metadata_log(found, snapshot),
+        log=_metadata_log(found),
         state=state,
         snapshot=snapshot,
         numbers=numbers,
@@ -204,16 +205,19 @@ def _latest_snapshot(disk: Disk) -> Snapshot | None:
         ) from damaged
 
 
-def _metadata_log(found: Recovered, snapshot: Snapshot | None) -> Log:
-    kept = found.logs.get(FOLDER)
-    log = kept.log() if kept else Log(FOLDER)
-    end = snapshot.end_offset if snapshot else 0
-    if log.start_offset > end:
+def _refuse_gap(disk: Disk, snapshot: Snapshot | None) -> None:
+    """Refuse a metadata log that begins behind what a snapshot stands for, as Kafka does."""
+    begin = segments(disk).get(FOLDER, [0])[0]
+    if begin > (snapshot.end_offset if snapshot else 0):
         raise BootError(
-            f"{FOLDER} begins at offset {log.start_offset}, and there is no snapshot that stands"
-            " for what was before: put its first segments back, or the snapshot"
+            f"{FOLDER} begins at offset {begin}, and there is no snapshot that stands for what was"
+            " before: put its first segments back, or the snapshot"
         )
-    return log
+
+
+def _metadata_log(found: Recovered) -> Log:
+    kept = found.logs.get(FOLDER)
+    return kept.log() if kept else Log(FOLDER)
 
 
 def _read(disk: Disk, path: str) -> bytes | None:

@@ -28,8 +28,8 @@ class Log:
     """
 
     __slots__ = (
-        "_bases", "_batches", "_positions", "_unflushed", "end_offset", "epochs", "flush_messages",
-        "folder", "producers", "recovery_point", "start_offset",
+        "_bases", "_batches", "_positions", "_unflushed", "_written", "end_offset", "epochs",
+        "flush_messages", "folder", "producers", "recovery_point", "start_offset",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class Log:
                 self.epochs.truncate(mine.base_offset)
             self._take(mine)
         self.epochs.truncate(self.end_offset)
+        self._written = tuple(epochs)
 
     @property
     def last_epoch(self) -> int:
@@ -126,6 +127,11 @@ class Log:
     def begin_epoch(self, epoch: int, *, out: list[Effect]) -> None:
         """Note that a leader's epoch begins at the log's end (KIP-101: as it becomes leader)."""
         if self.epochs.assign(epoch, self.end_offset):
+            out.append(self._epochs_file())
+
+    def mend(self, out: list[Effect]) -> None:
+        """Write the leader epochs again, if a crash or a bad disk left others in the file."""
+        if self.epochs.lines != self._written:
             out.append(self._epochs_file())
 
     def flush(self, out: list[Effect]) -> None:

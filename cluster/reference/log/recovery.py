@@ -219,6 +219,7 @@ class _Reader:
             return ()
         except (DamagedFileError, UnicodeDecodeError) as damaged:
             self.said.append(f"{path} is damaged ({damaged}): made again from the log")
+            self.disk.remove(path)
             return ()
 
     def _topic_id(self) -> UUID | None:

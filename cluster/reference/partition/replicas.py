@@ -312,7 +312,9 @@ class Replicas:
         found = self._recovered.pop(state.folder, None)
         if found is not None:
             mark = self._high_watermarks.get(state.folder, 0)
-            return Partition(state, found.log(), me=self._registry.me, high_watermark=mark)
+            log = found.log()
+            log.mend(out)
+            return Partition(state, log, me=self._registry.me, high_watermark=mark)
         log = Log(state.folder)
         log.create(out)
         path = f"{state.folder}/{PARTITION_METADATA}"

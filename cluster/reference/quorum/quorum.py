@@ -147,6 +147,8 @@ class Quorum:
         ):
             log.restart_at(snapshot.end_offset, out=member.out)
             log.begin_epoch(snapshot.epoch, out=member.out)
+        else:
+            log.mend(member.out)
         log.flush(member.out)
         self._elections.start()
         return self._settled()
