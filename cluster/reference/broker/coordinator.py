@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from cluster.reference.broker.group import NS_PER_MS, Group
 from cluster.reference.broker.offsets import (
+    MOST_NAME_BYTES,
     OFFSETS_TOPIC,
     Committed,
     Place,
@@ -50,8 +51,6 @@ COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
 MOST_METADATA = 4096
 """Kafka's `offset.metadata.max.bytes`, which counts Java's letters of two bytes."""
-MOST_NAME_BYTES = 32_767
-"""What a name can have in the records of `__consumer_offsets`; requests can bring longer ones."""
 GroupRequest = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -161,13 +160,13 @@ class GroupCoordinator:
         self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest
     ) -> Commit | OffsetCommitResponse:
         """Return what has to be produced to keep offsets, or the refusal."""
+        if len(asked.group_id.encode()) > MOST_NAME_BYTES:
+            return _answer(asked, ErrorCode.invalid_group_id)
         kept = self._kept(asked.group_id)
         if kept is None:
             return _answer(asked, ErrorCode.not_coordinator)
         group = kept.groups.get(asked.group_id) or Group(name=asked.group_id)
         error = group.may_commit(asked.member_id, asked.generation_id_or_member_epoch)
-        if len(asked.group_id.encode()) > MOST_NAME_BYTES:
-            error = ErrorCode.invalid_group_id
         if error is not ErrorCode.none:
             return _answer(asked, error)
         commits = []
@@ -208,7 +207,7 @@ class GroupCoordinator:
         return Reply(asker=commit.asker, message=answer)
 
     def _kept(self, group: str) -> _Kept | None:
-        if not self.partitions:
+        if not self.partitions or len(group) > MOST_NAME_BYTES:
             return None
         return self._led.get(group_partition(group, self.partitions))
 

@@ -10,7 +10,7 @@ from cluster.reference.broker.coordinator import (
     GroupCoordinator,
     GroupRequest,
 )
-from cluster.reference.broker.offsets import OFFSETS_TOPIC, group_partition
+from cluster.reference.broker.offsets import MOST_NAME_BYTES, OFFSETS_TOPIC, group_partition
 from cluster.reference.broker.views import address_of
 from cluster.reference.controller.image import MetadataImage
 from cluster.reference.machine import Asker, Effect, Nanoseconds, Reply
@@ -127,6 +127,8 @@ class Groups:
     def _found(self, key: str, key_type: int) -> Coordinator:
         if key_type != _GROUP:
             return _nobody(key, ErrorCode.invalid_request, _NOT_HERE)
+        if len(key) > MOST_NAME_BYTES:
+            return _nobody(key, ErrorCode.invalid_group_id, None)
         image = self._image()
         topic = image.topics.get(OFFSETS_TOPIC)
         broker = None

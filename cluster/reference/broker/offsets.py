@@ -7,12 +7,17 @@ behind two bytes with its version; a key without a value forgets an offset.
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 from crc32c import crc32c
 
 from cluster.files.batches import read_segment, records
 
 OFFSETS_TOPIC = "__consumer_offsets"
+MOST_NAME_BYTES = 32_767
+"""What a name can have in the records; requests can bring longer ones."""
+_POWERS = [1]
+"""Of 31, as far as names have needed them: of a long name a loop would take milliseconds."""
 _KEY_VERSION, _VALUE_VERSION = 1, 3
 _MAGIC = 2
 _NONE = -1
@@ -43,10 +48,11 @@ class Committed:
 
 def group_partition(group: str, count: int) -> int:
     """Return which partition of `__consumer_offsets` keeps a group: Java's hash of its name."""
-    number = 0
-    units = group.encode("utf-16-be")
-    for at in range(0, len(units), 2):
-        number = (31 * number + int.from_bytes(units[at : at + 2], "big")) & 0xFFFF_FFFF
+    coded = group.encode("utf-16-be")
+    units = struct.unpack(f">{len(coded) // 2}H", coded)
+    while len(_POWERS) < len(units):
+        _POWERS.append(31 * _POWERS[-1] & 0xFFFF_FFFF)
+    number: int = sum(map(mul, reversed(units), _POWERS))
     return (number & 0x7FFF_FFFF) % count
 
 

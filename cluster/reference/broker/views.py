@@ -131,8 +131,9 @@ def _topic(image: MetadataImage, asked: MetadataRequestTopic) -> MetadataRespons
 
 def is_topic_name(name: str) -> bool:
     """Tell whether a topic can have this name (Kafka's Topic.validate)."""
-    letters = all(each.isascii() and (each.isalnum() or each in "._-") for each in name)
-    return 0 < len(name) <= LONGEST_NAME and letters and name not in {".", ".."}
+    if not 0 < len(name) <= LONGEST_NAME or name in {".", ".."}:
+        return False
+    return all(each.isascii() and (each.isalnum() or each in "._-") for each in name)
 
 
 LONGEST_NAME = 249
