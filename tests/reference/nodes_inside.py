@@ -24,7 +24,7 @@ from cluster.reference.log.disk import FolderDisk
 from cluster.reference.log.files import segment_path, segments
 from cluster.reference.process.doors import Door
 from cluster.reference.process.driver import Driver
-from cluster.reference.process.formatting import format_log_dirs
+from cluster.reference.process.formatting import cluster_key, format_log_dirs
 from cluster.reference.process.journal import Journal
 from cluster.reference.settings import parsed
 from cluster.reference.wire.frames import framed
@@ -147,7 +147,13 @@ class NodesInside:
         folder = self.root / f"n{node}"
         disk, journal = FolderDisk(folder / "data"), Journal(folder / "logs")
         booted = boot(parsed(self._properties(node)), disk, incarnation=uuid4())
-        driver = Driver(node, booted.storage, journal=journal, find=booted.machine.address)
+        driver = Driver(
+            node,
+            booted.storage,
+            key=cluster_key(folder / "data"),
+            journal=journal,
+            find=booted.machine.address,
+        )
         loop = asyncio.get_running_loop()
         servers = [await loop.create_server(driver.door, *place) for place in booted.listens_at]
         driver.start(booted.machine)

@@ -276,7 +276,7 @@ def _nonsense(random: Random, number: int) -> bytes:
         case 2:  # Announced, and never sent.
             return struct.pack(">i", 100_000_000) + garbage
         case 3:
-            return hello(random.randint(-5, 5)) + framed(garbage)
+            return hello(random.randint(-5, 5), random.randbytes(32)) + framed(garbage)
         case _:
             return framed(struct.pack(">hhi", random.randint(0, 90), random.randint(0, 15), 7))
 

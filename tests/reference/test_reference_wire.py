@@ -20,12 +20,13 @@ from cluster.reference.process.doors import MOST_UNANSWERED, Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
 from cluster.reference.wire.codec import RequestError, answered, question
 from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
-from cluster.reference.wire.peers import PeerError, greeted, hello, packed, unpacked
+from cluster.reference.wire.peers import PeerError, greeted, hello, key_of, packed, unpacked
 from cluster.reference.wire.translation import made
 
 EVERY_VERSION = [
     (key, version) for key, api in APIS.items() for version in range(api.low, api.high + 1)
 ]
+KEY = key_of("c", "s")
 FETCHED = data.FetchResponse(
     partitions=(
         data.FetchedPartition(
@@ -242,7 +243,10 @@ def test_nodes_send_messages_as_they_are() -> None:
     for message in (FETCHED, DescribeQuorumRequest(), DescribeQuorumResponse(
         error_code=ErrorCode.none, leader_id=2), None):  # fmt: skip
         assert unpacked(packed(17, message)) == (17, message)
-    assert greeted(hello(102)) == 102
+    assert greeted(hello(102, KEY), KEY) == 102
+    for other in (key_of("c", "another"), key_of("another", "s"), bytes(32)):
+        with pytest.raises(PeerError, match="node 102"):
+            greeted(hello(102, other), KEY)
 
 
 def test_what_no_node_would_send_is_refused() -> None:
@@ -259,7 +263,7 @@ def test_what_no_node_would_send_is_refused() -> None:
     with pytest.raises(PeerError):
         unpacked(b"\x00" * 8 + b"\xff\xff{}")
     with pytest.raises(PeerError):
-        greeted(b"GET / HTTP/1.1\r\n")
+        greeted(b"GET / HTTP/1.1\r\n", KEY)
 
 
 class _Pipe(asyncio.Transport):
@@ -292,7 +296,7 @@ class _Pipe(asyncio.Transport):
 
 class _Inside:
     def __init__(self) -> None:
-        self.cuts = Cuts()
+        self.cuts, self.key = Cuts(), KEY
         self.events: list[Event] = []
         self.complaints: list[str] = []
 

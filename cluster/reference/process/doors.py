@@ -30,6 +30,8 @@ class Inside(Protocol):
     """What is behind the doors."""
 
     cuts: Cuts
+    key: bytes
+    """The cluster's, which other nodes must have."""
 
     def take(self, event: Event) -> None:
         """Take a request, or the end of a connection."""
@@ -140,7 +142,7 @@ class Door(asyncio.Protocol):
         if self._first[:1] != HELLO[:1]:
             self._become(CLIENT)
         elif len(self._first) >= HELLO_SIZE:
-            self._become(greeted(self._first[:HELLO_SIZE]))
+            self._become(greeted(self._first[:HELLO_SIZE], self._inside.key))
             self._first = self._first[HELLO_SIZE:]
         else:
             return b""

@@ -48,6 +48,7 @@ class Driver:
     Args:
         node: Its id.
         storage: Its files.
+        key: The cluster's (`wire.peers`).
         journal: Its log.
         find: Tells where another node listens.
 
@@ -62,10 +63,11 @@ class Driver:
         node: int,
         storage: Storage,
         *,
+        key: bytes,
         journal: Journal,
         find: Callable[[int], Address | None],
     ) -> None:
-        self.cuts = Cuts()
+        self.cuts, self.key = Cuts(), key
         self.ended = asyncio.Event()
         self.failure: Exception | None = None
         self._storage, self._journal = storage, journal
@@ -75,7 +77,7 @@ class Driver:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._doors: dict[int, Door] = {}
         self._connections = 0
-        self._links = Links(node, self.cuts, find=find, take=self.take)
+        self._links = Links(node, key, self.cuts, find=find, take=self.take)
         self._machine: Machine | None = None
         self._effects: dict[type, Callable[[Any], None]] = {
             Request: self._links.ask, Reply: self._reply, SetTimer: self._set_timer,

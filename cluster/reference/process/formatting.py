@@ -1,11 +1,18 @@
-"""Formats a node's log dir, as Kafka's StorageTool does: `meta.properties`, and nothing else."""
+"""Formats a node's log dir, as Kafka's StorageTool does: `meta.properties`, and a secret.
+
+Kafka's brokers are as open to each other as to anybody, unless listeners are secured. Here nodes
+show each other that they were formatted together.
+"""
 
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
+from cluster.files.checkpoints import properties
+from cluster.reference.broker.boot import BootError
 from cluster.reference.log.checkpoints import kafka_id
+from cluster.reference.wire.peers import KEY_FILE, key_of
 
 META = "meta.properties"
 
@@ -24,11 +31,30 @@ def format_log_dirs(folders: Mapping[int, Path]) -> None:
     Args:
         folders: By node id; they are made.
     """
-    cluster_id = random_id()
+    cluster_id, secret = random_id(), secrets.token_hex(32)
     for node, folder in folders.items():
         folder.mkdir(parents=True)
         text = meta_properties(node, cluster_id=cluster_id, directory_id=random_id())
         (folder / META).write_text(text, encoding="utf-8")
+        (folder / KEY_FILE).touch(mode=0o600, exist_ok=False)
+        (folder / KEY_FILE).write_text(f"{secret}\n", encoding="ascii")
+
+
+def cluster_key(log_dir: Path) -> bytes:
+    """Return what a node of the cluster proves itself by.
+
+    Raises:
+        BootError: There is no secret in the log dir, or it cannot be read.
+        DamagedFileError: `meta.properties` cannot be read.
+    """
+    meta = properties((log_dir / META).read_text(encoding="utf-8"))
+    try:
+        secret = (log_dir / KEY_FILE).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as missing:
+        raise BootError(
+            f"{log_dir / KEY_FILE} cannot be read: copy it from another node of the cluster"
+        ) from missing
+    return key_of(meta["cluster.id"], secret)
 
 
 def meta_properties(node: int, *, cluster_id: str, directory_id: str) -> str:

@@ -26,6 +26,7 @@ class Links:
 
     Args:
         node: This one's id.
+        key: The cluster's.
         cuts: Which links are cut.
         find: Tells where a node listens; None: nobody knows yet.
         take: Takes answers.
@@ -34,12 +35,14 @@ class Links:
     def __init__(
         self,
         node: int,
+        key: bytes,
         cuts: Cuts,
         *,
         find: Callable[[int], Address | None],
         take: Callable[[Answered], None],
     ) -> None:
-        self.node, self.cuts, self.find, self.take = node, cuts, find, take
+        self.node, self.key, self.cuts = node, key, cuts
+        self.find, self.take = find, take
         self._open: dict[int, _Link] = {}
         self._broke_at: dict[int, float] = {}
 
@@ -125,7 +128,7 @@ class _Link(asyncio.Protocol):
             self._transport.abort()
             return
         self._outlet = Outlet(self._transport, self._links.cuts, self.peer)
-        self._outlet.send(hello(self._links.node))
+        self._outlet.send(hello(self._links.node, self._links.key))
         for frame in self._early:
             self._outlet.send(frame)
         self._early.clear()

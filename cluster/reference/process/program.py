@@ -23,6 +23,7 @@ from cluster.reference.machine import StopAsked
 from cluster.reference.process.control import Control
 from cluster.reference.process.cuts import cuts_of
 from cluster.reference.process.driver import Driver
+from cluster.reference.process.formatting import cluster_key
 from cluster.reference.process.journal import Journal
 from cluster.reference.settings import Settings, SettingsError, parsed
 
@@ -53,18 +54,27 @@ async def _run(settings: Settings, journal: Journal) -> None:
     loop = asyncio.get_running_loop()
     booted = boot(settings, FolderDisk(Path(settings.log_dirs)), incarnation=uuid4())
     node = booted.machine
-    driver = Driver(settings.node_id, booted.storage, journal=journal, find=node.address)
+    driver = Driver(
+        settings.node_id,
+        booted.storage,
+        key=cluster_key(Path(settings.log_dirs)),
+        journal=journal,
+        find=node.address,
+    )
     for text in booted.said:
         journal.say(text)
     control = Control(driver.cuts)
     await control.open()
     driver.cuts.cut(cuts_of(Path()))  # After the socket is open: whoever cuts writes, then calls.
     servers = [
-        await loop.create_server(driver.door, host, port) for host, port in booted.listens_at
+        await loop.create_server(driver.door, host, port, start_serving=False)
+        for host, port in booted.listens_at
     ]
     loop.add_signal_handler(signal.SIGTERM, driver.take, StopAsked())
     driver.start(node)
     try:
+        for server in servers:  # Nobody gets in before: a request would find no machine.
+            await server.start_serving()
         await driver.ended.wait()
     finally:
         for server in servers:

@@ -2,13 +2,16 @@
 
 Kafka's schemas would carry nothing more between nodes of one version, and cost ten times as much.
 A connection of a node begins with `HELLO`, whose first byte no request of Kafka's can begin with
-(its length would be negative), and its node id. Then come frames: a number, which message, and the
+(its length would be negative), its node id, and the cluster's key: what nodes say is believed, so
+that whoever is none must not be heard. Then come frames: a number, which message, and the
 message; an answer has its request's number. Messages are checked against their classes when they
 are read, so that a stranger's bytes cannot bring in anything else.
 """
 
 import struct
 from dataclasses import is_dataclass
+from hashlib import sha256
+from hmac import compare_digest
 from types import ModuleType
 
 from msgspec import MsgspecError, Struct
@@ -16,9 +19,12 @@ from msgspec.msgpack import Decoder, Encoder
 
 from cluster.reference.messages import clients, control, data, quorum
 
-HELLO = b"\xffLOGQUAKE\x01"
+HELLO = b"\xffLOGQUAKE\x02"
 """The last byte counts versions of this encoding."""
-HELLO_SIZE = len(HELLO) + 4
+KEY_SIZE = 32
+KEY_FILE = "cluster.key"
+"""The file of a log dir with what only the nodes of a cluster know."""
+HELLO_SIZE = len(HELLO) + 4 + KEY_SIZE
 NOTHING = 0
 """Instead of a message: an answer that could not be given."""
 _HEAD = struct.Struct(">QH")
@@ -44,20 +50,27 @@ _DECODERS: dict[int, Decoder[object]] = {}
 _ENCODER = Encoder()
 
 
-def hello(node: int) -> bytes:
+def key_of(cluster_id: str, secret: str) -> bytes:
+    """Return the key of a cluster, by its id, which everybody may know, and its secret."""
+    return sha256(f"{cluster_id}/{secret}".encode()).digest()
+
+
+def hello(node: int, key: bytes) -> bytes:
     """Return what a node says first on a connection."""
-    return HELLO + struct.pack(">i", node)
+    return HELLO + struct.pack(">i", node) + key
 
 
-def greeted(data: bytes) -> int:
+def greeted(data: bytes, key: bytes) -> int:
     """Return which node said hello.
 
     Raises:
-        PeerError: It is none, or speaks another version.
+        PeerError: It is none, or speaks another version, or is one of another cluster.
     """
     if not data.startswith(HELLO):
         raise PeerError("a node of another version, or no node at all")
     (node,) = struct.unpack_from(">i", data, len(HELLO))
+    if not compare_digest(data[-KEY_SIZE:], key):
+        raise PeerError(f"who calls itself node {node} has not this cluster's {KEY_FILE}")
     return int(node)
 
 
