@@ -16,7 +16,7 @@ from harness.scenarios.choices import (
 from harness.scenarios.expectations import differences, expectation, outcome_line, read_end
 from harness.scenarios.protocol import Condition, Scenario
 from results.record.paths import RunPaths
-from results.record.plan import Plan
+from results.record.plan import SIMULATED, Plan
 from results.record.story import Story, dump_story
 from results.record.verdict import Verdict
 
@@ -40,11 +40,13 @@ def tell(plan: Plan, console: Console) -> None:
         console.print(doubt, markup=False, highlight=False)
 
 
-def command_of(scenario: Scenario, choices: dict[str, str], system: str) -> str:
+def command_of(scenario: Scenario, choices: dict[str, str], system: str, *, hosts: str = "") -> str:
     """Return what to type for a scenario with some choices, on a system."""
     words = ["logquake scenario run", scenario.name, *choice_words(telling(scenario, choices))]
     if system != systems_of(scenario, choices)[0]:
         words.append(f"--system {system}")
+    if hosts == SIMULATED:
+        words.append(f"--hosts {hosts}")  # Others are found by themselves.
     return " ".join(words)
 
 
@@ -69,7 +71,7 @@ def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
         choices=choices,
         roles=dict(scenario.roles(plan)),
         spectators=_spectators(plan, scenario),
-        command=command_of(scenario, choices, plan.system),
+        command=command_of(scenario, choices, plan.system, hosts=plan.hosts),
         other_commands=_others(plan, scenario, choices),
     )
 
@@ -109,7 +111,9 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
             made = resolved(scenario, {**choices, compared: value})
             known = systems_of(scenario, made)
             if known:
-                others[value] = command_of(scenario, made, _nearest(plan.system, known))
+                system = _nearest(plan.system, known)
+                hosts = plan.hosts if system == plan.system else ""
+                others[value] = command_of(scenario, made, system, hosts=hosts)
     return others
 
 

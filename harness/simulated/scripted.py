@@ -1,5 +1,6 @@
 """What the steps of a story do in virtual time: messages that are sent, and faults."""
 
+import json
 from collections.abc import Callable, Collection, Generator
 from dataclasses import replace
 from random import Random
@@ -49,13 +50,19 @@ class Aside:
 
     def __init__(self, begin: Callable[..., Sending]) -> None:
         self._begin = begin
+        self._begun: list[Sending] = []
 
     def submit(self, _send: object, /, *words: object, **named: object) -> Sending:
         """Begin to send, by the way of simulated clients."""
-        return self._begin(*words, **named)
+        sending = self._begin(*words, **named)
+        self._begun.append(sending)
+        return sending
 
     def shutdown(self, *, wait: bool) -> None:
-        """Nothing is left to wait for."""
+        """Wait for what was begun: each message has a limit. Idempotent."""
+        if wait:
+            for sending in self._begun:
+                sending.result()
 
 
 class SimulatedScript(Script):
@@ -198,11 +205,11 @@ class SimulatedFaults:
             raise ClusterError(f"there is no cut {name!r}")
         self._heal(fault, until_back=True)
 
-    def heal_all(self, *, away: Collection[str] = ()) -> list[str]:
+    def heal_all(self) -> list[str]:
         """Heal whatever is in force; return a sentence for each that is not healed."""
         failed = []
         for fault in self._faults:
-            if fault.over or set(fault.deed.targets) <= set(away):
+            if fault.over:
                 continue
             try:
                 self._heal(fault, until_back=True)
@@ -262,7 +269,13 @@ class SimulatedFaults:
         passed(self._simulation, deed.inject())
         effect = passed(self._simulation, deed.confirm())
         if effect is None:
-            raise ClusterError(f"{kind} of {spec.target} had no effect that could be measured")
+            why = "no effect could be measured in time"
+            self._write(fault, replace(
+                row,
+                spec=replace(spec, without_effect=why),
+                effect=json.dumps({"without_effect": why}),
+            ))  # fmt: skip
+            raise ClusterError(f"{kind} of {spec.target} had no effect: {why}")
         self._write(fault, replace(
             row, confirmed_ns=self._simulation.now_ns, effect=effect_to_json(effect)
         ))  # fmt: skip
@@ -279,14 +292,27 @@ class SimulatedFaults:
 
     def _confirm(self, fault: _Fault) -> Generator[float, None, bool]:
         effect = yield from fault.deed.confirm_healed(BACK_LIMIT_S)
-        if effect is not None and not fault.over:
+        if fault.over:
+            return True
+        if effect is not None:
             self._end(fault, effect_to_json(effect))
-        return fault.over
+            return True
+        why = "the heal could not be confirmed in time"
+        self._write(fault, replace(
+            fault.row,
+            spec=replace(fault.row.spec, not_healed=why),
+            heal_effect=json.dumps({"not_healed": why}),
+        ))  # fmt: skip
+        return False
 
     def _end(self, fault: _Fault, heal_effect: str) -> None:
         fault.over = True
-        now_ns = self._simulation.now_ns
-        self._write(fault, replace(fault.row, healed_ns=now_ns, heal_effect=heal_effect))
+        self._write(fault, replace(
+            fault.row,
+            spec=replace(fault.row.spec, not_healed=None),
+            healed_ns=self._simulation.now_ns,
+            heal_effect=heal_effect,
+        ))  # fmt: skip
 
     def _latest(self, node: str, kinds: Collection[str]) -> _Fault | None:
         for fault in reversed(self._faults):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from cluster.protocol import UserError
+from cluster.protocol import ClusterError, UserError
 from cluster.reference.simulator.host import Boot
 from cluster.reference.simulator.simulation import Simulation
 from harness.scenarios.actions import (
@@ -52,7 +52,13 @@ def refuse_unsimulated_story(plan: Plan) -> None:
     Raises:
         UserError: Which.
     """
-    for number, step in enumerate(scenario_of(plan).steps(plan), 1):
+    scenario = scenario_of(plan)
+    if away := sorted(scenario.away(plan)):
+        raise UserError(
+            f"the story of {plan.name} cannot be simulated: it leaves {', '.join(away)} down;"
+            f" take other hosts"
+        )
+    for number, step in enumerate(scenario.steps(plan), 1):
         for move in step.moves:
             orderly = isinstance(move, Stop) and not move.wait
             made = isinstance(move, CreateTopics) and move.answered
@@ -177,9 +183,20 @@ class SimulatedStory(SimulatedLife):
         script = SimulatedScript(
             self._plan, self._topics[0], cluster=self.cluster, paths=self._paths
         )
-        failed = self._play(self._props(faults, script), Aside(script.begin_to_send))
-        still = faults.heal_all(away=self._scenario.away(self._plan))
-        self._reach("healed", failed="; ".join(still))
+        try:
+            failed = self._play(self._props(faults, script), Aside(script.begin_to_send))
+            try:
+                self._end(faults, script)
+            except ClusterError as late:
+                raise ScenarioError(f"{failed}; then {late}" if failed else str(late)) from late
+        finally:
+            faults.close()
+        if failed is not None:
+            raise failed
+
+    def _end(self, faults: SimulatedFaults, script: SimulatedScript) -> None:
+        simulation = self._simulation
+        self._reach("healed", failed="; ".join(faults.heal_all()))
         limit_s = self._plan.budgets.isr_s
         is_whole = came(simulation, self._whole, limit_s=limit_s)
         late = f"waited {limit_s:g} s for a leader and a full ISR for every partition"
@@ -187,9 +204,6 @@ class SimulatedStory(SimulatedLife):
         script.close()
         for steps in (self._read_all(), self._note(), self._stop()):
             passed(simulation, steps)
-        faults.close()
-        if failed is not None:
-            raise failed
 
     def _replicas(self) -> Sequence[str]:
         return self._scenario.assignment(self._plan)
@@ -242,6 +256,7 @@ class SimulatedStory(SimulatedLife):
             director.play(self._scenario.steps(self._plan))
         except ScenarioError as unexpected:
             failed = unexpected
+        stagehand.finish()
         self._reach("main-ended")
         return failed
 

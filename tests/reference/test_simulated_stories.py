@@ -1,7 +1,9 @@
 """The stories that run on real Kafka, in virtual time: the very files, the very ends."""
 
 import hashlib
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,9 +12,16 @@ import pytest
 from cluster.protocol import UserError
 from cluster.reference.simulator.simulation import Simulation
 from harness.cli import exit_code
+from harness.scenarios.actions import Cut, Pause, Produce
 from harness.scenarios.choices import story_values
+from harness.scenarios.conditions import log_end
 from harness.scenarios.every import Part, parts
+from harness.scenarios.protocol import Scenario, Step
+from harness.scenarios.registry import SCENARIOS
+from harness.scenarios.replication_steps import SCENARIO as REPLICATION
+from harness.scenarios.telling import story_of
 from harness.simulated.session import as_simulated, play, refuse_unsimulated
+from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from results.record.steps import load_steps
@@ -91,6 +100,71 @@ def test_a_step_that_cannot_be_simulated_is_refused_with_its_name() -> None:
     )
     with pytest.raises(UserError, match="cannot be simulated: step 1 has a Reassign"):
         refuse_unsimulated(plan)
+
+
+def retold(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a scenario be told in another way."""
+    others = [each for each in SCENARIOS if each.name != scenario.name]
+    monkeypatch.setattr("harness.scenarios.choices.SCENARIOS", (scenario, *others))
+
+
+def test_a_story_that_breaks_off_is_healed_read_and_not_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = replace(log_end("n1", 9), within_s=3)
+    step = Step(
+        "It breaks off while a message is under way, and n2 and n3 are in no good state.",
+        (
+            Cut("deaf", (("n2", "n1"),)),
+            Pause("n3"),
+            Produce(wait=False, within_s=8, only_to="n1"),
+            never,
+        ),
+    )
+    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
+    asked = ["scenario", "run", REPLICATION.name, "--system", "reference", "--hosts", "simulated"]
+    assert exit_code([*asked, "--engine", "local", "--store", str(tmp_path)]) == 2
+    paths = RunPaths((tmp_path / "latest").resolve())
+    milestones = {each.name: each for each in load_milestones(paths.milestones)}
+    assert (
+        "3 s for the log of n1 ends at 9; seen instead: 1"
+        in milestones["failed"].detail["sentence"]
+    )
+    assert milestones["healed"].detail == milestones["recovered"].detail == {}
+    # What was under way came to its own end first.
+    assert milestones["main-ended"].at_ns > load_steps(paths.steps)[0].ended_ns
+    (sent,) = pq.read_table(paths.table("sends")).to_pylist()
+    assert sent["outcome"] == "info"
+    assert all(row["heal_effect"] for row in pq.read_table(paths.table("faults")).to_pylist())
+
+
+def test_a_fault_without_effect_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.reference.simulator.process.Process.pause", lambda _process: None)
+    step = Step("n3 is paused, which it does not notice.", (Pause("n3"),))
+    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
+    asked = ["scenario", "run", REPLICATION.name, "--system", "reference", "--hosts", "simulated"]
+    assert exit_code([*asked, "--engine", "local", "--store", str(tmp_path)]) == 2
+    (row,) = pq.read_table(RunPaths(tmp_path / "latest").table("faults")).to_pylist()
+    assert (row["confirmed_ns"], json.loads(row["effect"])) == (
+        None,
+        {"without_effect": "no effect could be measured in time"},
+    )
+
+
+def test_a_story_that_leaves_somebody_down_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    retold(replace(REPLICATION, away=lambda _plan: ("n3",)), monkeypatch)
+    part = next(parts(REPLICATION.name, system="reference"))
+    with pytest.raises(UserError, match="it leaves n3 down; take other hosts"):
+        refuse_unsimulated(plan_of(part))
+
+
+def test_a_simulated_story_s_counterpart_is_simulated_too() -> None:
+    plan = plan_of(next(parts("leader-epoch-1 --rule high*", system="reference")))
+    told = story_of(plan)
+    for command in (told.command, *told.other_commands.values()):
+        assert command.endswith(" --hosts simulated")
+    elsewhere = story_of(plan.model_copy(update={"hosts": "process"}))
+    assert told.command == f"{elsewhere.command} --hosts simulated"
 
 
 def test_real_brokers_are_not_simulated(capsys: pytest.CaptureFixture[str]) -> None:
