@@ -9,12 +9,16 @@ from typing import TypeVar
 
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
+from msgspec.structs import replace
 
+from cluster.reference.messages.quorum import VoteRequest
 from cluster.reference.wire.data import ADMIN_CLIENT
+from cluster.reference.wire.frames import framed
+from cluster.reference.wire.peers import hello, packed
 from cluster.reference.wire.translation import Theirs, inner, made
 from tests.reference.batch_maker import produced
 from tests.reference.hostility import CANARY, OFFSETS, Hostility
-from tests.reference.nodes_inside import NodesInside
+from tests.reference.nodes_inside import NodesInside, Pipe
 
 FRAMES = 1600
 T = TypeVar("T")
@@ -81,6 +85,32 @@ async def _try_what_brokers_do(nodes: NodesInside) -> None:
     several = await _create(nodes, *((f"t{number}", 5001) for number in range(2)))
     assert several == [ErrorCode.policy_violation] * 2
     assert {*nodes.image().topics} == {CANARY, OFFSETS}
+
+
+def test_who_is_no_node_of_the_cluster_has_no_say_in_it(tmp_path: Path) -> None:
+    with_nodes(tmp_path, _try_to_be_a_node)
+
+
+async def _try_to_be_a_node(nodes: NodesInside) -> None:
+    vote = VoteRequest(
+        cluster_id=None, voter_id=1, voter_directory_id=None, replica_epoch=1000, replica_id=2,
+        replica_directory_id=None, last_offset_epoch=1000, last_offset=1000, pre_vote=False,
+    )  # fmt: skip
+    key = nodes.nodes[1].driver.key
+    hugest = replace(vote, replica_epoch=(1 << 31) - 1)
+    for greeting, message, is_heard in (
+        (hello(2, bytes(32)), vote, False),
+        (hello(2, key)[:-1] + b"\0", vote, False),
+        (hello(2, key), hugest, False),
+        (hello(2, key), vote, True),
+    ):
+        pipe = Pipe(nodes.nodes[1].driver)
+        pipe.send(greeting + framed(packed(7, message)))
+        assert pipe.closed is not is_heard
+        knows = nodes.nodes[1].booted.machine.plane.quorum.epoch
+        assert (knows >= 1000) is is_heard, "only the last one comes as far as the quorum"
+        pipe.hang_up()
+    await nodes.until(nodes.whole, "a cluster that leads again")
 
 
 async def _produce(nodes: NodesInside, leader: int, version: int, *, client: str) -> ErrorCode:

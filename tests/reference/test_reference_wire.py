@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
+from msgspec.structs import replace
 
 from cluster.reference.machine import Arrived, Event
 from cluster.reference.messages import clients, control, data
-from cluster.reference.messages.quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from cluster.reference.messages.quorum import (
+    BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    VoteRequest,
+)
 from cluster.reference.process.cuts import Cuts
 from cluster.reference.process.doors import MOST_UNANSWERED, Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
@@ -247,6 +253,22 @@ def test_nodes_send_messages_as_they_are() -> None:
     for other in (key_of("c", "another"), key_of("another", "s"), bytes(32)):
         with pytest.raises(PeerError, match="node 102"):
             greeted(hello(102, other), KEY)
+
+
+@pytest.mark.parametrize("epoch", [(1 << 31) - 1, 1 << 31, 1 << 40, -2])
+def test_no_node_is_told_an_epoch_behind_which_there_is_none(epoch: int) -> None:
+    """Its next vote would be for one that no file and no message of Kafka's has room for."""
+    vote = VoteRequest(
+        cluster_id="c", voter_id=1, voter_directory_id=None, replica_epoch=epoch, replica_id=2,
+        replica_directory_id=None, last_offset_epoch=0, last_offset=0, pre_vote=False,
+    )  # fmt: skip
+    begin = BeginQuorumEpochRequest(
+        cluster_id="c", voter_id=1, voter_directory_id=None, leader_id=2, leader_epoch=epoch
+    )
+    told = replace(FETCHED.partitions[0], current_leader_epoch=epoch)
+    for message in (vote, begin, data.FetchResponse(partitions=(told,))):
+        with pytest.raises(PeerError):
+            unpacked(packed(1, message))
 
 
 def test_what_no_node_would_send_is_refused() -> None:

@@ -7,10 +7,11 @@ What is made for every batch is a struct, as `machine`'s events and effects are.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 UNKNOWN = -1
 """No offset, no epoch, no node."""
@@ -23,6 +24,11 @@ EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 """What brokers keep in topics, as records of forms that they must be able to read."""
+
+
+LARGEST_EPOCH = (1 << 31) - (1 << 20)
+"""No message of a node may tell a larger one: it is an i32, and elections count on from it."""
+Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
 class ProducePartition(Struct, frozen=True, kw_only=True):
@@ -141,12 +147,12 @@ class FetchedPartition(Struct, frozen=True, kw_only=True):
     last_stable_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     records: bytes = b""
-    diverging_epoch: int = UNKNOWN
+    diverging_epoch: Epoch = UNKNOWN
     diverging_end_offset: int = UNKNOWN
     current_leader: int = UNKNOWN
-    current_leader_epoch: int = UNKNOWN
+    current_leader_epoch: Epoch = UNKNOWN
     snapshot_end_offset: int = UNKNOWN
-    snapshot_epoch: int = UNKNOWN
+    snapshot_epoch: Epoch = UNKNOWN
     topic_id: UUID | None = None
 
 

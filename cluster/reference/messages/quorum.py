@@ -9,6 +9,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from msgspec import Struct
 
+from cluster.reference.messages.data import Epoch
+
 
 class VoteRequest(Struct, frozen=True, kw_only=True):
     """A candidate, or who would like to become one, asks for a vote.
@@ -28,10 +30,10 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
     cluster_id: str | None
     voter_id: int
     voter_directory_id: UUID | None
-    replica_epoch: int
+    replica_epoch: Epoch
     replica_id: int
     replica_directory_id: UUID | None
-    last_offset_epoch: int
+    last_offset_epoch: Epoch
     last_offset: int
     pre_vote: bool
 
@@ -48,7 +50,7 @@ class VoteResponse(Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
     vote_granted: bool
 
 
@@ -59,7 +61,7 @@ class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     voter_id: int
     voter_directory_id: UUID | None
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
 
 
 class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
@@ -67,7 +69,7 @@ class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
 
 
 class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
@@ -82,7 +84,7 @@ class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
 
     cluster_id: str | None
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
     preferred_candidates: tuple[tuple[int, UUID | None], ...]
 
 
@@ -91,7 +93,7 @@ class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
 
 
 class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
@@ -112,9 +114,9 @@ class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
     replica_id: int
     replica_directory_id: UUID | None
     max_bytes: int
-    current_leader_epoch: int
+    current_leader_epoch: Epoch
     end_offset: int
-    epoch: int
+    epoch: Epoch
     position: int
 
 
@@ -134,9 +136,9 @@ class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode
     end_offset: int
-    epoch: int
+    epoch: Epoch
     leader_id: int
-    leader_epoch: int
+    leader_epoch: Epoch
     size: int
     position: int
     unaligned_records: bytes
@@ -169,7 +171,7 @@ class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode
     leader_id: int = -1
-    leader_epoch: int = -1
+    leader_epoch: Epoch = -1
     high_watermark: int = -1
     current_voters: tuple[ReplicaState, ...] = ()
     observers: tuple[ReplicaState, ...] = ()
