@@ -8,7 +8,8 @@ runs. What follows depends on how it went down, which the fault's own chance dec
   fetches the rest from the leader again. A batch in an older segment it does not look at.
 - stopped in order (`latent`): it looks at nothing. The bit lies there until somebody reads the
   batch. Consumers check the sum, Kafka's and ours (`check.crcs`), and so do followers; if the
-  replica led meanwhile, they would be stuck at that batch, and not be told a lie.
+  replica led meanwhile, they would be stuck at that batch, and not be told a lie. Brokers that read
+  all of their logs as they start, and would refuse to, are always killed.
 
 Chosen is a partition that the broker follows, if there is one, and any batch of it that a broker
 would look at; one of an older segment only if it has no other. Healed by flipping the bit back
@@ -21,7 +22,7 @@ from pathlib import PurePosixPath
 from random import Random
 
 from cluster.files.batches import RecordBatch, read_segment
-from cluster.protocol import CanKill, ClusterError, Disk
+from cluster.protocol import CanKill, ClusterError, Disk, ReadsAllAtStart
 from nemesis.bits import HEADER_BYTES, put_right, turn_over
 from nemesis.broker_effects import BackEffect
 from nemesis.brokers import GONE, HitBrokers, wait_again
@@ -58,7 +59,8 @@ class BitFlip:
         self.targets = aim.targets
         self._site, self._stop = site, aim.stop
         self._killer: CanKill = site.cluster
-        self._latent = aim.rng.random() < 0.5  # noqa: PLR2004 - a coin
+        looks = isinstance(site.cluster, ReadsAllAtStart) and site.cluster.reads_all_at_start
+        self._latent = aim.rng.random() < 0.5 and not looks  # noqa: PLR2004 - a coin
         self._brokers = HitBrokers(site, aim.targets)
         self._disks = {node: site.disk_of(node) for node in aim.targets}
         self._flips = [

@@ -57,6 +57,7 @@ class KafkaCluster:
         nodes: The brokers.
         controllers: Controllers of their own, `n101`, ...; none in the other modes.
         mode: Who keeps the metadata.
+        reads_all_at_start: Whether its servers read all of their logs as they start.
         zookeeper: `host:port`, None without it.
         endpoints: Where brokers and controllers of their own listen.
     """
@@ -76,6 +77,7 @@ class KafkaCluster:
         self.nodes: Sequence[str] = self._layout.brokers
         self.controllers: Sequence[str] = self._layout.controllers
         self.mode = plan.mode
+        self.reads_all_at_start = programs.reads_all_at_start
         self.endpoints: Mapping[str, Endpoint] = self._layout.endpoints
         self._processes = BrokerProcesses(hosts, self._layout.command)
         brokers = {node: self.endpoints[node] for node in self.nodes}

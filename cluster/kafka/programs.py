@@ -25,7 +25,12 @@ class Programs(Protocol):
     Attributes:
         software: Files that a machine needs which does not share ours.
         environment: Of their processes.
+        reads_all_at_start: Whether they read all of their logs as they start.
     """
+
+    @property
+    def reads_all_at_start(self) -> bool:
+        """As `cluster.protocol.ReadsAllAtStart`."""
 
     @property
     def software(self) -> Sequence[Path]:
@@ -58,6 +63,11 @@ class KafkaPrograms:
     plan: Plan
     distribution: Distribution
     java: Java
+
+    @property
+    def reads_all_at_start(self) -> bool:
+        """No: of a log that was closed in order nothing is read, of others the last segments."""
+        return False
 
     @property
     def software(self) -> Sequence[Path]:
@@ -105,6 +115,7 @@ class ReferencePrograms:
 
     software: Sequence[Path] = ()
     environment: Mapping[str, str] = {}
+    reads_all_at_start = True
 
     def configure(self, folder: Path) -> None:
         """Do nothing: settings are all that it needs."""

@@ -20,6 +20,7 @@ from cluster.protocol.brokers import (
     CoordinatorKind,
     HasControllers,
     PartitionState,
+    ReadsAllAtStart,
 )
 from cluster.protocol.errors import (
     ClusterError,
@@ -77,6 +78,7 @@ __all__ = [
     "PartitionState",
     "ProcessId",
     "Quality",
+    "ReadsAllAtStart",
     "TellsRoom",
     "UserError",
 ]

@@ -147,6 +147,18 @@ class CanKill(Protocol):
 
 
 @runtime_checkable
+class ReadsAllAtStart(Protocol):
+    """Clusters that may have brokers which read all of their logs as they start.
+
+    Attributes:
+        reads_all_at_start: Whether these do. Who was stopped in order, and finds a batch that does
+            not match its sum then, does not start.
+    """
+
+    reads_all_at_start: bool
+
+
+@runtime_checkable
 class CanPause(Protocol):
     """Clusters whose broker processes can be stopped and continued."""
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,10 +12,11 @@ import pytest
 from cluster.files.batches import read_segment
 from cluster.hosts.disk import LocalDisk
 from cluster.protocol import ClusterError
-from nemesis.bit_flip import chosen_bit, flip_back
+from nemesis.bit_flip import BitFlip, chosen_bit, flip_back
 from nemesis.bits import put_right, turn_over
 from nemesis.ledger import Ledger, heal_dead_run
 from nemesis.log_folders import RECOVERY_POINTS
+from nemesis.protocol import Aim
 from nemesis.schedule import ScheduledFault
 from nemesis.undo import FlipBack
 from tests.nemesis.conftest import World
@@ -129,6 +131,22 @@ def test_it_lives_and_is_over(world: World, node: Path) -> None:
     assert world.cluster.calls[1:] == ["start n2"]
     assert (node / "data" / SEGMENT).read_bytes() == before
     assert '"flip-back"' in world.paths.ledger.read_text()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_who_would_not_start_with_it_is_always_killed(
+    world: World, node: Path, monkeypatch: pytest.MonkeyPatch, *, looks: bool
+) -> None:
+    assert (node / "data" / SEGMENT).exists()
+    monkeypatch.setattr(world.cluster, "reads_all_at_start", looks, raising=False)
+    downs = set()
+    for seed in range(12):
+        aim = Aim(fault_id=seed, targets=("n2",), rng=Random(seed))
+        flip = BitFlip(aim, replace(world.site(), disk_of=lambda _: LocalDisk(node)))
+        flip.inject()
+        flip.heal()
+        downs |= {call for call in world.cluster.calls if not call.startswith("start")}
+    assert downs == ({"kill n2"} if looks else {"kill n2", "stop n2"})
 
 
 def test_what_was_written_until_the_broker_was_down_lies_behind_the_bit_as_well(
