@@ -4,7 +4,9 @@ import secrets
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from cluster.kafka.properties import properties
 from cluster.protocol import Ability, UserError
+from cluster.reference.settings import SettingsError, parsed
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, played_families, unsupported
@@ -142,10 +144,13 @@ def refuse_impossible(
 
     Raises:
         PlanError: A setting of the clients that librdkafka refuses, or that the plan decides.
-        UserError: A fault was asked for that these hosts cannot inject, or that a cluster of this
-            size has no room for; disks of their own, or an image, where there can be none.
+        UserError: A setting that nodes of the reference cluster refuse; a fault that these hosts
+            cannot inject, or that a cluster of this size has no room for; disks of their own, or
+            an image, where there can be none.
     """
     check_client_settings(plan)
+    if plan.is_reference:
+        _refuse_settings(plan)
     missing = unsupported(plan, abilities=abilities, why_not=why_not) + _too_small_for(
         plan, abilities
     )
@@ -164,6 +169,15 @@ def refuse_impossible(
         )
     if plan.disk_mb is not None:
         _refuse_disks(plan, abilities, (why_not or {}).get(Ability.DISK, ""))
+
+
+def _refuse_settings(plan: Plan) -> None:
+    """Refuse settings that nodes of the reference cluster refuse, before they are started."""
+    for own in ({}, *plan.node.values()):
+        try:
+            parsed(properties({**plan.broker, **own}))
+        except SettingsError as wrong:
+            raise UserError(str(wrong)) from wrong
 
 
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:

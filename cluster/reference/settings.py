@@ -4,6 +4,7 @@ Names are Kafka's with underscores, times are in milliseconds as there, and keys
 stands for are kept: a file that a real broker takes is taken here.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
@@ -14,6 +15,24 @@ from cluster.files.checkpoints import properties
 from cluster.reference.bugs import Bug
 
 NANOSECONDS_A_MS = 1_000_000
+_MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
+_LONG = frozenset(("flush_messages", "log_flush_interval_messages", "replica_lag_time_max_ms"))
+_SMALLEST_SEGMENT = 14
+"""Kafka's `LegacyRecord.RECORD_OVERHEAD_V0`, which was its least before 4.0."""
+_LEAST = {
+    "node_id": -1, "broker_id": -1, "min_insync_replicas": 1, "default_replication_factor": 1,
+    "num_partitions": 1, "segment_bytes": _SMALLEST_SEGMENT, "log_segment_bytes": _SMALLEST_SEGMENT,
+    "flush_messages": 1, "log_flush_interval_messages": 1, "offsets_topic_num_partitions": 1,
+    "offsets_topic_replication_factor": 1, "leader_imbalance_check_interval_seconds": 1,
+    "controller_quorum_election_timeout_ms": 1, "controller_quorum_fetch_timeout_ms": 1,
+    "controller_quorum_request_timeout_ms": 1, "broker_heartbeat_interval_ms": 1,
+    "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
+    "replica_high_watermark_checkpoint_interval_ms": 1,
+}  # fmt: skip
+"""Kafka's, and where it has none: below these a node would do nothing else, or never anything.
+Numbers that are not named begin at 0."""
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_ROLES = frozenset(("broker", "controller"))
 
 
 class SettingsError(Exception):
@@ -131,6 +150,8 @@ def parsed(text: str) -> Settings:
     known = _taken(Settings, pairs)
     if known.get("node_id", -1) < 0:
         known["node_id"] = known.get("broker_id", -1)
+    if (roles := known.get("process_roles")) is not None:
+        _check_roles(roles)
     names = {_key(each.name) for each in fields(Settings)}
     rest = {key: value for key, value in pairs.items() if key not in names}
     return Settings(**known, others=MappingProxyType(rest))
@@ -144,14 +165,24 @@ def _taken(of: type[Settings] | type[TopicSettings], pairs: Mapping[str, str]) -
     """Return the fields that some keys stand for, each made what its field is."""
     types = {_key(each.name): (each.name, each.type) for each in fields(of)}
     return {
-        types[key][0]: _value(key, value, types[key][1])
+        types[key][0]: _value(types[key][0], value.strip(), types[key][1])
         for key, value in pairs.items()
         if key in types
     }
 
 
-def _value(key: str, text: str, kind: object) -> object:
+def _check_roles(text: str) -> None:
+    roles = {each.strip() for each in text.split(",")}
+    if not roles <= _ROLES:
+        raise SettingsError(
+            f"process.roles cannot be {text!r}: it takes broker, controller, or both with a comma"
+        )
+
+
+def _value(name: str, text: str, kind: object) -> object:
     taken: Callable[[str], object]
+    if kind is int:
+        return _number(name, text)
     if kind is bool:
         taken = {"true": True, "false": False}.__getitem__
     elif isinstance(kind, type):
@@ -161,7 +192,16 @@ def _value(key: str, text: str, kind: object) -> object:
     try:
         return taken(text)
     except (ValueError, KeyError) as wrong:
-        raise SettingsError(f"{key} cannot be {text!r}: it takes {_choice(kind)}") from wrong
+        raise SettingsError(f"{_key(name)} cannot be {text!r}: it takes {_choice(kind)}") from wrong
+
+
+def _number(name: str, text: str) -> int:
+    least, most = _LEAST.get(name, 0), _MOST_LONG if name in _LONG else _MOST_INT
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        raise SettingsError(
+            f"{_key(name)} cannot be {text!r}: it takes a whole number from {least} to {most}"
+        )
+    return int(text)
 
 
 def _bugs(text: str) -> tuple[Bug, ...]:
@@ -172,6 +212,4 @@ def _bugs(text: str) -> tuple[Bug, ...]:
 def _choice(kind: object) -> str:
     if kind is bool:
         return "true or false"
-    if kind is int:
-        return "a whole number"
     return ", ".join(Truncation if kind is Truncation else Bug)
