@@ -83,6 +83,29 @@ class ControllerFailoverEffect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VoterStruck:
+    """A voter that was killed in the moment after it had granted its vote, and started again.
+
+    Attributes:
+        node: Whose vote.
+        epoch: Of the quorum.
+        voted_for: Who had asked for it, by the voter's own log.
+    """
+
+    node: str
+    epoch: int
+    voted_for: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisputedElectionEffect:
+    """Elections over slow links, whose voters do not live long."""
+
+    took_s: float
+    struck: tuple[VoterStruck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElectionEffect:
     """A leader that was not in the ISR, while all that were are gone.
 
@@ -181,6 +204,7 @@ ClusterEffect = (
     PreferredElectionEffect
     | ReassignmentEffect
     | ControllerFailoverEffect
+    | DisputedElectionEffect
     | UncleanElectionEffect
     | TopicChurnEffect
     | ClockEffect

@@ -19,7 +19,9 @@ from results.record.plan import Plan
 
 LONG, QUICK = 0, 1
 _QUICKEST_S, _QUICK_S = 0.05, 1.0
-_TAKES_RECORDS = frozenset(name for name, kind in VIRTUAL_KINDS.items() if kind.when_whole)
+_ONLY_LONG = frozenset(
+    name for name, kind in VIRTUAL_KINDS.items() if kind.when_whole or "all" in kind.aims
+)
 
 
 def deal_overlapping(plan: Plan, families: Sequence[str]) -> tuple[ScheduledFault, ...]:
@@ -36,7 +38,10 @@ def deal_overlapping(plan: Plan, families: Sequence[str]) -> tuple[ScheduledFaul
 
 def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledFault]:
     rng = Random(f"{plan.seed}/nemesis/overlap-{lane}")
-    kinds = kind_deck(_kinds_of(families, lane), rng)
+    dealt = _kinds_of(plan, families, lane)
+    if not dealt:
+        return
+    kinds = kind_deck(dealt, rng)
     targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
     at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     while True:
@@ -55,14 +60,14 @@ def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledF
         at_s += taken_s + rng.uniform(0.0, 0.5) * plan.nemesis_interval_s
 
 
-def _kinds_of(families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]:
+def _kinds_of(plan: Plan, families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]:
     """Return the kinds of each family; what takes records is never dealt twice at one time."""
-    left_out = _TAKES_RECORDS if lane == QUICK else frozenset()
+    left_out = _ONLY_LONG if lane == QUICK else frozenset()
     kinds = {
         family: tuple(
             name
             for name, kind in VIRTUAL_KINDS.items()
-            if kind.family == family and name not in left_out
+            if kind.family == family and name not in left_out and kind.suits(plan)
         )
         for family in families
     }
@@ -70,6 +75,8 @@ def _kinds_of(families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]
 
 
 def _target_of(kind: str, targets: Targets) -> str:
+    if aims := VIRTUAL_KINDS[kind].aims:
+        return aims[0]
     return targets.next_for(kind if kind in KINDS else "kill")  # The common roles, like a kill.
 
 

@@ -40,7 +40,7 @@ from results.show import print_verdict
 from results.store import Store
 
 _ABILITIES = frozenset({Ability.CUT, Ability.DISK, Ability.CLOCK})
-_ONLY_OVERLAPPING = frozenset({"disk", "clock"})
+_ONLY_OVERLAPPING = frozenset({"disk", "clock", "leadership"})
 """Families whose kinds are others than those of real hosts."""
 
 

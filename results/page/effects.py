@@ -282,6 +282,14 @@ def _clocks_true(effect: Json) -> str:
     return f"by the brokers' own logs: {', '.join(ahead) or 'no broker was there to be asked'}"
 
 
+def _disputed(effect: Json) -> str:
+    struck = [
+        f"{each['node']} after its vote for {each['voted_for']} in epoch {each['epoch']}"
+        for each in _objects(effect, "struck")
+    ]
+    return f"killed and started again: {', '.join(struck)}"
+
+
 def _slow_disks(effect: Json) -> str:
     return "; ".join(
         f"a flushed page took {_number(during)} s on {node}, {before:.3f} s before"
@@ -336,6 +344,7 @@ _EFFECTS: Mapping[str, Callable[[Json], str]] = {
     "disk-full": _disk_full,
     "read-only": _read_only,
     "slow-disk": _slow_disks,
+    "disputed-election": _disputed,
     "preferred-election": _elected,
     "unclean-election": _elected_uncleanly,
     "reassignment": _reassigned,
