@@ -46,7 +46,7 @@ class Hostility:
     nodes: NodesInside
     random: Random
     seen: Counter[str] = field(default_factory=Counter)
-    last: deque[tuple[int, str, bytes]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    last: deque[tuple[int, str, bytes]] = field(default_factory=deque)
     frames: HostileFrames = field(init=False)
     _pipes: dict[int, Pipe] = field(default_factory=dict)
     _asked: dict[Pipe, dict[int, tuple[int, int]]] = field(default_factory=dict)
@@ -127,6 +127,8 @@ class Hostility:
         pipe = self._pipe(node)
         kind, data, sound = self.frames(self._count)
         self.last.append((node, kind, data))
+        if len(self.last) > REMEMBERED:
+            self.last.popleft()
         if sound is not None:
             self._asked[pipe][self._count] = sound
         for part in self._parts(data):

@@ -36,7 +36,7 @@ class NodeProcesses:
         self.root, self.ids = root, range(1, nodes + 1)
         ports = free_ports(2 * nodes)
         self.ports = dict(zip(self.ids, ports[:nodes], strict=True))
-        self._quorum = dict(zip(self.ids, ports[nodes:], strict=True))
+        self.quorum_ports = dict(zip(self.ids, ports[nodes:], strict=True))
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         format_log_dirs({node: self.folder(node) / "data" for node in self.ids})
         for node in self.ids:
@@ -80,6 +80,9 @@ class NodeProcesses:
 
     def runs(self, node: int) -> bool:
         return self._running[node].poll() is None
+
+    def pid(self, node: int) -> int:
+        return self._running[node].pid
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -129,12 +132,12 @@ class NodeProcesses:
         return (self.folder(node) / "logs" / "server.log").read_text()
 
     def _settings(self, node: int) -> None:
-        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._quorum.items())
+        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in self.quorum_ports.items())
         broker = f"BROKER://127.0.0.1:{self.ports[node]}"
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(node),
-            "listeners": f"{broker},CONTROLLER://127.0.0.1:{self._quorum[node]}",
+            "listeners": f"{broker},CONTROLLER://127.0.0.1:{self.quorum_ports[node]}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             "log.dirs": str(self.folder(node) / "data"),

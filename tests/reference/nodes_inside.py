@@ -204,7 +204,7 @@ class NodesInside:
         told = await self.ask(1, 19, 7, topics=(of_topic,), timeout=timedelta(seconds=5))
         # It may be there: somebody else has asked for it before, and was heard after.
         assert told.topics[0].error_code in {0, 36}, told
-        await self.until(lambda: self.leader(topic, partitions - 1) > 0, f"a leader of {topic}")
+        await self.until(lambda: self.leader(topic, 0) > 0, f"a leader of {topic}")
 
     def image(self) -> MetadataImage:
         """Return what the first node knows."""
