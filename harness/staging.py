@@ -22,6 +22,7 @@ from cluster.hosts.abilities import able
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
+from cluster.kafka.class_keeping import keep_classes
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import Java, find_java
 from cluster.kafka.versions import machines
@@ -121,7 +122,10 @@ class Staging:
             self._say(sentence)
         refuse_another_kafka(self.plan, image_has=choice.kafka)
         if not self.plan.is_reference:
-            fetch_kafka(self.plan.kafka_version, progress=self._say)
+            distribution = fetch_kafka(self.plan.kafka_version, progress=self._say)
+            if java and self.plan.kafka_version == Plan().kafka_version:
+                # Of a version that is run now and then they would not be worth the wait.
+                keep_classes(java, distribution, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java
 
     def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:

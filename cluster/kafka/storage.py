@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cluster.kafka.classes import class_flags
 from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS, node_id
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
@@ -24,7 +25,8 @@ def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[s
     """Return the command line of a program of Kafka: properties of Java, then its class."""
     classpath = ":".join(str(jar) for jar in distribution.classpath)
     properties = java_properties(numbers_of(distribution.version))
-    return [str(java.path), *JVM_FLAGS, *properties, "-cp", classpath, *arguments]
+    flags = (*JVM_FLAGS, *class_flags(java, distribution), *properties)
+    return [str(java.path), *flags, "-cp", classpath, *arguments]
 
 
 def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> list[str]:

@@ -1,0 +1,119 @@
+"""Has Java keep the classes of a version of Kafka (`classes.py`): a broker lives just for that."""
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cluster.kafka.cache import cache_folder, locked
+from cluster.kafka.classes import archive_of, checksum, is_whole, noted_of
+from cluster.kafka.configuration import JAVA_ENVIRONMENT
+from cluster.kafka.fetch import Distribution
+from cluster.kafka.java import Java
+from cluster.kafka.log_files import logging_to, node_files
+from cluster.kafka.properties import properties
+from cluster.kafka.storage import format_storage, java_argv
+from cluster.kafka.versions import numbers_of
+from cluster.protocol import ClusterError, UserError
+from results.record.clock import WaitTimeoutError, wait_until
+from results.record.terms import Mode
+
+LIFE_S = 90
+"""So long such a broker may live, whatever becomes of who started it."""
+START_S = 60
+END_S = 60
+
+
+def keep_classes(
+    java: Java, distribution: Distribution, *, progress: Callable[[str], None]
+) -> None:
+    """Have the classes of a version kept, if they are not; what fails costs later starts only.
+
+    Args:
+        java: That will run it.
+        distribution: A version that runs with KRaft.
+        progress: Is told that it takes a while.
+    """
+    with suppress(UserError):  # There may be no folder to keep anything in.
+        archive = archive_of(java, distribution)
+        if noted_of(archive) is not None:
+            return
+        with locked(cache_folder() / "lock", progress):
+            if noted_of(archive) is None:
+                progress(f"preparing Kafka {distribution.version} for quicker starts, once")
+                _keep(archive, java, distribution)
+
+
+def _keep(archive: Path, java: Java, distribution: Distribution) -> None:
+    with suppress(OSError):
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as scratch:
+            made = Path(scratch) / archive.name
+            with suppress(ClusterError, WaitTimeoutError, subprocess.TimeoutExpired):
+                _make(made, java, distribution)
+            noted = checksum(made)
+            if noted:
+                made.replace(archive)
+            draft = Path(scratch) / "noted"
+            draft.write_text(json.dumps(noted), encoding="utf-8")
+            draft.replace(archive.with_suffix(".json"))
+    is_whole.cache_clear()
+
+
+def _make(archive: Path, java: Java, distribution: Distribution) -> None:
+    """Start a broker, and end it when it listens; then its Java writes the file."""
+    folder = archive.parent / "n1"
+    folder.mkdir()
+    port, controllers = _free_ports()
+    settings = folder / "server.properties"
+    settings.write_text(_settings(folder / "data", port, controllers), encoding="utf-8")
+    format_storage(java, distribution, settings={"n1": settings}, data={"n1": folder / "data"})
+    logging = logging_to(folder, node_files(Mode.COMBINED), numbers_of(distribution.version))
+    logging.file.write_text(logging.text, encoding="utf-8")
+    argv = java_argv(java, distribution, f"-XX:ArchiveClassesAtExit={archive}",
+                     logging.java_property, f"-Djava.io.tmpdir={folder}", "kafka.Kafka",
+                     str(settings))  # fmt: skip
+    with ExitStack() as undo:
+        broker = subprocess.Popen(  # noqa: S603 - a program of the user's own PATH
+            ["timeout", f"--kill-after={END_S}", f"{LIFE_S}", *argv],  # noqa: S607 - of coreutils
+            env=os.environ | JAVA_ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        undo.callback(broker.wait)
+        undo.callback(broker.terminate)  # It passes that on, and kills what does not end.
+        wait_until(
+            lambda: broker.poll() is not None or _listens(port), timeout_s=START_S, what="a broker"
+        )
+        broker.terminate()
+        broker.wait(END_S)
+
+
+def _settings(data: Path, port: int, controllers: int) -> str:
+    return properties({
+        "process.roles": "broker,controller", "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controllers}",
+        "listeners": f"BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers}",
+        "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER", "inter.broker.listener.name": "BROKER",
+        "log.dirs": str(data), "log.cleaner.dedupe.buffer.size": "4194304",
+    })  # fmt: skip
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

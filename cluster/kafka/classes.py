@@ -1,0 +1,64 @@
+"""Kafka's classes as Java keeps them ready-made: with them a broker starts in half the time.
+
+Java can write down what it made of a program's classes, and map that at the next start (class-data
+sharing, JEP 350). So once for each version and Java a broker is started on loopback, on an empty
+disk, and ended in order; what it leaves is kept beside the jars. Java sees by itself whether that
+fits, and does without it if not. A file that was cut would crash it, though, so that its checksum
+is compared before.
+"""
+
+import hashlib
+import json
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from cluster.kafka.cache import cache_folder
+from cluster.kafka.fetch import Distribution
+from cluster.kafka.java import Java
+from cluster.protocol import UserError
+
+
+def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
+    """Return what tells a Java where the classes of a version are kept; nothing if they are not."""
+    try:
+        archive = archive_of(java, distribution)
+    except UserError:
+        return ()
+    # That they do not fit, as where a broker's clock is wrong, is nothing to be warned of.
+    flags = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    return flags if is_whole(archive) else ()
+
+
+def archive_of(java: Java, distribution: Distribution) -> Path:
+    """Return where the classes are kept, by the program and the jars that they are made of.
+
+    Raises:
+        UserError: This user has no folder for a cache.
+    """
+    parts = [str(java.path.resolve()), str(java.major), *map(str, distribution.classpath)]
+    told = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return cache_folder() / "classes" / f"{distribution.version}-{told}.jsa"
+
+
+def noted_of(archive: Path) -> dict[str, str] | None:
+    """Return the checksum that was noted of a file; empty if it cannot be made here."""
+    try:
+        noted: dict[str, str] = json.loads(archive.with_suffix(".json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return noted
+
+
+@cache
+def is_whole(archive: Path) -> bool:
+    """Tell whether a file of classes is what was noted of it."""
+    noted = noted_of(archive)
+    return bool(noted) and noted == checksum(archive)
+
+
+def checksum(archive: Path) -> dict[str, str]:
+    """Return what is noted of a file of classes; empty if it is not there."""
+    with suppress(OSError), archive.open("rb") as file:
+        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {}
