@@ -24,6 +24,7 @@ from cluster.reference.machine import (
     Flush,
     Reply,
     Request,
+    RollAt,
     Say,
     SetAside,
     SetTimer,
@@ -358,7 +359,10 @@ class Lab:
     def _carry(self, broker: Broker, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Append() | Flush() | Truncate() | DropLog() | SetAside() | WriteFile():
+                case Append() | Flush() | Truncate() | DropLog() | WriteFile():
+                    assert broker.files is not None
+                    broker.files.write(effect)
+                case SetAside() | RollAt():
                     assert broker.files is not None
                     broker.files.write(effect)
                 case Say():
