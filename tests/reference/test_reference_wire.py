@@ -4,6 +4,7 @@ import asyncio
 import io
 import struct
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,8 +28,9 @@ from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
 from cluster.reference.wire.codec import RequestError, answered, question
 from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
 from cluster.reference.wire.peers import PeerError, greeted, hello, key_of, packed, unpacked
-from cluster.reference.wire.translation import made
+from cluster.reference.wire.translation import Theirs, made
 
+I16 = (1 << 15) - 1
 EVERY_VERSION = [
     (key, version) for key, api in APIS.items() for version in range(api.low, api.high + 1)
 ]
@@ -122,14 +124,64 @@ def test_every_version_of_metadata_names_brokers_and_leaders(version: int) -> No
     assert version < 7 or read.leader_epoch == 9
 
 
-def test_a_version_that_nobody_knows_is_answered_with_those_that_are_known() -> None:
-    frame = struct.pack(">hhih", API_VERSIONS, 99, 5, -1)
-    told = response_in(question(frame).answer, API_VERSIONS, 0)
-    assert told.error_code is ErrorCode.unsupported_version  # type: ignore[attr-defined]
-    assert (API_VERSIONS, 0, 4) in [
-        (it.api_key, it.min_version, it.max_version)
-        for it in told.api_keys  # type: ignore[attr-defined]
-    ]
+@pytest.mark.parametrize("version", [5, 99, I16, -1, -I16 - 1])
+def test_a_version_that_nobody_knows_is_answered_with_those_that_are_known(version: int) -> None:
+    """Kafka lists only this request's, in version 0, which everybody can read (KIP-511)."""
+    frame = struct.pack(">hhih", API_VERSIONS, version, 5, -1)
+    told: Any = response_in(question(frame).answer, API_VERSIONS, 0)
+    assert told.error_code is ErrorCode.unsupported_version
+    assert _ranges(told) == [(API_VERSIONS, 0, 4)]
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_client_is_told_all_versions_in_the_one_that_it_speaks(version: int) -> None:
+    frame = request_bytes(
+        API_VERSIONS, version, client_software_name="a-b.c", client_software_version="1"
+    )
+    told: Any = response_in(question(frame).answer, API_VERSIONS, version)
+    assert told.error_code is ErrorCode.none
+    served = [(key, api.low, api.high) for key, api in APIS.items()]
+    assert _ranges(told) == sorted([*served, (API_VERSIONS, 0, 4)])
+
+
+@pytest.mark.parametrize("name", ["", "-", "a b", "a/", "\u00e9"])
+def test_software_that_calls_itself_nothing_is_told_so(name: str) -> None:
+    frame = request_bytes(API_VERSIONS, 3, client_software_name=name, client_software_version="1")
+    told: Any = response_in(question(frame).answer, API_VERSIONS, 3)
+    assert (told.error_code, told.api_keys) == (ErrorCode.invalid_request, ())
+    with pytest.raises(RequestError):
+        question(frame[:-2])
+
+
+def _ranges(told: Theirs) -> list[tuple[int, int, int]]:
+    return [(each.api_key, each.min_version, each.max_version) for each in told.api_keys]
+
+
+NOT_SERVED = [
+    *((key, version) for key, api in APIS.items() for version in (api.low - 1, api.high + 1, I16)),
+    *((key, 0) for key in (*range(100), -1, I16, -I16 - 1) if key not in {*APIS, API_VERSIONS}),
+]
+
+
+@pytest.mark.parametrize(("key", "version"), NOT_SERVED)
+def test_a_request_that_is_not_served_ends_its_connection_and_no_other(
+    key: int, version: int
+) -> None:
+    """Kafka closes it as well: no answer could be read by who sent it."""
+
+    async def hung_up_on() -> tuple[_Inside, _Pipe]:
+        inside, pipe = _Inside(), _Pipe()
+        door = Door(inside, 1, {})
+        door.connection_made(pipe)
+        door.data_received(framed(struct.pack(">hhih", key, version, 5, -1) + bytes(20)))
+        return inside, pipe
+
+    inside, pipe = asyncio.run(hung_up_on())
+    assert pipe.aborted
+    assert not pipe.written
+    assert not inside.events
+    (complaint,) = inside.complaints
+    assert f"request {key} in version {version} is not known" in complaint
 
 
 @pytest.mark.parametrize(

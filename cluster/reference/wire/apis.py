@@ -112,10 +112,16 @@ API_VERSIONS_RANGE = (0, 4)
 
 
 def api_versions(form: type, error: ErrorCode = ErrorCode.none) -> Theirs:
-    """Return an ApiVersionsResponse: which requests are served (KIP-35)."""
+    """Return an ApiVersionsResponse: which requests are served (KIP-35).
+
+    With an error there is no list, or one of this request alone (KIP-511), as Kafka has it.
+    """
     of_key = inner(form, "api_keys")
-    known = {key: (api.low, api.high) for key, api in APIS.items()}
-    known[API_VERSIONS] = API_VERSIONS_RANGE
+    known: dict[int, tuple[int, int]] = {}
+    if error is ErrorCode.none:
+        known = {key: (api.low, api.high) for key, api in APIS.items()}
+    if error is not ErrorCode.invalid_request:
+        known[API_VERSIONS] = API_VERSIONS_RANGE
     keys = tuple(
         made(of_key, api_key=key, min_version=low, max_version=high)
         for key, (low, high) in sorted(known.items())

@@ -2,10 +2,11 @@
 
 A request of an unknown kind or version, or one that is cut short, cannot be answered in any form
 that its sender would understand: Kafka closes the connection then, and so do we. The exception is
-ApiVersions, which is answered in version 0 with the versions that there are (KIP-511).
+ApiVersions, which is answered in version 0 with the versions of itself that there are (KIP-511).
 """
 
 import io
+import re
 import struct
 from functools import cache
 
@@ -29,6 +30,7 @@ from cluster.reference.wire.translation import Theirs
 
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 class RequestError(Exception):
@@ -65,7 +67,7 @@ def question(frame: bytes) -> Question:
         raise RequestError(f"a request of {len(frame)} bytes")
     key, version, correlation = _KEY.unpack_from(frame)
     if key == API_VERSIONS:
-        return _versions(version, correlation)
+        return _versions(version, correlation, frame)
     api = APIS.get(key)
     if api is None or not api.low <= version <= api.high:
         raise RequestError(f"request {key} in version {version} is not known")
@@ -106,14 +108,26 @@ def answered(to: Asked, message: object) -> bytes:
         raise AnswerError(sentence) from unsayable
 
 
-def _versions(version: int, correlation: int) -> Question:
+def _versions(version: int, correlation: int, frame: bytes) -> Question:
     low, high = API_VERSIONS_RANGE
     known = low <= version <= high
     spoken = version if known else 0
-    error = ErrorCode.none if known else ErrorCode.unsupported_version
+    error = _wrong_software(version, frame) if known else ErrorCode.unsupported_version
     said = api_versions(_response(API_VERSIONS, spoken), error)
     asked = Asked(api_key=API_VERSIONS, version=spoken, correlation=correlation, client_id="")
     return Question(asked=asked, answer=_encoded(said, correlation))
+
+
+def _wrong_software(version: int, frame: bytes) -> ErrorCode:
+    """Return what is wrong with how a client's software calls itself (KIP-511)."""
+    try:
+        check_shape(API_VERSIONS, version, frame)
+        _header, said = _parsed(API_VERSIONS, version, frame)
+    except Exception as malformed:
+        raise RequestError(f"ApiVersions in version {version}: {malformed!r}") from malformed
+    names = [getattr(said, f"client_software_{each}", "a") for each in ("name", "version")]
+    sound = all(map(_SOFTWARE.fullmatch, names))
+    return ErrorCode.none if sound else ErrorCode.invalid_request
 
 
 def _parsed(key: int, version: int, frame: bytes) -> tuple[Theirs, Theirs]:
