@@ -21,6 +21,8 @@ _OF_THE_STORY = (
     "acks", "nemesis", "faults",
 )  # fmt: skip
 """Keys of a plan that its steps count on."""
+_RULE = "truncation"
+"""The reference cluster's setting that a story's rule is."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
 """Keys of a plan that are tables: a file that gives one says some of it, not all."""
 
@@ -190,6 +192,12 @@ def refuse_another_story(plan: Plan) -> None:
                 f"the plan's {key} cannot be {_words(asked)}: the story of {scenario.name} is told"
                 f" with {_words(has)}; leave it out"
             )
+    rule = told.broker.get(_RULE)
+    if rule is not None and plan.broker.get(_RULE) != rule:
+        raise PlanError(
+            f"the brokers' {_RULE} cannot be {plan.broker[_RULE]}: the rule of {plan.name} is"
+            f" {rule}; choose another one by --rule"
+        )
 
 
 def doubts(plan: Plan) -> list[str]:

@@ -186,7 +186,7 @@ class SimulatedFaults:
     def resume(self, node: str) -> None:
         """Let it go on."""
         fault = self._latest(node, {"pause"})
-        if fault is None:
+        if fault is None or self.state(node) != "paused":
             raise ClusterError(f"{node} cannot be resumed: it is {self.state(node)}")
         self._heal(fault, until_back=False)
 

@@ -236,6 +236,10 @@ def test_a_story_is_told_step_by_step_before_it_is_played(tmp_path: Path) -> Non
         (["leader-epoch-1", "--system", "kafka:4.3.1"], "its story needs the mode zookeeper"),
         (["leader-epoch-1", "--system", "kafka:4.3.1:zookeeper"], "does not know ZooKeeper"),
         (["leader-epoch-1", "--set", "x"], "--set takes KEY=VALUE"),
+        (
+            ["leader-epoch-1", "--system", "reference", "--set", "truncation=leader-epoch"],
+            "the rule of leader-epoch-1-high-watermark is high-watermark; choose another one",
+        ),
         (["leader-epoch-1", "--all"], "--all takes neither"),
         (["--all", "--only", "nothing"], "no scenario matches"),
         ([], "name a scenario"),

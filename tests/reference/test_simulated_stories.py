@@ -12,9 +12,10 @@ import pytest
 from cluster.protocol import UserError
 from cluster.reference.simulator.simulation import Simulation
 from harness.cli import exit_code
-from harness.scenarios.actions import Cut, Pause, Produce
+from harness.scenarios.actions import Cut, Pause, Produce, Resume
 from harness.scenarios.choices import story_values
 from harness.scenarios.conditions import log_end
+from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.every import Part, parts
 from harness.scenarios.protocol import Scenario, Step
 from harness.scenarios.registry import SCENARIOS
@@ -149,6 +150,16 @@ def test_a_fault_without_effect_says_so(tmp_path: Path, monkeypatch: pytest.Monk
         None,
         {"without_effect": "no effect could be measured in time"},
     )
+
+
+def test_nobody_is_resumed_who_goes_on_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step("n3 is resumed twice.", (Pause("n3"), Resume("n3"), Resume("n3")))
+    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
+    plan = plan_of(next(parts(REPLICATION.name, system="reference")))
+    with pytest.raises(ScenarioError, match="n3 cannot be resumed: it is up"):
+        dict(_played(plan, tmp_path / "run"))
 
 
 def test_a_story_that_leaves_somebody_down_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
