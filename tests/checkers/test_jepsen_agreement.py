@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,9 @@ def with_picks(mode: str) -> dict[str, Told]:
 @pytest.fixture(scope="module")
 def printed() -> dict[tuple[str, str], Told]:
     """What the command line says, which knows nothing of Jepsen's picks."""
-    return {(name, mode): told for mode in MODES for name, told in by_command(mode).items()}
+    with ThreadPoolExecutor(len(MODES)) as both:
+        told = dict(zip(MODES, both.map(by_command, MODES), strict=True))
+    return {(name, mode): each for mode in MODES for name, each in told[mode].items()}
 
 
 @pytest.fixture(scope="module")
