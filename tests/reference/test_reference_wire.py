@@ -22,6 +22,7 @@ from cluster.reference.messages.quorum import (
     DescribeQuorumResponse,
     VoteRequest,
 )
+from cluster.reference.process import doors as doors_module
 from cluster.reference.process.cuts import Cuts
 from cluster.reference.process.doors import MOST_UNANSWERED, Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
@@ -441,5 +442,40 @@ def test_who_waits_for_many_answers_is_not_heard_until_some_are_given() -> None:
                 door.reply(each.asker.correlation, clients.MetadataResponse(
                     brokers=(), cluster_id="c", controller_id=1, topics=()))  # fmt: skip
         assert len(pipe.written) == 2 * MOST_UNANSWERED + 5
+
+    asyncio.run(told())
+
+
+MOST = 4 << 20
+
+
+def test_who_announces_much_and_sends_it_slowly_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that holds most goes; those with less can still finish what they began."""
+
+    monkeypatch.setattr(doors_module, "MOST_UNFINISHED", MOST)
+
+    async def told() -> None:
+        inside, doors = _Inside(), dict[int, Door]()
+        pipes = {number: _Pipe() for number in range(1, 5)}
+        for number, pipe in pipes.items():
+            Door(inside, number, doors).connection_made(pipe)
+        whole = framed(request_bytes(3, 1))
+        doors[4].data_received(whole[:-1])
+        piece = bytes(MOST // 8)
+        for number in (1, 2, 3):
+            doors[number].data_received(struct.pack(">i", LARGEST_FRAME) + piece)
+            doors[number].data_received(piece)
+        assert [pipe.aborted for pipe in pipes.values()] == [False] * 4
+        doors[2].data_received(bytes(1000))
+        doors[3].data_received(bytes(MOST // 8))
+        doors[1].data_received(bytes(MOST // 8 - 100))
+        assert [pipe.aborted for pipe in pipes.values()] == [False, False, True, False]
+        assert sum(each.unfinished for each in doors.values()) <= MOST
+        doors[4].data_received(whole[-1:])
+        assert len(inside.events) == 1
+        (complaint,) = inside.complaints
+        assert "not whole" in complaint
 
     asyncio.run(told())

@@ -24,6 +24,11 @@ from cluster.reference.wire.peers import HELLO, HELLO_SIZE, PeerError, greeted, 
 
 MOST_UNANSWERED = 256
 """So many requests of a connection are taken before one of them is answered."""
+MOST_UNFINISHED = 256 << 20
+"""So many bytes of requests that are not whole yet are kept, of all connections together.
+
+Each may be of 100 MiB, and whoever has announced it need never send the rest."""
+_FEW_BYTES = 1 << 16
 
 
 class Inside(Protocol):
@@ -55,6 +60,9 @@ class Door(asyncio.Protocol):
         inside: Who takes what comes.
         number: Of the connection.
         doors: All that are open, by number.
+
+    Attributes:
+        unfinished: How many bytes wait here for the rest of their frame.
     """
 
     def __init__(self, inside: Inside, number: int, doors: "dict[int, Door]") -> None:
@@ -66,7 +74,7 @@ class Door(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._order: deque[_Slot] = deque()
         self._slots: dict[int, _Slot] = {}
-        self._count = 0
+        self._count = self.unfinished = 0
         self._heard = False
         self._held: deque[bytes] = deque()
         self._is_asking = self._is_stuffed = self._is_deaf = False
@@ -106,9 +114,11 @@ class Door(asyncio.Protocol):
                 for frame in frames:
                     self._ask_as_peer(frame)
             self._go_on()
+            if len(self._frames) != self.unfinished:
+                self._note_unfinished()
         except (FrameError, PeerError) as nonsense:
             self._go_on()
-            self._hang_up(str(nonsense))
+            self.hang_up(str(nonsense))
 
     def reply(self, correlation: int, message: object) -> None:
         """Answer a request."""
@@ -124,11 +134,11 @@ class Door(asyncio.Protocol):
                 slot.answer = b"" if silent else answered(slot.question.asked, message)
             except AnswerError as unsayable:
                 # Out of here it would take the event's other effects with it.
-                self._hang_up(str(unsayable))
+                self.hang_up(str(unsayable))
                 return
             if silent and _failed(message):
                 # Nobody else can tell a client without acknowledgements that it failed.
-                self._hang_up("a request without an answer failed", complain=False)
+                self.hang_up("a request without an answer failed", complain=False)
             self._send_ready()
 
     def close(self) -> None:
@@ -167,10 +177,20 @@ class Door(asyncio.Protocol):
             while self._held and not self._is_full():
                 self._ask(self._held.popleft())
         except RequestError as nonsense:
-            self._hang_up(str(nonsense))
+            self.hang_up(str(nonsense))
         finally:
             self._is_asking = False
         self._listen(wanted=not self._is_full())
+
+    def _note_unfinished(self) -> None:
+        """Note how much is kept of a frame; if all together keep too much, the largest goes."""
+        before, self.unfinished = self.unfinished, len(self._frames)
+        if self.unfinished <= max(before, _FEW_BYTES):
+            return
+        total = sum(each.unfinished for each in self._doors.values())
+        if total > MOST_UNFINISHED:
+            largest = max(self._doors.values(), key=lambda each: each.unfinished)
+            largest.hang_up(f"{total} bytes of requests that are not whole are kept")
 
     def _is_full(self) -> bool:
         return self._is_stuffed or len(self._order) >= MOST_UNANSWERED
@@ -217,7 +237,8 @@ class Door(asyncio.Protocol):
         if was_full:
             self._go_on()
 
-    def _hang_up(self, why: str, *, complain: bool = True) -> None:
+    def hang_up(self, why: str, *, complain: bool = True) -> None:
+        """Close the connection at once, and forget what came over it."""
         if self._transport is None or self._transport.is_closing():
             return
         if complain:
@@ -227,6 +248,7 @@ class Door(asyncio.Protocol):
                 f"[SocketServer] Unexpected error from /{host}:{port}; closing connection: {why}"
             )
         self._held.clear()
+        self._frames, self.unfinished = Frames(), 0
         self._transport.abort()
 
 

@@ -23,6 +23,10 @@ class Frames:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
+    def __len__(self) -> int:
+        """How many bytes wait for the rest of their frame."""
+        return len(self._bytes)
+
     def feed(self, data: bytes) -> Iterable[bytes]:
         """Take bytes, and give the frames that they end, without their lengths.
 
@@ -43,7 +47,7 @@ class Frames:
             end = at + _LENGTH.size + length
             if len(held) < end:
                 break
-            frame = bytes(held[at + _LENGTH.size : end])
+            frame = bytes(memoryview(held)[at + _LENGTH.size : end])
             at = end
             yield frame
         if at:
