@@ -12,7 +12,7 @@ from dataclasses import replace
 from random import Random
 
 from nemesis.decks import Targets, kind_deck
-from nemesis.registry import KINDS
+from nemesis.registry import KINDS, Kind
 from nemesis.schedule import CALM_S, MIN_HOLD_S, ScheduledFault, drawn_hold_s
 from nemesis.virtual import SETTLE_S, VIRTUAL_KINDS
 from results.record.plan import Plan
@@ -67,11 +67,15 @@ def _kinds_of(plan: Plan, families: Sequence[str], lane: int) -> Mapping[str, Se
         family: tuple(
             name
             for name, kind in VIRTUAL_KINDS.items()
-            if kind.family == family and name not in left_out and kind.suits(plan)
+            if kind.family == family and name not in left_out and _suits(plan, kind)
         )
         for family in families
     }
     return {family: each for family, each in kinds.items() if each}
+
+
+def _suits(plan: Plan, kind: Kind) -> bool:
+    return plan.nodes >= kind.least_nodes and kind.suits(plan)
 
 
 def _target_of(kind: str, targets: Targets) -> str:

@@ -18,8 +18,8 @@ from results.record.plan import SIMULATED, Plan
 SETTLE_S = 1.0
 """After a heal: a node is started and registered, and its session begins."""
 _AS_ON_REAL_HOSTS = (
-    "isolate", "halves", "one-way-in", "one-way-out", "kill", "stop", "pause", "power-loss",
-    "clock-drift",
+    "isolate", "halves", "one-way-in", "one-way-out", "ring", "bridge", "kill", "stop", "pause",
+    "power-loss", "clock-drift",
 )  # fmt: skip
 
 

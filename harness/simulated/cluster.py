@@ -9,7 +9,11 @@ from kio.schema.errors import ErrorCode
 from cluster.kafka.versions import broker_names, controller_names
 from cluster.protocol import ClusterView, PartitionState
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
-from cluster.reference.messages.clients import MetadataRequest, MetadataResponse
+from cluster.reference.messages.clients import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 from cluster.reference.messages.control import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -156,7 +160,7 @@ class SimulatedCluster:
                 for each in topic.partitions:
                     place = (str(topic.name), each.partition_index)
                     known = newest.get(place)
-                    if known is not None and known.leader_epoch > each.leader_epoch:
+                    if known is not None and _is_older(each, known):
                         continue
                     newest[place] = PartitionState(
                         topic=place[0],
@@ -190,6 +194,14 @@ class SimulatedCluster:
         return all(
             host.id in {each.node_id for each in word.brokers} for word in words if word is not None
         )
+
+
+def _is_older(told: MetadataResponsePartition, known: PartitionState) -> bool:
+    """Tell whether another answer is to be believed rather; of one epoch the smaller ISR.
+
+    A broker that is cut off still tells of a full ISR while the others have moved on.
+    """
+    return (told.leader_epoch, -len(told.isr_nodes)) < (known.leader_epoch, -len(known.isr))
 
 
 def _incarnation_of(host: Host) -> Callable[[], int]:

@@ -4,7 +4,7 @@ What kinds there are, whom they hit and what their effects are called is `nemesi
 done to machines is done here.
 """
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -31,9 +31,11 @@ from nemesis.grudges import (
     isolation,
     kept_reverses,
     links_of,
+    majorities_ring,
     muteness,
     smaller_half,
     split,
+    split_around,
 )
 from nemesis.link_effects import CutEffect, JoinEffect, LinkEffect, LinkHealed
 from results.record.clock import NS_PER_S
@@ -113,6 +115,8 @@ def deed_of_links(cut_id: str, links: Collection[Link], cluster: SimulatedCluste
 
 def _shaped_cut(aim: Aim, cluster: SimulatedCluster) -> Deed:
     nodes, targets = cluster.nodes, aim.targets
+    if aim.kind in {"ring", "bridge"}:
+        return _Cut(f"fault-{aim.fault_id}", targets, _around(aim, nodes), cluster=cluster)
     if aim.kind == "halves":
         targets = smaller_half(nodes, targets, aim.rng)
     shapes = {
@@ -123,6 +127,16 @@ def _shaped_cut(aim: Aim, cluster: SimulatedCluster) -> Deed:
     }
     grudge = shapes[aim.kind](nodes, targets)
     return _Cut(f"fault-{aim.fault_id}", targets, grudge, cluster=cluster)
+
+
+def _around(aim: Aim, nodes: Sequence[str]) -> "nx.DiGraph[str]":
+    """Return the links that a ring or a bridge cuts around the first target."""
+    first = min(aim.targets)
+    others = aim.rng.sample([node for node in nodes if node != first], len(nodes) - 1)
+    if aim.kind == "ring":
+        return majorities_ring([first, *others])
+    half = len(others) // 2
+    return split_around([first], others[:half], others[half:])
 
 
 class _OfProcesses:

@@ -157,6 +157,7 @@ class SimulatedNemesis:
         self._started_ns = 0
         self._stopped = False
         self._errands: list[Errand] = []
+        self._under_way: list[_Life] = []
 
     def start(self) -> None:
         """Begin the main phase's faults."""
@@ -205,24 +206,43 @@ class SimulatedNemesis:
             yield max(0.0, life.fault.at_s - self._elapsed_s())
             if self._stopped:
                 return
-            if KINDS[life.fault.kind].when_whole:
-                yield from until(
-                    self._cluster.simulation.agenda,
-                    lambda: self._stopped or self._whole(),
-                    limit_s=WHOLE_LIMIT_S,
-                )
-                if not self._stopped and not self._whole():
-                    life.skip("it takes what a replica has, and an ISR was not full")
-                    continue
+            yield from until(
+                self._cluster.simulation.agenda,
+                lambda life=life: self._stopped or self._may_begin(life),  # type: ignore[misc]
+                limit_s=WHOLE_LIMIT_S,
+            )
+            if not self._stopped and not self._may_begin(life):
+                life.skip(self._why_not_begun(life))
+                continue
             needed_s = life.fault.hold_s + KINDS[life.fault.kind].settle_s
             if self._elapsed_s() + needed_s > self._plan.time_limit_s + (
                 needed_s if self._schedule.overlapping else 0
             ):
                 life.skip("the faults ahead of it took so long that the main phase is too short")
                 continue
+            self._under_way.append(life)
             yield from self._live(life)
+            self._under_way.remove(life)
             if self._is_stopped():
                 return
+
+    def _may_begin(self, life: _Life) -> bool:
+        """Tell whether a fault may begin now: what takes records is dealt alone, as by one lane.
+
+        While a broker that lost its power counts as in sync still, another may leave the ISR in
+        good order, and what the first one lost is gone: that is no fault of the brokers.
+        """
+        takes = KINDS[life.fault.kind].when_whole
+        if self._schedule.overlapping:
+            return not takes or self._whole()
+        if takes:
+            return not self._under_way and self._whole()
+        return not any(KINDS[each.fault.kind].when_whole for each in self._under_way)
+
+    def _why_not_begun(self, life: _Life) -> str:
+        if KINDS[life.fault.kind].when_whole:
+            return "it takes what a replica has, and an ISR was not full"
+        return "another fault was in force that takes what a replica has"
 
     def _live(self, life: _Life) -> Steps:
         life.request()
