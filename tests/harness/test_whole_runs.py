@@ -24,6 +24,8 @@ PACKAGES = ("harness", "workloads", "nemesis", "checkers", "cluster", "results")
 MAIN = "from harness.cli import main; main()"
 ORDINARY_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 RUN_LIMIT_S = 280
+HERE = ("--engine", "local")
+"""Where Spark's start is not what a test is about: both engines judge alike, as the first shows."""
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(RUN_LIMIT_S + 20)]
 
 LEADERS_CUT = """
@@ -132,7 +134,7 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
         f'time_limit_s = 25\nseed = 5\nacks = "1"\njudge = "strict"\n{LEADERS_CUT}',
         encoding="utf-8",
     )
-    done = logquake("run", str(plan), "--json", store=tmp_path)
+    done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
     verdict = verdict_of(done)
     assert done.returncode == 1, done.stderr[-3000:]
     lost = verdict["anomalies"]["lost-write"]  # type: ignore[index]  # JSON
@@ -143,7 +145,8 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
     assert re.search(r"value \d+", sentence)
     assert re.search(r"offset \d+ of log-\d+-\d+", sentence)
     assert "epoch" in sentence
-    by_contract = logquake("check", "latest", "--judge", "contract", "--json", store=tmp_path)
+    contract = ("--judge", "contract", *HERE)
+    by_contract = logquake("check", "latest", *contract, "--json", store=tmp_path)
     allowed = json.loads(by_contract.stdout)[0]["anomalies"]["lost-write"]
     assert by_contract.returncode == 0, by_contract.stdout[-3000:]
     assert allowed["allowed"] == allowed["count"] == lost["count"]
@@ -153,8 +156,8 @@ def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_un
     tmp_path: Path,
 ) -> None:
     plan = tmp_path / "plan.toml"
-    plan.write_text(f"time_limit_s = 15\nwarmup_s = 1\nrate = 1\n{NOBODY_CUT}", encoding="utf-8")
-    done = logquake("run", str(plan), "--json", store=tmp_path)
+    plan.write_text(f"time_limit_s = 5\nwarmup_s = 1\nrate = 1\n{NOBODY_CUT}", encoding="utf-8")
+    done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
     verdict = verdict_of(done)
     assert done.returncode == 2, done.stderr[-3000:]
     assert verdict["valid"] == "unknown"
@@ -167,7 +170,7 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
 ) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(f"time_limit_s = 5\nwarmup_s = 1\n{NOWHERE}", encoding="utf-8")
-    done = logquake("run", str(plan), "--json", store=tmp_path)
+    done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
     verdict = verdict_of(done)
     assert "0 ok sends in the main phase" in reasons(verdict), done.stderr[-3000:]
     # Brokers do not reach each other either: whoever looked long enough knows that the ISR is not
@@ -275,7 +278,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
     tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
     assert "logquake" not in links + tables.stdout
-    checked = logquake("check", "latest", "--json", store=tmp_path)
+    checked = logquake("check", "latest", *HERE, "--json", store=tmp_path)
     assert checked.returncode == 2, checked.stderr[-3000:]
     verdict = json.loads(checked.stdout)[0]
     assert verdict["unknown_because"]
