@@ -29,7 +29,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0
 """A node's loop is seldom busy for so long; one that stands still does not answer at all."""
-BUSY_S = 10.0
+BUSY_S = 30.0
 """So long a node that runs may not answer: it starts, or ends, or the machine is busy."""
 _WORKING = frozenset("RSD")
 """States of a process that could answer."""
