@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -208,7 +209,7 @@ class SimulatedNemesis:
                 return
             yield from until(
                 self._cluster.simulation.agenda,
-                lambda life=life: self._stopped or self._may_begin(life),  # type: ignore[misc]
+                partial(self._may_go_on, life),
                 limit_s=WHOLE_LIMIT_S,
             )
             if not self._stopped and not self._may_begin(life):
@@ -225,6 +226,9 @@ class SimulatedNemesis:
             self._under_way.remove(life)
             if self._is_stopped():
                 return
+
+    def _may_go_on(self, life: _Life) -> bool:
+        return self._stopped or self._may_begin(life)
 
     def _may_begin(self, life: _Life) -> bool:
         """Tell whether a fault may begin now: what takes records is dealt alone, as by one lane.
