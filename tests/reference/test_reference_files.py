@@ -211,11 +211,13 @@ def test_the_mark_of_a_clean_shutdown_counts_once(disk: Disk) -> None:
     assert (again.clean, again.broker_epoch) == (False, -1)
 
 
-def test_a_missing_segment_cuts_the_log_before_it(disk: Disk) -> None:
+def test_a_missing_segment_is_refused(disk: Disk) -> None:
+    """The one behind it was begun when all of it had been flushed: what it held was safe."""
     filled(disk)
     disk.remove(segment_path(FOLDER, 3))
-    assert recovered(disk).logs[FOLDER].log().end_offset == 3
-    assert paths_of(disk) == [segment_path(FOLDER, 0)]
+    with pytest.raises(DamagedLogError, match=r"6\.log: it begins at offset 6, the one before it"):
+        recovered(disk)
+    assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 6)]
 
 
 @pytest.mark.parametrize("damaged", [None, b"", b"0\n3\n0 0\n", b"\xff\xfe", b"zero"])
@@ -257,14 +259,13 @@ def test_a_topics_segments_are_rolled_at_its_own_size(disk: Disk) -> None:
     assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 2)]
 
 
-def test_a_segment_that_lies_over_another_is_removed(disk: Disk) -> None:
+def test_a_segment_that_lies_over_another_is_refused(disk: Disk) -> None:
     filled(disk)
     data = disk.read(segment_path(FOLDER, 3))
     disk.remove(segment_path(FOLDER, 6))
     disk.append(segment_path(FOLDER, 5), data)
-    assert recovered(disk).logs[FOLDER].log().end_offset == 6
-    assert paths_of(disk) == [segment_path(FOLDER, base) for base in (0, 3)]
-    assert recovered(disk).said == ()
+    with pytest.raises(DamagedLogError, match="it begins at offset 5, the one before it ends at 6"):
+        recovered(disk)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"version: 0\ntopic_id: nonsense", b"\xff\xfe"])

@@ -1,10 +1,11 @@
 """Reads a log dir at a start, and repairs what a crash left, as Kafka's LogLoader does.
 
 - After a clean shutdown nothing is repaired. Else every log is checked from the segment on that
-  holds its recovery point; it is cut before the first batch that is torn, damaged or out of place,
-  and all segments behind that are removed.
-- What lies before the recovery point had reached the disk. If that is damaged, the disk has lost
-  it, and cutting there would lose what was acknowledged: the start is refused.
+  holds its recovery point; it is cut before the first batch that is torn or damaged, and all
+  segments behind that are removed.
+- What lies before the recovery point had reached the disk, as had a segment behind which another
+  begins. If that is damaged or missing, the disk has lost it, and cutting there would lose what was
+  acknowledged: the start is refused.
 - Leader epochs follow from the batches; a lost or damaged checkpoint of them costs nothing.
 - Without recovery points all is checked; without high watermarks they begin at the logs' starts.
 - What takes Kafka's log dir offline is refused: damaged high watermarks, a damaged
@@ -154,11 +155,13 @@ class _Reader:
     def log(self, bases: Sequence[int], *, recovery_point: int, start: int) -> RecoveredLog:
         topic_id = self._topic_id()
         found: list[bytes] = []
-        end = last = bases[0]
+        end = bases[0]
         for number, base in enumerate(bases):
             following = bases[number + 1 :]
-            last = base if base == end else last
-            flushed = self.clean or bool(following and following[0] <= recovery_point)
+            # A segment begins when all before it is flushed: no crash takes one from the middle.
+            flushed = (
+                self.clean or base != end or bool(following and following[0] <= recovery_point)
+            )
             read = self._segment(base, end, found)
             end = read.end
             if read.damage and flushed:
@@ -176,7 +179,7 @@ class _Reader:
             start_offset=max(bases[0], min(start, end)),
             # All before the last segment was flushed as that was rolled. A recovery point in it may
             # have been written before the log was cut there, and written again.
-            recovery_point=end if self.clean else min(recovery_point, last),
+            recovery_point=end if self.clean else min(recovery_point, base),
             epochs=self._epochs(),
             topic_id=topic_id,
         )
@@ -205,11 +208,8 @@ class _Reader:
         for each in following:
             self.disk.remove(segment_path(self.folder, each))
         path = segment_path(self.folder, base)
-        if not read.size and base != read.end:
-            self.disk.remove(path)  # It does not go on where the one before ends.
-        else:
-            self.disk.truncate(path, read.size)
-            self.disk.flush(path)
+        self.disk.truncate(path, read.size)
+        self.disk.flush(path)
 
     def _epochs(self) -> tuple[EpochStart, ...]:
         path = f"{self.folder}/{LEADER_EPOCHS}"
