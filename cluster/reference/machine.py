@@ -22,7 +22,7 @@ from msgspec import Struct
 Nanoseconds = int
 
 
-class Asker(Struct, frozen=True, kw_only=True):
+class Asker(Struct, frozen=True, kw_only=True, gc=False):
     """Where an answer must go to; made by drivers, and only handed back.
 
     Attributes:
@@ -36,47 +36,47 @@ class Asker(Struct, frozen=True, kw_only=True):
     correlation: int
 
 
-class Arrived(Struct, frozen=True, kw_only=True):
+class Arrived(Struct, frozen=True, kw_only=True, gc=False):
     """A request came; it must be answered with one `Reply`, now or later."""
 
     asker: Asker
     message: object
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class Answered(Struct, frozen=True, kw_only=True, gc=False):
     """The answer to a `Request`; None: the connection broke, or it took too long."""
 
     request: int
     message: object | None
 
 
-class Fired(Struct, frozen=True, kw_only=True):
+class Fired(Struct, frozen=True, kw_only=True, gc=False):
     """A timer's time has come."""
 
     timer: str
 
 
-class Hung(Struct, frozen=True, kw_only=True):
+class Hung(Struct, frozen=True, kw_only=True, gc=False):
     """A connection on which requests came is gone: what is parked for it needs no answer."""
 
     connection: int
 
 
-class DiskFailed(Struct, frozen=True, kw_only=True):
+class DiskFailed(Struct, frozen=True, kw_only=True, gc=False):
     """An effect on a folder failed, as a full disk or a bad one does."""
 
     folder: str
     reason: str
 
 
-class StopAsked(Struct, frozen=True, kw_only=True):
+class StopAsked(Struct, frozen=True, kw_only=True, gc=False):
     """Whoever runs the node wants it to end in good order: it hands over, then says `End`."""
 
 
 Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, kw_only=True, gc=False):
     """Ask another node. `number` comes back in `Answered`; the machine counts it up itself."""
 
     number: int
@@ -85,14 +85,14 @@ class Request(Struct, frozen=True, kw_only=True):
     timeout_ns: Nanoseconds
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class Reply(Struct, frozen=True, kw_only=True, gc=False):
     """Answer a request."""
 
     asker: Asker
     message: object
 
 
-class SetTimer(Struct, frozen=True, kw_only=True):
+class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
     """Have `Fired` come once, in place of any earlier timer of this name.
 
     The driver draws the moment between both limits: random time-outs are drawn there.
@@ -103,13 +103,13 @@ class SetTimer(Struct, frozen=True, kw_only=True):
     at_most_ns: Nanoseconds
 
 
-class CancelTimer(Struct, frozen=True, kw_only=True):
+class CancelTimer(Struct, frozen=True, kw_only=True, gc=False):
     """Forget a timer. Nothing happens if there is none."""
 
     timer: str
 
 
-class Append(Struct, frozen=True, kw_only=True):
+class Append(Struct, frozen=True, kw_only=True, gc=False):
     """Add whole batches at the end of a log; they are safe after a `Flush` only."""
 
     folder: str
@@ -118,46 +118,46 @@ class Append(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class Flush(Struct, frozen=True, kw_only=True):
+class Flush(Struct, frozen=True, kw_only=True, gc=False):
     """Have all that was appended to a log reach the disk."""
 
     folder: str
 
 
-class Truncate(Struct, frozen=True, kw_only=True):
+class Truncate(Struct, frozen=True, kw_only=True, gc=False):
     """Remove all batches of a log from an offset on, which is a batch's first."""
 
     folder: str
     offset: int
 
 
-class DropLog(Struct, frozen=True, kw_only=True):
+class DropLog(Struct, frozen=True, kw_only=True, gc=False):
     """Remove a log's folder: its topic was deleted, or is no longer here."""
 
     folder: str
 
 
-class SetAside(Struct, frozen=True, kw_only=True):
+class SetAside(Struct, frozen=True, kw_only=True, gc=False):
     """Rename a log's folder: it is nobody's log any more, and is kept for who may miss it."""
 
     folder: str
     name: str
 
 
-class RollAt(Struct, frozen=True, kw_only=True):
+class RollAt(Struct, frozen=True, kw_only=True, gc=False):
     """From now on, roll a log's segments at so many bytes (a topic's `segment.bytes`)."""
 
     folder: str
     segment_bytes: int
 
 
-class RemoveFile(Struct, frozen=True, kw_only=True):
+class RemoveFile(Struct, frozen=True, kw_only=True, gc=False):
     """Remove a small file that nobody needs any more, if it is there."""
 
     path: str
 
 
-class WriteFile(Struct, frozen=True, kw_only=True):
+class WriteFile(Struct, frozen=True, kw_only=True, gc=False):
     """Replace a small file whole: written aside, flushed, renamed. Safe when it is done."""
 
     path: str
@@ -165,13 +165,13 @@ class WriteFile(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
-class Say(Struct, frozen=True, kw_only=True):
+class Say(Struct, frozen=True, kw_only=True, gc=False):
     """A line for the node's log, in Kafka's words where Kafka has some."""
 
     text: str
 
 
-class End(Struct, frozen=True, kw_only=True):
+class End(Struct, frozen=True, kw_only=True, gc=False):
     """The node's last effect: its process ends. Nothing more is told to the machine."""
 
 

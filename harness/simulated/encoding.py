@@ -13,6 +13,7 @@ from crc32c import crc32c
 from results.record.values import VALUE_BYTES, encode_payload
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_BEFORE_SUMMED = struct.Struct(">qiibI")
 _BEHIND_SUM = struct.Struct(">hiqqqhii")
 _VALUE = struct.Struct(">q")
 _MAGIC = 2
@@ -41,8 +42,7 @@ def record_batch(
     )
     summed = _BEHIND_SUM.pack(0, count - 1, at_ms, at_ms, *producer, count) + body
     length = _HEADER.size - _LENGTH_FROM + len(body)
-    head = struct.pack(">qiibI", 0, length, -1, _MAGIC, crc32c(summed))
-    return head + summed
+    return _BEFORE_SUMMED.pack(0, length, -1, _MAGIC, crc32c(summed)) + summed
 
 
 def fetched_records(data: bytes, *, offset: int) -> list[Record]:
@@ -73,7 +73,7 @@ def end_of(data: bytes) -> int | None:
 
 def _record(delta: int, payload: bytes) -> bytes:
     # Attributes, delta of time stamps, of offsets; no key; the value; no headers.
-    inner = b"\0\0" + _varint(delta) + b"\1" + _varint(len(payload)) + payload + b"\0"
+    inner = b"\0\0%b\1%b%b\0" % (_varint(delta), _varint(len(payload)), payload)
     return _varint(len(inner)) + inner
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from kio.schema.errors import ErrorCode
+from msgspec import Struct
 
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request, SetTimer
 from cluster.reference.messages.clients import InitProducerIdRequest, InitProducerIdResponse
@@ -55,15 +56,13 @@ REFUSED_BEFORE_THE_APPEND = frozenset({
 Done = Callable[[SendResult], None]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, eq=False, kw_only=True):
     values: list[int]
     deadline_ns: int
     done: Done
 
 
-@dataclass(slots=True, kw_only=True)
-class _Flight:
+class _Flight(Struct, eq=False, kw_only=True):
     entries: list[_Entry]
     data: bytes
     count: int

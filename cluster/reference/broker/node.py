@@ -166,7 +166,7 @@ class Node:
         out: list[Effect] = []
         self._sort(first, out)
         while True:
-            if self._plane.has_changes or (self._replicas and self._replicas.has_wishes):
+            if self._plane.changed or (self._replicas and self._replicas.has_wishes):
                 self._sort(self._followed(now), out)
             if not self._inside:
                 return out

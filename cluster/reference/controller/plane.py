@@ -5,12 +5,13 @@ plane would bring the same changes to the same partitions: LeaderAndIsr, before 
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from kio.schema.errors import ErrorCode
 
 from cluster.files.batches import read_segment, records
 from cluster.files.damage import DamagedFileError
-from cluster.files.messages import decode_message, encode_message
+from cluster.files.messages import Message, decode_message, encode_message
 from cluster.reference.controller.controller import Controller
 from cluster.reference.controller.image import Change, MetadataImage
 from cluster.reference.controller.refusals import CONTROL_REQUESTS, refusal
@@ -54,6 +55,7 @@ class KRaft:
     Attributes:
         image: What is committed, as far as this node knows.
         quorum: This node's part of it.
+        changed: What `changes` is going to return.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class KRaft:
             self._controller = Controller(
                 settings, node=identity.node, cluster_id=identity.cluster_id, quorum=self.quorum
             )
-        self._changes: list[Change] = []
+        self.changed: list[Change] = []
         self._bytes_since_snapshot = 0
 
     @property
@@ -132,14 +134,9 @@ class KRaft:
         self._settle(now, out)
         return out
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether anything has become true since `changes` was called."""
-        return bool(self._changes)
-
     def changes(self) -> list[Change]:
         """Return what has become true since the last call, in order."""
-        changes, self._changes = self._changes, []
+        changes, self.changed = self.changed, []
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
@@ -179,22 +176,27 @@ class KRaft:
     def _load(self, snapshot: Snapshot) -> None:
         before, self.image = self.image, image_of(snapshot)
         self._bytes_since_snapshot = 0
-        self._changes += self.image.changes_since(before)
+        self.changed += self.image.changes_since(before)
 
     def _replay(self, batch: Batch) -> None:
         self._bytes_since_snapshot += len(batch.data)
         self.image.epoch = batch.leader_epoch
         if not batch.attributes & CONTROL:
-            for offset, value in values_of(batch.data):
-                message = decode_message(value)
-                if message is not None:
-                    self._changes += self.image.replay(message, offset)
+            for offset, message in _messages_of(batch.data):
+                self.changed += self.image.replay(message, offset)
         self.image.offset = batch.end_offset - 1
 
 
 def is_of_metadata(fetch: FetchRequest) -> bool:
     """Tell whether a fetch is the quorum's, which names its one topic only (KIP-595)."""
     return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
+
+
+@lru_cache(maxsize=256)
+def _messages_of(data: bytes) -> tuple[tuple[int, Message], ...]:
+    """Return the messages of a batch, with their offsets; all nodes of a simulation replay it."""
+    read = ((offset, decode_message(value)) for offset, value in values_of(data))
+    return tuple((offset, message) for offset, message in read if message is not None)
 
 
 def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:

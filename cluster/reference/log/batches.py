@@ -36,7 +36,7 @@ class BadBatchError(Exception):
         self.magic = magic
 
 
-class Batch(Struct, kw_only=True):
+class Batch(Struct, kw_only=True, gc=False):
     """One batch; treated as a value, but for the log that stamps it as it is appended.
 
     Attributes:

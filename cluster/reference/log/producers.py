@@ -16,9 +16,11 @@ from cluster.reference.log.batches import Batch
 KEPT_BATCHES = 5
 """As many as a producer may have in flight (`max.in.flight.requests.per.connection`)."""
 _MAX_SEQUENCE = 0x7FFF_FFFF
+_NEW = ErrorCode.none
+"""At hand: looking a member up in its class takes long, where every batch asks for it."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class Kept(Struct, frozen=True, kw_only=True, gc=False):
     """A batch that is remembered.
 
     Attributes:
@@ -57,17 +59,16 @@ class Producers:
         """
         known = self._producers.get(batch.producer_id)
         if known is None:
-            return ErrorCode.none  # Not idempotent, or its state is gone: any number will do.
+            return _NEW  # Not idempotent, or its state is gone: any number will do.
         if batch.producer_epoch < known.epoch:
             return ErrorCode.invalid_producer_epoch
-        if batch.producer_epoch > known.epoch:
-            expected = 0  # A new epoch counts from 0.
-        elif (again := _appended_before(known, batch)) is not None:
-            return again
-        else:
-            expected = (known.batches[-1].last_sequence + 1) & _MAX_SEQUENCE
-        in_order = batch.base_sequence == expected
-        return ErrorCode.none if in_order else ErrorCode.out_of_order_sequence_number
+        same_epoch = batch.producer_epoch == known.epoch
+        # A new epoch counts from 0.
+        expected = (known.batches[-1].last_sequence + 1) & _MAX_SEQUENCE if same_epoch else 0
+        if batch.base_sequence == expected:
+            return _NEW
+        again = _appended_before(known, batch) if same_epoch else None
+        return ErrorCode.out_of_order_sequence_number if again is None else again
 
     def note(self, batch: Batch) -> None:
         """Remember a batch that was appended; what a leader accepted a follower does not judge."""

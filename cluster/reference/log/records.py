@@ -12,8 +12,10 @@ from cluster.files.compression import Codec, decompressed
 from cluster.reference.log.batches import CODEC_BITS, HEADER_BYTES, Batch
 
 _MAX_VARINT_SHIFT = 63
-_FIRST_NUMBERS = 5
-"""A record's length, attributes, time stamp's and offset's deltas, and its key's length."""
+_TOP_BIT = 0x80
+"""All bytes of a number have it but the last."""
+_SHORT_NUMBERS = 4
+"""A record's attributes, time stamp's and offset's deltas, and its key's length."""
 _MAX_BYTES = 64 << 20
 """Of the records of one batch: a few bytes can announce gigabytes, and no broker has these."""
 _SNAPPY_RATIO = 32
@@ -93,26 +95,38 @@ def _into(decompress: _Into, data: bytes, room: int) -> bytes:
 
 
 def _small_record(body: bytes, position: int, delta: int) -> int:
-    """Check a record whose numbers have a byte each, and which has no headers, as most are.
+    """Check a record of short numbers and without headers, as most are.
+
+    Its length and its value's have two bytes at most, the others one.
 
     Returns:
         Where the next one begins; 0: this is no such record, and may still be a sound one.
     """
-    numbers = body[position : position + _FIRST_NUMBERS]
-    if len(numbers) < _FIRST_NUMBERS or not numbers.isascii() or numbers[3] != 2 * delta:
+    length, at = _short(body, position)
+    numbers = body[at : at + _SHORT_NUMBERS]
+    if len(numbers) < _SHORT_NUMBERS or not numbers.isascii() or numbers[2] != 2 * delta:
         return 0
-    length, _, _, _, key = numbers
-    end = position + 1 + (length >> 1)
+    key, end = numbers[3], at + (length >> 1)
     if length & 1 or (key & 1 and key != 1):  # Below zero; only null may be.
         return 0
-    at = position + _FIRST_NUMBERS + (key >> 1)
+    at += _SHORT_NUMBERS + (key >> 1)
     if at >= end or end > len(body):
         return 0
-    value = body[at]
-    if value >= 0x80 or (value & 1 and value != 1):  # noqa: PLR2004 - the last byte of a number
+    value, at = _short(body, at)
+    if value & 1 and value != 1:
         return 0
-    at += 1 + (value >> 1)
+    at += value >> 1
     return end if at + 1 == end and body[at] == 0 else 0
+
+
+def _short(body: bytes, position: int) -> tuple[int, int]:
+    """Return a number of one or two bytes, as it is coded, and where it ends; -1: it is longer."""
+    coded = body[position : position + 2]
+    if coded and coded[0] < _TOP_BIT:
+        return coded[0], position + 1
+    if len(coded) > 1 and coded[1] < _TOP_BIT:
+        return coded[0] & 0x7F | coded[1] << 7, position + 2
+    return -1, position
 
 
 def _record(body: bytes, position: int, delta: int) -> int:
@@ -151,14 +165,14 @@ def _bytes(body: bytes, position: int, *, least: int) -> int:
 def _varint(body: bytes, position: int) -> tuple[int, int]:
     byte = body[position]
     position += 1
-    if byte < 0x80:  # noqa: PLR2004 - most of them are short
+    if byte < _TOP_BIT:
         return (byte >> 1) ^ -(byte & 1), position
     number, shift = byte & 0x7F, 7
     while True:
         byte = body[position]
         position += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte has no top bit
+        if byte < _TOP_BIT:
             return (number >> 1) ^ -(number & 1), position
         shift += 7
         if shift > _MAX_VARINT_SHIFT:

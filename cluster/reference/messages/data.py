@@ -31,7 +31,7 @@ LARGEST_EPOCH = (1 << 31) - (1 << 20)
 Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
-class ProducePartition(Struct, frozen=True, kw_only=True):
+class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
     """Records for one partition.
 
     Attributes:
@@ -46,7 +46,7 @@ class ProducePartition(Struct, frozen=True, kw_only=True):
     topic_id: UUID | None = None
 
 
-class ProduceRequest(Struct, frozen=True, kw_only=True):
+class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
     """Append these. With `acks` 0 the reply is made too, but not put on the wire.
 
     Attributes:
@@ -61,7 +61,7 @@ class ProduceRequest(Struct, frozen=True, kw_only=True):
     to_internal: bool = False
 
 
-class ProducedPartition(Struct, frozen=True, kw_only=True):
+class ProducedPartition(Struct, frozen=True, kw_only=True, gc=False):
     """What became of the records of one partition.
 
     Attributes:
@@ -79,13 +79,13 @@ class ProducedPartition(Struct, frozen=True, kw_only=True):
     current_leader_epoch: int = UNKNOWN
 
 
-class ProduceResponse(Struct, frozen=True, kw_only=True):
+class ProduceResponse(Struct, frozen=True, kw_only=True, gc=False):
     """Answers a `ProduceRequest`, in its order of partitions."""
 
     partitions: tuple[ProducedPartition, ...]
 
 
-class FetchPartition(Struct, frozen=True, kw_only=True):
+class FetchPartition(Struct, frozen=True, kw_only=True, gc=False):
     """From where to read one partition.
 
     Attributes:
@@ -106,7 +106,7 @@ class FetchPartition(Struct, frozen=True, kw_only=True):
     topic_id: UUID | None = None
 
 
-class FetchRequest(Struct, frozen=True, kw_only=True):
+class FetchRequest(Struct, frozen=True, kw_only=True, gc=False):
     """Read these; wait at most `max_wait_ms` for `min_bytes`.
 
     Attributes:
@@ -127,7 +127,7 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
     cluster_id: str | None = None
 
 
-class FetchedPartition(Struct, frozen=True, kw_only=True):
+class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
     """What was read of one partition.
 
     Attributes:
@@ -156,7 +156,7 @@ class FetchedPartition(Struct, frozen=True, kw_only=True):
     topic_id: UUID | None = None
 
 
-class FetchResponse(Struct, frozen=True, kw_only=True):
+class FetchResponse(Struct, frozen=True, kw_only=True, gc=False):
     """Answers a `FetchRequest`, in its order of partitions."""
 
     partitions: tuple[FetchedPartition, ...]

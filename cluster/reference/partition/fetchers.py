@@ -142,10 +142,8 @@ class Fetchers:
             # What it asked may hang for long; whoever follows this leader next need not wait.
             del self._by_leader[leader]
 
-    def answered(
-        self, now: Nanoseconds, number: int, answer: object, out: list[Effect]
-    ) -> tuple[Partition, ...]:
-        """Take an answer, and ask on; returns the partitions whose high watermark may be new."""
+    def answered(self, now: Nanoseconds, number: int, answer: object, out: list[Effect]) -> None:
+        """Take an answer, and ask on."""
         fetcher = self.asked_by.pop(number)
         asked, fetcher.under_way = fetcher.asked, None
         following = fetcher.following
@@ -162,7 +160,6 @@ class Fetchers:
                 for each in mine:
                     self._rest(each, now)
         self._turn(fetcher, now, out)
-        return tuple(each.partition for each in mine)
 
     def rested(self, now: Nanoseconds, leader: int, out: list[Effect]) -> None:
         """Go on after a rest."""
@@ -273,9 +270,10 @@ class Fetchers:
         now: Nanoseconds,
         out: list[Effect],
     ) -> None:
-        by_folder = {f"{each.topic}-{each.partition}": each for each in told}
+        by_place = {(each.topic, each.partition): each for each in told}
         for each in mine:
-            answer = by_folder.get(each.partition.log.folder)
+            state = each.partition.state
+            answer = by_place.get((state.topic, state.partition))
             if answer is None:
                 self._rest(each, now)
             elif each.asked and each.asked.fetch_offset == each.partition.log.end_offset:

@@ -27,10 +27,14 @@ whoever was to be added still counts for the high watermark."""
 
 @dataclass(slots=True, eq=False)
 class IsrChanges:
-    """The wishes of all partitions that are led here."""
+    """The wishes of all partitions that are led here.
+
+    Attributes:
+        unsent: What was not handed out yet, by folder.
+    """
 
     _registry: Registry
-    _unsent: dict[str, AlterPartition] = field(default_factory=dict)
+    unsent: dict[str, AlterPartition] = field(default_factory=dict)
 
     def fetched(self, partition: Partition, broker: int) -> None:
         """A follower fetched: it may have caught up."""
@@ -51,22 +55,17 @@ class IsrChanges:
                 self._note(partition, leading.wish)
                 out.append(Say(text=self._shrinks(partition, lags)))
 
-    @property
-    def has_wishes(self) -> bool:
-        """Whether anything is to be asked."""
-        return bool(self._unsent)
-
     def wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out what is to be asked."""
-        if not self._unsent:
+        if not self.unsent:
             return ()
-        wishes = tuple(self._unsent.values())
-        self._unsent.clear()
+        wishes = tuple(self.unsent.values())
+        self.unsent.clear()
         return wishes
 
     def forget(self, folder: str) -> None:
         """This broker leads no longer."""
-        self._unsent.pop(folder, None)
+        self.unsent.pop(folder, None)
 
     def answered(
         self,
@@ -120,7 +119,7 @@ class IsrChanges:
 
     def _note(self, partition: Partition, wish: AlterPartition | None) -> None:
         if wish is not None:
-            self._unsent[partition.log.folder] = wish
+            self.unsent[partition.log.folder] = wish
 
     def _partition(self, topic_id: UUID, number: int) -> Partition | None:
         for partition in self._registry.partitions.values():

@@ -134,9 +134,11 @@ class Deadlines:
 
     def add(self, deadline_ns: Nanoseconds, parked: ParkedFetch | ParkedProduce) -> bool:
         """Note a deadline; returns whether the timer must be set for it."""
-        self._forget_done()
+        heap = self._heap
+        while heap and heap[0][2].done:
+            heappop(heap)
         self._number += 1
-        heappush(self._heap, (deadline_ns, self._number, parked))
+        heappush(heap, (deadline_ns, self._number, parked))
         if self.armed_ns is not None and self.armed_ns <= deadline_ns:
             return False
         self.armed_ns = deadline_ns
@@ -160,7 +162,3 @@ class Deadlines:
         for _, _, parked in sorted(self._heap, key=lambda each: each[1]):
             if not parked.done:
                 yield parked
-
-    def _forget_done(self) -> None:
-        while self._heap and self._heap[0][2].done:
-            heappop(self._heap)

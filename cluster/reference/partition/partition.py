@@ -88,7 +88,8 @@ class Partition:
         Raises:
             RefusedError: This is not the leader, or the request's epoch is older or newer.
         """
-        self.known_in(current_leader_epoch)
+        if self.offline or current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
+            self.known_in(current_leader_epoch)
         if self.leading is None:
             raise RefusedError(ErrorCode.not_leader_or_follower)
         return self.leading

@@ -203,7 +203,7 @@ class Replicas:
     @property
     def has_wishes(self) -> bool:
         """Whether `isr_wishes` has any to hand out."""
-        return self._isr.has_wishes
+        return bool(self._isr.unsent)
 
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out the ISR changes that are to be asked for; each is handed out once.
