@@ -179,7 +179,9 @@ class SendResult:
     @property
     def worst(self) -> Outcome:
         """The outcome of the op."""
-        return max(self.outcomes or [Outcome.OK], key=OUTCOME_RANK.__getitem__)
+        if not self.outcomes:
+            return Outcome.OK
+        return max(self.outcomes, key=OUTCOME_RANK.__getitem__)
 
     @property
     def error(self) -> str | None:

@@ -73,6 +73,8 @@ class _Flight(Struct, eq=False, kw_only=True):
 @dataclass(slots=True)
 class _Lane:
     key: Key
+    linger: str
+    """The name of its timer."""
     waiting: deque[_Entry] = field(default_factory=deque)
     flight: _Flight | None = None
     producer: tuple[int, int] | None = None
@@ -104,7 +106,7 @@ class Producer:
         self._delivery_ns = round(plan.delivery_timeout_s * 1000) * MS
         self._linger_ns = round(plan.linger_ms * MS)
         self._idempotent, self._payload_bytes = plan.idempotent, plan.payload_bytes
-        self._lanes = {key: _Lane(key) for key in plan.topic_partitions}
+        self._lanes = {key: _Lane(key, f"linger-{key}") for key in plan.topic_partitions}
         self._asked: dict[int, _Lane | None] = {}
         self._last = 0
         self.waiting = 0
@@ -153,7 +155,7 @@ class Producer:
         oldest_ns = lane.waiting[0].deadline_ns - self._delivery_ns
         left_ns = oldest_ns + self._linger_ns - self._clock()
         if left_ns > 0:
-            out.append(_timer(f"linger-{lane.key}", left_ns))
+            out.append(_timer(lane.linger, left_ns))
             return
         if self._idempotent and lane.producer is None:
             self._ask_id(lane, now, out)

@@ -24,7 +24,7 @@ def partition_number_of(value: int) -> int:
 
 def encode_payload(value: int, size_bytes: int) -> bytes:
     """Return a message payload of the given size that starts with the value."""
-    return _VALUE.pack(value) + bytes(max(0, size_bytes - VALUE_BYTES))
+    return _VALUE.pack(value).ljust(size_bytes, b"\0")
 
 
 def decode_payload(payload: bytes | None) -> int | None:

@@ -196,9 +196,9 @@ class Node:
         self._inside.append(Answered(request=number, message=reply.message))
 
     def _taken(self, now: Nanoseconds, event: Event) -> Iterable[Effect]:
+        if isinstance(event, Arrived):  # As most are.
+            return self._requested(now, event)
         match event:
-            case Arrived():
-                return self._requested(now, event)
             case Answered():
                 return self._answered(now, event)
             case Fired():

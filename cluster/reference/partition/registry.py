@@ -43,7 +43,8 @@ class Registry:
             raise RefusedError(
                 ErrorCode.not_leader_or_follower if known else ErrorCode.unknown_topic_or_partition
             )
-        if topic_id is not None and topic_id != found.state.topic_id:
+        known_id = found.state.topic_id
+        if topic_id is not None and topic_id is not known_id and topic_id != known_id:
             raise RefusedError(ErrorCode.inconsistent_topic_id)
         return found
 

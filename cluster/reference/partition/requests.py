@@ -347,7 +347,7 @@ class Requests:
         wait_ms: int,
         out: list[Effect],
     ) -> None:
-        deadline = now + max(wait_ms, 0) * NANOSECONDS_A_MS
+        deadline = now + (wait_ms if wait_ms > 0 else 0) * NANOSECONDS_A_MS
         if self._deadlines.add(deadline, parked):
             self._set_timer(now, deadline, out)
 
