@@ -68,12 +68,12 @@ class Process:
         self._timers: dict[str, int] = {}
         self._doors = 0
         self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        write = host.storage.write
         self._effects: dict[type, Callable[[Any], None]] = {
             Request: self._request, Reply: self._reply, SetTimer: self._set_timer,
-            CancelTimer: self._cancel_timer, Say: self._say, Append: self._write,
-            Truncate: self._write, DropLog: self._write, SetAside: self._write,
-            RollAt: self._write, RemoveFile: self._write, WriteFile: self._write,
-            End: self._end,
+            CancelTimer: self._cancel_timer, Say: self._say, End: self._end, Append: write,
+            Truncate: write, DropLog: write, SetAside: write, RollAt: write, RemoveFile: write,
+            WriteFile: write,
         }  # fmt: skip
 
     @property
@@ -267,9 +267,6 @@ class Process:
     def _later_if_alive(self, event: Event) -> None:
         if self.alive:
             self._later_or_now(self._take, event)
-
-    def _write(self, effect: Effect) -> None:
-        self.host.storage.write(effect)
 
     def _request(self, effect: Request) -> None:
         over = self.outgoing.get(effect.to)
