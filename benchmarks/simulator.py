@@ -3,6 +3,15 @@
 Two figures, of processor time of one core: messages a second between machines that do nothing but
 answer, and simulated seconds a second of the reference cluster, three replicas of each partition,
 50 sends a second with acks=all (and nobody who reads, but for brokers).
+
+A message is a request or an answer (or the end of a connection) that the network handed over to
+another machine's process: those of clients count, timers and what a node asks of itself do not. A
+send takes six: the client's two, and two for each follower; the other fifteen or so a second are
+heartbeats, fetches of the metadata log and fetches that waited in vain. With them goes all else
+that a send costs: the client that makes and sends its batch, timers, disks.
+
+Each figure is the best of three rounds: on a shared machine processor time tells too much, and
+never too little.
 """
 
 import time
@@ -21,8 +30,8 @@ from results.record.plan import plan_from
 from workloads.allotment import Allotment
 
 GOAL_MESSAGES, GOAL_SECONDS = 80_000, 300
-SENDS, LASTS_S = 50, 120
-_PAIRS, _AT_ONCE = 3, 8
+SENDS, LASTS_S = 50, 60
+_PAIRS, _AT_ONCE, _ROUNDS = 3, 8, 3
 
 
 class _Echo:
@@ -103,8 +112,9 @@ def _boot(machine: _Echo | _Asking) -> Boot:
 
 def main() -> None:
     """Print both figures beside their goals."""
-    print(f"messages a second: {messages_a_second():,.0f} (goal {GOAL_MESSAGES:,})")
-    seconds, messages = seconds_a_second()
+    alone = max(messages_a_second() for _ in range(_ROUNDS))
+    print(f"messages a second: {alone:,.0f} (goal {GOAL_MESSAGES:,})")
+    seconds, messages = max(seconds_a_second() for _ in range(_ROUNDS))
     print(f"simulated seconds a second: {seconds:,.0f} (goal {GOAL_SECONDS}),")
     print(f"with {messages:,.0f} messages a second of a whole cluster")
 

@@ -164,9 +164,10 @@ class Node:
     def _done(self, now: Nanoseconds, first: Iterable[Effect]) -> list[Effect]:
         """Let effects out, and do meanwhile what they ask of this very node."""
         out: list[Effect] = []
+        replicas = self._replicas
         self._sort(first, out)
         while True:
-            if self._plane.changed or (self._replicas and self._replicas.has_wishes):
+            if self._plane.changed or (replicas is not None and replicas.isr.unsent):
                 self._sort(self._followed(now), out)
             if not self._inside:
                 return out

@@ -56,7 +56,11 @@ _RECOVERY_POINTS = "replicas:recovery-points"
 
 
 class Replicas:
-    """All replicas of a broker. Methods that may have effects return them, in their order."""
+    """All replicas of a broker. Methods that may have effects return them, in their order.
+
+    Attributes:
+        isr: The ISR changes that are wished for; to look at only.
+    """
 
     def __init__(
         self, *, node_id: int, settings: Settings, recovered: Recovered, numbers: Iterator[int]
@@ -70,8 +74,8 @@ class Replicas:
             numbers: Hands out `Request.number`; the node's one counter.
         """
         self._registry = Registry(me=node_id, settings=settings)
-        self._isr = IsrChanges(self._registry)
-        self._requests = Requests(self._registry, self._isr)
+        self.isr = IsrChanges(self._registry)
+        self._requests = Requests(self._registry, self.isr)
         self._fetchers = Fetchers(me=node_id, settings=settings, next_number=numbers.__next__)
         self._recovered = dict(recovered.logs)
         self._high_watermarks = recovered.high_watermarks
@@ -185,7 +189,7 @@ class Replicas:
         elif timer.startswith(BACKOFF_TIMER):
             self._fetchers.rested(now, int(timer.removeprefix(BACKOFF_TIMER)), out)
         elif timer == _LAG:
-            self._isr.remove_laggards(now, out)
+            self.isr.remove_laggards(now, out)
             out.append(self._timer(_LAG))
         elif timer == _HIGH_WATERMARKS:
             self._write(HIGH_WATERMARKS, self._marks(), out)
@@ -200,17 +204,12 @@ class Replicas:
         """Forget what is parked for a connection that is gone."""
         self._requests.hung(connection)
 
-    @property
-    def has_wishes(self) -> bool:
-        """Whether `isr_wishes` has any to hand out."""
-        return bool(self._isr.unsent)
-
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
         """Hand out the ISR changes that are to be asked for; each is handed out once.
 
         Look after every event; ask the controller, and say how it ended with `isr_answered`.
         """
-        return self._isr.wishes()
+        return self.isr.wishes()
 
     def isr_answered(
         self,
@@ -220,7 +219,7 @@ class Replicas:
     ) -> list[Effect]:
         """Take the controller's answer; None: nobody answered, or all was refused: ask again."""
         out: list[Effect] = []
-        for partition in self._isr.answered(wishes, answers, out):
+        for partition in self.isr.answered(wishes, answers, out):
             self._requests.settle(partition, now, out)
         return out
 
@@ -245,7 +244,7 @@ class Replicas:
         self._closed = True
         for partition in self._registry.partitions.values():
             self._fetchers.leave(partition.log.folder)
-            self._isr.forget(partition.log.folder)
+            self.isr.forget(partition.log.folder)
             if partition.leading is not None:
                 partition.leading = None
                 self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
@@ -288,7 +287,7 @@ class Replicas:
         self, partition: Partition, state: PartitionState, now: Nanoseconds, out: list[Effect]
     ) -> None:
         self._fetchers.leave(state.folder)
-        self._isr.forget(state.folder)
+        self.isr.forget(state.folder)
         lag_ns = self._registry.settings.lag_time_max_ns
         partition.lead(state, now, lag_ns=lag_ns, out=out)
         self._requests.settle(partition, now, out)
@@ -298,7 +297,7 @@ class Replicas:
     ) -> None:
         led, before = partition.leading is not None, partition.state
         partition.follow(state, out)
-        self._isr.forget(state.folder)
+        self.isr.forget(state.folder)
         if led:
             self._requests.stop(partition, ErrorCode.not_leader_or_follower, out)
         if state.leader == UNKNOWN:
@@ -340,7 +339,7 @@ class Replicas:
 
     def _drop(self, folder: str, out: list[Effect]) -> None:
         self._fetchers.leave(folder)
-        self._isr.forget(folder)
+        self.isr.forget(folder)
         partition = self._registry.partitions.pop(folder, None)
         if partition is not None:
             partition.leading = None
