@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
+from msgspec.structs import replace
 
-from cluster.reference.broker.coordinator import Commit, GroupCoordinator
+from cluster.reference.broker.coordinator import MOST_GROUPS, Commit, GroupCoordinator
 from cluster.reference.broker.group import Group, GroupState
 from cluster.reference.broker.offsets import (
     Committed,
@@ -232,7 +233,7 @@ def test_records_of_strangers_among_the_offsets_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("topic", "metadata", "error"),
     [
-        ("t" * 32_768, "", ErrorCode.invalid_topic_exception),
+        ("unknown", "", ErrorCode.unknown_topic_or_partition),
         ("t", "m" * 4097, ErrorCode.offset_metadata_too_large),
         ("t", "m" * 4096, ErrorCode.none),
         ("t", "\u4e16" * 4096, ErrorCode.none),
@@ -244,7 +245,7 @@ def test_a_commit_that_no_record_can_hold_is_refused_and_the_others_are_kept(
 ) -> None:
     coordinator = _leading()
     wanted = ("plain", ""), (topic, metadata)
-    commit = coordinator.commit(0, asker(1), _commit("g", *wanted))
+    commit = coordinator.commit(0, asker(1), _commit("g", *wanted), known=("plain", "t"))
     assert isinstance(commit, Commit)
     kept = [place.topic for place, _ in committed_offsets(commit.request.partitions[0].records)]
     assert kept == ["plain", *([topic] if error is ErrorCode.none else [])]
@@ -258,13 +259,13 @@ def test_a_commit_that_no_record_can_hold_is_refused_and_the_others_are_kept(
 
 
 def test_a_commit_of_nothing_that_can_be_kept_is_answered_at_once() -> None:
-    answer = _leading().commit(0, asker(1), _commit("g", ("t", "m" * 4097)))
+    answer = _leading().commit(0, asker(1), _commit("g", ("t", "m" * 4097)), known="t")
     assert not isinstance(answer, Commit)
     assert answer.topics[0].partitions[0].error_code is ErrorCode.offset_metadata_too_large
 
 
 def test_a_group_whose_name_no_record_can_hold_commits_nothing() -> None:
-    answer = _leading().commit(0, asker(1), _commit("g" * 32_768, ("t", "")))
+    answer = _leading().commit(0, asker(1), _commit("g" * 32_768, ("t", "")), known="t")
     assert not isinstance(answer, Commit)
     assert answer.topics[0].partitions[0].error_code is ErrorCode.invalid_group_id
 
@@ -291,3 +292,16 @@ def _commit(group: str, *wanted: tuple[str, str]) -> OffsetCommitRequest:
             for topic, metadata in wanted
         ),
     )
+
+
+def test_groups_of_nobody_do_not_fill_the_memory() -> None:
+    """Who is refused leaves an empty group behind, under any name that it likes."""
+    coordinator = _leading()
+    list(coordinator.take(asker(1), joining()))
+    for number in range(2 * MOST_GROUPS):
+        stranger = replace(joining(knows=()), group_id=f"nobody {number}")
+        (refused,) = replies(coordinator.take(asker(1), stranger)).values()
+        assert isinstance(refused, JoinGroupResponse)
+        assert refused.error_code is ErrorCode.inconsistent_group_protocol
+    assert len(coordinator.groups(0)) <= MOST_GROUPS
+    assert coordinator.groups(0)[0] == "g", "it has a member"

@@ -26,10 +26,10 @@ from cluster.reference.process import doors as doors_module
 from cluster.reference.process.cuts import Cuts
 from cluster.reference.process.doors import MOST_UNANSWERED, Door
 from cluster.reference.wire.apis import API_VERSIONS, APIS, Asked
-from cluster.reference.wire.codec import RequestError, answered, question
+from cluster.reference.wire.codec import MOST_BYTES, RequestError, answered, question
 from cluster.reference.wire.frames import LARGEST_FRAME, FrameError, Frames, framed
 from cluster.reference.wire.peers import PeerError, greeted, hello, key_of, packed, unpacked
-from cluster.reference.wire.translation import Theirs, made
+from cluster.reference.wire.translation import Theirs, inner, made
 
 I16 = (1 << 15) - 1
 EVERY_VERSION = [
@@ -246,6 +246,28 @@ def test_null_where_it_has_a_meaning_is_read() -> None:
     read = question(head + b"\0\1g" + struct.pack(">i", -1)).message
     assert isinstance(read, clients.OffsetFetchRequest)
     assert read.topics is None
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 9), (11, 9), (19, 7), (22, 4)])
+def test_a_string_is_as_long_as_older_versions_have_room_for(key: int, version: int) -> None:
+    """Kafka's generated classes refuse longer ones, and close the connection."""
+    question(_naming(key, version, "x" * I16))
+    with pytest.raises(RequestError, match="a string of 32768 bytes"):
+        question(_naming(key, version, "x" * (I16 + 1)))
+
+
+def _naming(key: int, version: int, text: str) -> bytes:
+    if key in {3, 19}:
+        topic = made(inner(load_request_schema(key, version), "topics"), name=text)
+        return request_bytes(key, version, topics=(topic,))
+    return request_bytes(key, version, transactional_id=text, reason=text)
+
+
+def test_only_records_may_make_a_request_very_large() -> None:
+    join = request_bytes(11, 5)
+    assert question(join + bytes(MOST_BYTES - len(join))).message is not None
+    with pytest.raises(RequestError, match="16777217 bytes"):
+        question(join + bytes(MOST_BYTES - len(join) + 1))
 
 
 def test_as_many_elements_as_anybody_needs_are_read() -> None:

@@ -5,7 +5,7 @@ reads them back. Who is a member is not kept: a new coordinator knows nobody, an
 again. (Kafka keeps members, too, and spares them that.)
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -51,6 +51,8 @@ COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
 MOST_METADATA = 4096
 """Kafka's `offset.metadata.max.bytes`, which counts Java's letters of two bytes."""
+MOST_GROUPS = 1000
+"""Of a partition of `__consumer_offsets`, before those without members are forgotten."""
 GroupRequest = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -132,6 +134,10 @@ class GroupCoordinator:
         """The partitions that are led."""
         return tuple(self._led)
 
+    def groups(self, partition: int) -> tuple[str, ...]:
+        """Return the groups that are known in a partition that is led."""
+        return tuple(self._led[partition].groups)
+
     def take(self, asker: Asker, asked: GroupRequest) -> Iterator[Effect]:
         """Take a request of a member; commits are `commit`'s."""
         match asked:
@@ -157,9 +163,16 @@ class GroupCoordinator:
             yield from kept.groups[name].fired(what)
 
     def commit(
-        self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest
+        self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest, *, known: Container[str]
     ) -> Commit | OffsetCommitResponse:
-        """Return what has to be produced to keep offsets, or the refusal."""
+        """Return what has to be produced to keep offsets, or the refusal.
+
+        Args:
+            now: This moment.
+            asker: Who commits.
+            asked: What.
+            known: The topics that there are.
+        """
         if len(asked.group_id.encode()) > MOST_NAME_BYTES:
             return _answer(asked, ErrorCode.invalid_group_id)
         kept = self._kept(asked.group_id)
@@ -172,7 +185,7 @@ class GroupCoordinator:
         commits = []
         refused: dict[Place, ErrorCode] = {}
         for place, committed in _wanted(asked):
-            if (why := _objection(place, committed)) is not ErrorCode.none:
+            if (why := _objection(place, committed, known)) is not ErrorCode.none:
                 refused[place] = why
             else:
                 commits.append((place, committed))
@@ -229,6 +242,7 @@ class GroupCoordinator:
             return
         group = kept.groups.get(asked.group_id)
         if group is None:
+            _make_room(kept.groups)
             group = Group(name=asked.group_id, delay_ns=self._delay_ns)
             kept.groups[asked.group_id] = group
         self._members += 1
@@ -343,6 +357,14 @@ def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchR
     )
 
 
+def _make_room(groups: dict[str, Group]) -> None:
+    """Forget groups of nobody, as Kafka does in the long run, if there are very many."""
+    if len(groups) < MOST_GROUPS:
+        return
+    for name in [name for name, group in groups.items() if group.is_forgotten]:
+        del groups[name]
+
+
 def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
     for topic in asked.topics:
         for each in topic.partitions:
@@ -356,10 +378,10 @@ def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
             )
 
 
-def _objection(place: Place, committed: Committed) -> ErrorCode:
+def _objection(place: Place, committed: Committed, known: Container[str]) -> ErrorCode:
     """Return why an offset cannot be kept; the others of its request are."""
-    if len(place.topic.encode()) > MOST_NAME_BYTES:
-        return ErrorCode.invalid_topic_exception
+    if place.topic not in known:
+        return ErrorCode.unknown_topic_or_partition
     if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:
         return ErrorCode.offset_metadata_too_large
     return ErrorCode.none

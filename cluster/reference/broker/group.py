@@ -177,6 +177,11 @@ class Group:
             return ErrorCode.rebalance_in_progress
         return error
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nobody is, or is about to be, a member."""
+        return not self.members and not self.pending
+
     def member_of(self, instance: str | None) -> str:
         """Return the member that a static instance is now; empty: none."""
         found = (it.member_id for it in self.members.values() if it.instance == instance)

@@ -91,7 +91,7 @@ class Groups:
 
     def commit(self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest) -> Commit | Reply:
         """Return what has to be produced to keep offsets, or the refusal."""
-        commit = self._coordinator.commit(now, asker, asked)
+        commit = self._coordinator.commit(now, asker, asked, known=self._image().topics)
         if isinstance(commit, Commit):
             return commit
         return Reply(asker=asker, message=commit)

@@ -28,6 +28,8 @@ from cluster.reference.wire.packing import answer, produce_request
 from cluster.reference.wire.shapes import check_shape
 from cluster.reference.wire.translation import Theirs
 
+MOST_BYTES = 16 << 20
+"""Of a request without records: Kafka takes 100 MiB, and keeps all that members of groups say."""
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -71,6 +73,8 @@ def question(frame: bytes) -> Question:
     api = APIS.get(key)
     if api is None or not api.low <= version <= api.high:
         raise RequestError(f"request {key} in version {version} is not known")
+    if key != PRODUCE and len(frame) > MOST_BYTES:
+        raise RequestError(f"request {key} of {len(frame)} bytes: it takes {MOST_BYTES} at most")
     if key == PRODUCE and (plain := produce_request(frame)) is not None:
         client, produce = plain
         asked = Asked(api_key=key, version=version, correlation=correlation, client_id=client)

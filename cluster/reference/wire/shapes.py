@@ -20,6 +20,9 @@ from cluster.reference.wire.translation import Theirs
 MOST_ELEMENTS = 100_000
 """Of all arrays of a request together. Kafka has no such limit, but its objects are smaller; its
 controller takes 10,000 partitions in a request (KAFKA-17870)."""
+MOST_LETTERS = 0x7FFF
+"""Of a string, in bytes: what its length had room for in older versions, Kafka asks of all."""
+MOST_BYTES = (1 << 31) - 1
 _HEAD_BYTES = 8
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
 _LONGEST_VARINT = 5
@@ -49,10 +52,12 @@ class _Counted:
     Attributes:
         by: Its form; None: a varint that is one larger, as in flexible versions (KIP-482).
         nullable: Whether it may be below zero, which stands for null.
+        most: How long it may be.
     """
 
     by: struct.Struct | None
     nullable: bool
+    most: int = MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,8 @@ class _Walk:
                 self.at += step.size  # type: ignore[union-attr] # `type` tells a checker nothing
             elif kind is _Counted:
                 size = self._number(step)  # type: ignore[arg-type] # as above
+                if size > step.most:  # type: ignore[union-attr] # as above
+                    raise ShapeError(f"a string of {size} bytes before byte {self.at}")
                 self.at += size
             elif isinstance(step, _Array):
                 self._array(step)
@@ -221,7 +228,7 @@ def _field_step(hint: object, kind: str | None, *, flexible: bool) -> _Steps:
         return (_Optional(inside),) if nullable else inside
     match kind:
         case "string":
-            return (_Counted(None if flexible else _I16, nullable),)
+            return (_Counted(None if flexible else _I16, nullable, MOST_LETTERS),)
         case "bytes" | "records":
             return (_Counted(None if flexible else _I32, nullable),)
         case _:

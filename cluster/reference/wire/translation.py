@@ -133,7 +133,7 @@ def _nested(form: type) -> Mapping[str, type]:
     return {name: message for name, message in found.items() if message is not None}
 
 
-def _names(form: Any) -> Sequence[str]:
+def _names(form: Theirs) -> Sequence[str]:
     """Return the names of a message's fields: ours are structs, kio's are dataclasses."""
     if issubclass(form, Struct):
         return cast("Sequence[str]", form.__struct_fields__)
