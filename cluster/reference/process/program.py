@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -63,24 +64,22 @@ async def _run(settings: Settings, journal: Journal) -> None:
     )
     for text in booted.said:
         journal.say(text)
-    control = Control(driver.cuts)
-    await control.open()
-    driver.cuts.cut(cuts_of(Path()))  # After the socket is open: whoever cuts writes, then calls.
-    servers = [
-        await loop.create_server(driver.door, host, port, start_serving=False)
-        for host, port in booted.listens_at
-    ]
-    loop.add_signal_handler(signal.SIGTERM, driver.take, StopAsked())
-    driver.start(node)
-    try:
+    with ExitStack() as opened:  # uvloop does not end while anything of it is open.
+        opened.callback(driver.close)
+        control = Control(driver.cuts)
+        opened.callback(control.close)
+        await control.open()
+        driver.cuts.cut(cuts_of(Path()))  # The socket is open: whoever cuts writes, then calls.
+        servers = []
+        for host, port in booted.listens_at:
+            server = await loop.create_server(driver.door, host, port, start_serving=False)
+            opened.callback(server.close)
+            servers.append(server)
+        loop.add_signal_handler(signal.SIGTERM, driver.take, StopAsked())
+        driver.start(node)
         for server in servers:  # Nobody gets in before: a request would find no machine.
             await server.start_serving()
         await driver.ended.wait()
-    finally:
-        for server in servers:
-            server.close()
-        control.close()
-        driver.close()
     await asyncio.sleep(0)  # Connections say good-bye.
     if driver.failure is not None:
         raise driver.failure
