@@ -88,7 +88,6 @@ class Recovered:
     Attributes:
         logs: By folder, in order.
         high_watermarks: By folder; of the last checkpoint.
-        files: The files of the log dir itself, by name: `meta.properties`.
         clean: Whether the node had stopped in good order.
         broker_epoch: Which epoch it had then (KIP-966); -1: it did not, or did not say.
         said: Lines for the node's log, in Kafka's words.
@@ -96,7 +95,6 @@ class Recovered:
 
     logs: Mapping[str, RecoveredLog]
     high_watermarks: Mapping[str, int]
-    files: Mapping[str, bytes]
     clean: bool
     broker_epoch: int
     said: tuple[str, ...]
@@ -128,7 +126,6 @@ def recovered(disk: Disk) -> Recovered:
     return Recovered(
         logs=logs,
         high_watermarks=marks,
-        files=files,
         clean=clean,
         broker_epoch=_broker_epoch(files.get(CLEAN_SHUTDOWN, b"")),
         said=tuple(said),
