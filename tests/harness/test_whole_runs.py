@@ -131,7 +131,7 @@ def test_a_run_with_faults_is_valid_and_checks_again_the_same_with_either_engine
 def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        f'time_limit_s = 25\nseed = 5\nacks = "1"\njudge = "strict"\n{LEADERS_CUT}',
+        f'warmup_s = 1\ntime_limit_s = 25\nseed = 5\nacks = "1"\njudge = "strict"\n{LEADERS_CUT}',
         encoding="utf-8",
     )
     done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
