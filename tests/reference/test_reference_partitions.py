@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from cluster.protocol import Ability, CanPartition, ClusterError, Command
 from cluster.reference.process import hosts as hosts_module
+from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE
 from cluster.reference.process.hosts import CuttingHosts
 from harness.elsewhere import abilities_for
@@ -113,8 +115,21 @@ def test_a_node_that_runs_and_does_not_answer_proves_nothing(
         assert hosts.probe([("n2", "n1")]) == {("n2", "n1"): True}
         hosts.send_signal(process, signal.SIGSTOP)
         wait_until(lambda: hosts.state_of(process) == "T", timeout_s=20, what="n1 to stand still")
+        told = stack.enter_context(socket.socket(socket.AF_UNIX))
+        told.settimeout(0)
+        folder = RunPaths(tmp_path).node("n1")
+        folder.mkdir(parents=True)
+        with contextlib.chdir(folder):
+            told.bind(SOCKET)
+        told.listen()
         hosts.cut("x", [("n1", "n2")])
         assert hosts.probe([("n1", "n2")]) == {("n1", "n2"): False}
+        # What it must know waits for it, and nothing else stands in the way.
+        line, _ = told.accept()
+        with line:
+            assert line.recv(64) == b"cut 2\n"
+        with pytest.raises(BlockingIOError):
+            told.accept()
         hosts.send_signal(process, signal.SIGKILL)
 
 

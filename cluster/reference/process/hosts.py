@@ -31,8 +31,10 @@ ANSWER_S = 1.0
 """A node's loop is seldom busy for so long; one that stands still does not answer at all."""
 BUSY_S = 30.0
 """So long a node that runs may not answer: it starts, or ends, or the machine is busy."""
-_WORKING = frozenset("RSD")
-"""States of a process that could answer."""
+STILL_S = 0.05
+"""A line is left for a node that stands still, which reads it when it goes on."""
+_WORKING, _STILL = frozenset("RSD"), frozenset("Tt")
+"""States of a process that could answer, and of one that could later."""
 _LONGEST_PATH = 100
 """Of a Unix socket (man 7 unix: 108 bytes)."""
 
@@ -117,7 +119,7 @@ class CuttingHosts(ProcessHosts):
                 write_atomically(self._folder(sender) / CUTS_FILE, wanted)
             except StoreError as refused:
                 raise ClusterError(str(refused)) from refused
-            said = self._ask(sender, f"cut {wanted}")
+            said = self._ask(sender, f"cut {wanted}", for_later=True)
             if said not in {None, wanted}:
                 raise ClusterError(f"{sender} was told to cut off {wanted or 'nobody'}: {said}")
 
@@ -133,8 +135,14 @@ class CuttingHosts(ProcessHosts):
     def _would_go(self, link: Link) -> bool:
         return node_id(link[1]) not in cuts_of(self._folder(link[0]))
 
-    def _ask(self, node: str, line: str) -> str | None:
+    def _ask(self, node: str, line: str, *, for_later: bool = False) -> str | None:
         """Say a line to a node; None if it is down, or stands still.
+
+        Args:
+            node: Which.
+            line: Without its end.
+            for_later: Whether it is left for a node that stands still. Such lines wait in a queue
+                that is not long.
 
         Raises:
             ClusterError: It runs, and does not answer.
@@ -143,8 +151,10 @@ class CuttingHosts(ProcessHosts):
 
         def settled() -> bool:
             nonlocal said
-            said = self._said(node, line)
-            return said is not None or not self._works(node)
+            still = self._is_in(node, _STILL)
+            if not still or for_later:
+                said = self._said(node, line, timeout_s=STILL_S if still else ANSWER_S)
+            return said is not None or not self._is_in(node, _WORKING)
 
         try:
             wait_until(settled, timeout_s=BUSY_S, what=f"{node} to answer over its control socket")
@@ -152,10 +162,10 @@ class CuttingHosts(ProcessHosts):
             raise ClusterError(f"{silent}; it runs, and nobody knows what it sends") from silent
         return said
 
-    def _said(self, node: str, line: str) -> str | None:
+    def _said(self, node: str, line: str, *, timeout_s: float) -> str | None:
         try:
             with socket.socket(socket.AF_UNIX) as control:
-                control.settimeout(ANSWER_S)
+                control.settimeout(timeout_s)
                 _connect(control, self._folder(node))
                 control.sendall(f"{line}\n".encode())
                 with control.makefile("r", encoding="utf-8") as answers:
@@ -164,9 +174,9 @@ class CuttingHosts(ProcessHosts):
             return None
         return answer.strip() if answer.endswith("\n") else None  # It ended meanwhile.
 
-    def _works(self, node: str) -> bool:
+    def _is_in(self, node: str, states: Collection[str]) -> bool:
         process = self._processes.get(node)
-        return process is not None and self.state_of(process) in _WORKING
+        return process is not None and self.state_of(process) in states
 
 
 def _connect(control: socket.socket, folder: Path) -> None:
