@@ -18,6 +18,7 @@ from cluster.files.checkpoints import leader_epochs
 from cluster.reference.broker.boot import Booted, BootError, boot
 from cluster.reference.log.disk import FolderDisk
 from cluster.reference.log.recovery import DamagedLogError
+from cluster.reference.process.formatting import cluster_key, format_log_dirs
 from cluster.reference.settings import parsed
 from results.record.clock import wait_until
 from tests.reference.node_processes import LIMIT_S, NodeProcesses, node_processes
@@ -242,6 +243,16 @@ def test_a_node_that_refuses_says_so_and_ends_with_1(damaged: Damaged, tmp_path:
     assert "quorum-state is damaged: this is no quorum state" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stderr.strip() in (home / "logs" / "server.log").read_text()
+
+
+@pytest.mark.parametrize("broken", [lost, spoiled, emptied, torn])
+def test_a_key_that_is_none_is_refused(tmp_path: Path, broken: Break) -> None:
+    """Without it no other node listens to this one."""
+    format_log_dirs({node: tmp_path / f"n{node}" for node in (1, 2)})
+    assert cluster_key(tmp_path / "n1") == cluster_key(tmp_path / "n2")
+    broken(tmp_path / "n1" / "cluster.key")
+    with pytest.raises(BootError, match=r"cluster\.key .*: copy it from another node"):
+        cluster_key(tmp_path / "n1")
 
 
 @pytest.mark.parametrize("broken", [lost, spoiled, emptied])

@@ -4,6 +4,7 @@ Kafka's brokers are as open to each other as to anybody, unless listeners are se
 show each other that they were formatted together.
 """
 
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from cluster.reference.log.checkpoints import kafka_id
 from cluster.reference.wire.peers import KEY_FILE, key_of
 
 META = "meta.properties"
+_SECRET_BYTES = 32
+_SECRET = re.compile(rf"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
 
 
 def random_id() -> str:
@@ -31,7 +34,7 @@ def format_log_dirs(folders: Mapping[int, Path]) -> None:
     Args:
         folders: By node id; they are made.
     """
-    cluster_id, secret = random_id(), secrets.token_hex(32)
+    cluster_id, secret = random_id(), secrets.token_hex(_SECRET_BYTES)
     for node, folder in folders.items():
         folder.mkdir(parents=True)
         text = meta_properties(node, cluster_id=cluster_id, directory_id=random_id())
@@ -44,7 +47,7 @@ def cluster_key(log_dir: Path) -> bytes:
     """Return what a node of the cluster proves itself by.
 
     Raises:
-        BootError: There is no secret in the log dir, or it cannot be read.
+        BootError: There is no secret in the log dir, or it cannot be read, or is none.
         DamagedFileError: `meta.properties` cannot be read.
     """
     meta = properties((log_dir / META).read_text(encoding="utf-8"))
@@ -54,6 +57,10 @@ def cluster_key(log_dir: Path) -> bytes:
         raise BootError(
             f"{log_dir / KEY_FILE} cannot be read: copy it from another node of the cluster"
         ) from missing
+    if not _SECRET.fullmatch(secret):
+        raise BootError(
+            f"{log_dir / KEY_FILE} is damaged: copy it from another node of the cluster"
+        )
     return key_of(meta["cluster.id"], secret)
 
 
