@@ -50,7 +50,8 @@ def _java() -> Finding:
     try:
         java = find_java()
     except UserError as missing:
-        return Finding(what="Java for brokers", works=False, detail="", remedy=str(missing))
+        remedy = f"{missing}; --system reference needs no Java"
+        return Finding(what="Java for brokers", works=False, detail="", remedy=remedy)
     detail = f"Java {java.major} at {java.path}"
     return Finding(what="Java for brokers", works=True, detail=detail, remedy="")
 

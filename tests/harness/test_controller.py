@@ -12,6 +12,9 @@ from rich.console import Console
 
 from cluster.hosts.heal import Healed
 from cluster.hosts.ledger import mark
+from cluster.kafka.java import Java
+from cluster.protocol import UserError
+from harness import doctor
 from harness.doctor import examine_machine, print_findings
 from harness.endings import Ending
 from harness.heal import heal_store
@@ -121,6 +124,17 @@ def test_the_doctor_has_a_remedy_for_whatever_does_not_work(
     for each in findings:
         assert each.what in shown
         assert each.works or each.remedy.split()[0] in shown, each.what
+
+
+def test_the_doctor_says_what_runs_without_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_java() -> Java:
+        raise UserError("type this")
+
+    monkeypatch.setattr(doctor, "find_java", no_java)
+    (java,) = (each for each in examine_machine(tmp_path) if each.what == "Java for brokers")
+    assert (java.works, java.remedy) == (False, "type this; --system reference needs no Java")
 
 
 def test_the_local_engine_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
