@@ -3,6 +3,7 @@
 import pytest
 
 from cluster.protocol import Ability, UserError
+from cluster.reference.broker.boot import BootError, listeners_of
 from cluster.reference.settings import Settings, SettingsError, parsed
 from harness.plans import refuse_impossible
 from results.record.plan import Plan
@@ -58,3 +59,9 @@ def test_a_run_is_refused_before_any_node_starts(where: dict[str, dict[str, obje
         refuse_impossible(refused, abilities=list(Ability))
     of_kafka = Plan(hosts="process", **values)
     refuse_impossible(of_kafka, abilities=list(Ability))  # Kafka's are Kafka's to judge.
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:", "127.0.0.1"])
+def test_a_listener_of_no_port_is_refused(place: str) -> None:
+    with pytest.raises(BootError, match="NAME://HOST:PORT"):
+        listeners_of(Settings(listeners=f"BROKER://{place}"))

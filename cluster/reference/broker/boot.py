@@ -30,6 +30,7 @@ from cluster.reference.settings import Settings
 
 META = "meta.properties"
 METADATA_TOPIC_ID = UUID(int=1)
+_LARGEST_PORT = 65_535
 Address = tuple[str, int]
 
 
@@ -146,7 +147,7 @@ def listeners_of(settings: Settings) -> tuple[Listener, ...]:
     for each in filter(None, (part.strip() for part in settings.listeners.split(","))):
         name, _, place = each.partition("://")
         host, _, port = place.rpartition(":")
-        if not (name and port.isdecimal()):
+        if not (name and port.isdecimal() and int(port) <= _LARGEST_PORT):
             raise BootError(f"listeners: {each!r} is not NAME://HOST:PORT")
         found.append(Listener(name=name, host=host, port=int(port)))
     if not found:
