@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from checkers.run import judge_runs
-from cluster.protocol import Ability, UserError
+from cluster.protocol import UserError
 from cluster.reference.broker.node import Node
 from cluster.reference.bugs import Bug
 from cluster.reference.simulator.invariants import PartitionInvariants, QuorumInvariants
@@ -20,15 +20,15 @@ from harness.cli.running import run
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.session import as_simulated, play, refuse_unsimulated
-from nemesis.schedule import deal_schedule
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
-from results.record.plan import Plan, dump_plan, plan_from
+from results.record.plan import Plan, dump_plan, load_plan, plan_from
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
 
 Row = dict[str, Any]
+BUGS = Path(__file__).parents[2] / "benchmarks" / "bugs"
 
 
 def plan_of(seed: int, **settings: object) -> Plan:
@@ -45,7 +45,7 @@ def played(root: Path, plan: Plan) -> RunPaths:
     simulation = Simulation(plan.seed)
     life = SimulatedLife(
         plan,
-        schedule=deal_schedule(plan, abilities=frozenset({Ability.CUT})),
+        schedule=as_simulated(plan)[1],
         simulation=simulation,
         boots=boots(plan, simulation.streams),
         paths=paths,
@@ -104,16 +104,36 @@ def test_a_run_goes_through_the_phases_of_all_runs(good: tuple[RunPaths, Verdict
     assert "starts at leader epoch" in said
 
 
-def test_a_bug_is_found_by_its_anomaly(tmp_path: Path) -> None:
-    """Where a leader that is cut off acknowledges alone, the next one knows nothing of it."""
-    bug = Bug.ACK_BEFORE_COMMIT
-    for seed in range(4):
-        plan = plan_of(seed, time_limit_s=16, nemesis="partition", bug=bug.value)
+def written_for(bug: Bug) -> dict[str, object]:
+    """Return the faults that are written down for a bug, as for nodes that are processes."""
+    found = load_plan(BUGS / f"{bug}.toml")
+    return {each: found[each] for each in ("nodes", "topics", "partitions", "rate", "faults")}
+
+
+FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
+    Bug.ACK_BEFORE_COMMIT: (4, {"time_limit_s": 16, "nemesis": "partition"}),
+    Bug.VOTE_NOT_PERSISTED: (
+        12,
+        {"time_limit_s": 40, "nemesis": "leadership", "rate": 20, "topics": 1, "partitions": 1},
+    ),
+    Bug.TRUNCATE_TO_HIGH_WATERMARK: (
+        10,
+        {"time_limit_s": 32, **written_for(Bug.TRUNCATE_TO_HIGH_WATERMARK)},
+    ),
+}
+"""Within how many seeds each bug is found, and with what."""
+
+
+@pytest.mark.parametrize("bug", Bug)
+def test_a_bug_is_found_by_its_anomaly(tmp_path: Path, bug: Bug) -> None:
+    seeds, settings = FINDING[bug]
+    for seed in range(3, 3 + seeds):
+        plan = plan_of(seed, bug=bug.value, **settings)
         verdict = judged(played(tmp_path / f"run-{seed}", plan))
         if verdict.valid is Validity.INVALID:
             assert verdict.anomalies[bug.anomaly].trusted
             return
-    pytest.fail("it was not found within four seeds")
+    pytest.fail(f"it was not found within {seeds} seeds")
 
 
 def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
