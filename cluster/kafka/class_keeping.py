@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cluster.kafka.cache import cache_folder, locked
-from cluster.kafka.classes import archive_of, checksum, is_whole, noted_of
-from cluster.kafka.configuration import JAVA_ENVIRONMENT
+from cluster.kafka.classes import archive_of, checksum, flags_of, is_whole, noted_of
+from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.java import Java
 from cluster.kafka.log_files import logging_to, node_files
@@ -53,9 +53,10 @@ def _keep(archive: Path, java: Java, distribution: Distribution) -> None:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as scratch:
             made = Path(scratch) / archive.name
+            noted: dict[str, str] = {}
             with suppress(ClusterError, WaitTimeoutError, subprocess.TimeoutExpired):
                 _make(made, java, distribution)
-            noted = checksum(made)
+                noted = checksum(made) if _starts(java, made) else {}
             if noted:
                 made.replace(archive)
             draft = Path(scratch) / "noted"
@@ -91,6 +92,12 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
         )
         broker.terminate()
         broker.wait(END_S)
+
+
+def _starts(java: Java, archive: Path) -> bool:
+    """Tell whether a Java starts with a file of classes: it must not hinder any broker."""
+    argv = [str(java.path), *JVM_FLAGS, *flags_of(archive), "-version"]
+    return not subprocess.run(argv, capture_output=True, timeout=END_S, check=False).returncode  # noqa: S603 - as above
 
 
 def _settings(data: Path, port: int, controllers: int) -> str:

@@ -25,9 +25,12 @@ def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
         archive = archive_of(java, distribution)
     except UserError:
         return ()
-    # That they do not fit, as where a broker's clock is wrong, is nothing to be warned of.
-    flags = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-    return flags if is_whole(archive) else ()
+    return flags_of(archive) if is_whole(archive) else ()
+
+
+def flags_of(archive: Path) -> tuple[str, ...]:
+    """Return what tells a Java to use a file of classes, and to say nothing if it does not fit."""
+    return f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"
 
 
 def archive_of(java: Java, distribution: Distribution) -> Path:

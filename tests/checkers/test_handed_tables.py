@@ -1,19 +1,43 @@
 """What is handed to tasks is what they get, place by place."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from checkers.groups import StoredGroups, reader_of
+from checkers.examine import Piece
+from checkers.facts import RunFacts
+from checkers.groups import StoredGroups, examine_places, reader_of
 from checkers.handed import HandedGroups, hand_over
+from checkers.histories.judging import Mode, judge_histories, judge_with
 from checkers.histories.reading import read_histories
 from checkers.layout import RUN, split, write_table
+from checkers.spark.local import LocalEngine
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from tests.checkers.hand import facts
 
 CORPUS = Path(__file__).parents[1] / "histories" / "histories.jsonl.gz"
+
+
+class Far(LocalEngine):
+    """An engine whose tasks see no files of this machine, but records only."""
+
+    here = False
+
+    def examine(self, runs: Mapping[Path, RunFacts]) -> Iterator[Piece]:
+        for root, about in runs.items():
+            reader = StoredGroups(root, about)
+            yield from examine_places(about, reader, *sorted(reader.rows()))
+
+
+def test_whichever_way_tables_go_the_verdicts_are_the_same() -> None:
+    some = [each for at, each in enumerate(read_histories(CORPUS)) if at % 80 == 0]
+    direct = judge_histories(some, Mode())
+    assert judge_with(LocalEngine(), some, Mode()) == direct
+    assert judge_with(Far(), some, Mode()) == direct
+    assert len({each.valid for each in direct}) > 1
 
 
 @pytest.fixture(scope="module")

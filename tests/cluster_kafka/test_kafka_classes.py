@@ -76,7 +76,13 @@ def test_another_java_and_other_jars_have_classes_of_their_own(cache: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["exit 1", 'for each do [ "$each" = format ] && exit 0; done; exit 3']
+    "text",
+    [
+        "exit 1",
+        'for each do [ "$each" = format ] && exit 0; done; exit 3',
+        # It keeps some, with which no Java starts.
+        'for each do case "$each" in -XX:Ar*) >"${each#*=}";; -version) exit 1; esac; done',
+    ],
 )
 def test_a_java_that_keeps_none_is_asked_once(cache: Path, tmp_path: Path, text: str) -> None:
     java, said = program(tmp_path, text), list[str]()
