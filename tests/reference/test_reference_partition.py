@@ -289,7 +289,7 @@ def test_checkpoints_outlive_a_process_that_was_told_of_no_partition(
         lab.advance(70_000)
     again = recovered(disk)
     assert again.high_watermarks == {"t-0": 1}
-    points = offset_checkpoint(again.files[RECOVERY_POINTS].decode())
+    points = offset_checkpoint(disk.read(RECOVERY_POINTS).decode())
     assert points.keys() == {("t", 0)}
 
 
