@@ -19,14 +19,19 @@ MS = 1_000_000
 SMALL = st.binary(max_size=70)
 
 
-@given(value=SMALL, key=st.none() | SMALL, delta=st.integers(0, 70), time=st.integers(-70, 70))
+@given(
+    value=SMALL | st.integers(0, 9000).map(bytes),
+    key=st.none() | SMALL,
+    delta=st.integers(0, 70),
+    time=st.integers(-70, 70),
+)
 def test_a_small_record_is_found_sound_at_a_glance(
     value: bytes, key: bytes | None, delta: int, time: int
 ) -> None:
     data = b"before" + record(value, delta=delta, time_delta=time, key=key) + b"behind"
     end = _record(data, 6, delta)
-    small = len(value) < 64 and len(key or b"") < 64 and delta < 64 and -65 < time < 64
-    if small and end - 6 <= 64:
+    small = len(key or b"") < 64 and delta < 64 and -65 < time < 64
+    if small and end - 6 <= 8193:  # Its length, of 13 bits, does not count the two that tell it.
         assert _small_record(data, 6, delta) == end
     assert _small_record(data, 6, delta) in (0, end)
 
@@ -39,6 +44,15 @@ def test_what_is_found_sound_at_a_glance_is_sound(data: bytearray, delta: int) -
     end = _small_record(bytes(data), 0, delta)
     if end:
         assert _record(bytes(data), 0, delta) == end
+
+
+@given(size=st.integers(0, 300), at=st.integers(0, 310), byte=st.integers(0, 255))
+def test_damage_is_not_taken_for_a_small_record(size: int, at: int, byte: int) -> None:
+    data = bytearray(record(bytes(size), delta=1))
+    data[at % len(data)] = byte
+    end = _small_record(bytes(data), 0, 1)
+    if end:
+        assert _record(bytes(data), 0, 1) == end
 
 
 @given(

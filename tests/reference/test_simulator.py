@@ -1,6 +1,7 @@
 """The simulated driver, by toy machines: what it promises to them, and to whoever repeats it."""
 
 import errno
+import gc
 import hashlib
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -327,6 +328,19 @@ def test_clocks_drift() -> None:
     simulation.run(11)
     assert 1205 <= asking.asked <= 1212, "ten per cent more of its ticks in the same time"
     assert asking.answers[-1][0] - asking.answers[0][0] > 11.5 * NS_PER_S
+
+
+def test_circles_of_objects_are_searched_for_as_before_when_time_stands() -> None:
+    usual, during = gc.get_threshold(), []
+    simulation = Simulation(1)
+    simulation.agenda.after(MS, lambda: during.append(gc.get_threshold()))
+    simulation.run(1)
+    assert during[0][0] > usual[0]
+    assert gc.get_threshold() == usual
+    simulation.agenda.after(MS, int, "no number")
+    with pytest.raises(ValueError, match="no number"):
+        simulation.run(1)
+    assert gc.get_threshold() == usual
 
 
 def test_a_bad_link_delays_and_loses_nothing() -> None:
