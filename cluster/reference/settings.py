@@ -32,6 +32,8 @@ _LEAST = {
 """Kafka's, and where it has none: below these a node would do nothing else, or never anything.
 Numbers that are not named begin at 0."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+_TOPIC_KEY = re.compile(r"[a-z][a-z0-9.-]{0,79}")
+"""Kafka knows its keys, and refuses others; here all that could be one of some version is kept."""
 _ROLES = frozenset(("broker", "controller"))
 
 
@@ -85,6 +87,7 @@ class Settings:
     log_flush_interval_messages: int = (1 << 63) - 1
     log_flush_offset_checkpoint_interval_ms: int = 60_000
 
+    fetch_max_bytes: int = 55 << 20
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_wait_max_ms: int = 500
     replica_fetch_min_bytes: int = 1
@@ -122,8 +125,11 @@ class Settings:
             overrides: By Kafka's names (`min.insync.replicas`).
 
         Raises:
-            SettingsError: A value is not what its key takes.
+            SettingsError: A value is not what its key takes, or a key is none of Kafka's form.
         """
+        for key in overrides or ():
+            if not _TOPIC_KEY.fullmatch(key):
+                raise SettingsError(f"Unknown topic config name: {key[:80]}")
         mine = TopicSettings(
             min_insync_replicas=self.min_insync_replicas,
             segment_bytes=self.log_segment_bytes,

@@ -6,10 +6,11 @@ Clients come in by pipes that need no sockets, so that a million frames take min
 import asyncio
 import io
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 from kio.index import load_request_schema, load_response_schema
@@ -130,8 +131,8 @@ class Inside:
 class NodesInside:
     """Nodes 1, 2, 3; their folders are `root/n1`, ..."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.ids = root, (1, 2, 3)
+    def __init__(self, root: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.root, self.ids, self._more = root, (1, 2, 3), settings
         ports = free_ports(6)
         self._ports = dict(zip(self.ids, ports[:3], strict=True))
         self._quorum = dict(zip(self.ids, ports[3:], strict=True))
@@ -290,5 +291,6 @@ class NodesInside:
             "offsets.topic.replication.factor": "3",
             **QUICK,
             "broker.session.timeout.ms": "9000",  # They all share one thread with whoever attacks.
+            **self._more,
         }
         return properties(settings)

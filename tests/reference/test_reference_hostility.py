@@ -24,9 +24,9 @@ FRAMES = 1600
 T = TypeVar("T")
 
 
-def with_nodes(root: Path, use: Callable[[NodesInside], Awaitable[T]]) -> T:
+def with_nodes(root: Path, use: Callable[[NodesInside], Awaitable[T]], **settings: str) -> T:
     async def run() -> T:
-        nodes = NodesInside(root)
+        nodes = NodesInside(root, {key.replace("_", "."): it for key, it in settings.items()})
         try:
             await nodes.start()
             return await use(nodes)
@@ -113,12 +113,57 @@ async def _try_to_be_a_node(nodes: NodesInside) -> None:
     await nodes.until(nodes.whole, "a cluster that leads again")
 
 
-async def _produce(nodes: NodesInside, leader: int, version: int, *, client: str) -> ErrorCode:
+def test_small_requests_have_no_large_answers(tmp_path: Path) -> None:
+    """A thousand times the same in a request of kilobytes was answered with megabytes."""
+    with_nodes(tmp_path, _ask_a_thousand_times, fetch_max_bytes="1000")
+
+
+async def _ask_a_thousand_times(nodes: NodesInside) -> None:
+    await nodes.create(CANARY, partitions=1)
+    leader = nodes.leader(CANARY, 0)
+    for _ in range(3):
+        error = await _produce(nodes, leader, 9, client="c", topic=CANARY, value=b"x" * 600)
+        assert error is ErrorCode.none
+    topic = _of(3, 12, "topics", name=CANARY)
+    told = await nodes.ask(leader, 3, 12, topics=(topic,) * 1000)
+    assert [each.name for each in told.topics] == [CANARY]
+    told = await nodes.ask(leader, 75, 0, topics=(_of(75, 0, "topics", name=CANARY),) * 1000)
+    assert [each.name for each in told.topics] == [CANARY]
+    broker = _of(32, 4, "resources", resource_type=4, resource_name="1", configuration_keys=None)
+    told = await nodes.ask(leader, 32, 4, resources=(broker,) * 1000)
+    assert [each.resource_name for each in told.results] == ["1"]
+    group = _of(9, 9, "groups", group_id="g", topics=None)
+    told = await nodes.ask(leader, 9, 9, groups=(group,) * 1000)
+    assert [each.group_id for each in told.groups] == ["g"]
+    part = _of(1, 12, "topics", "partitions", partition=0, partition_max_bytes=1 << 30,
+               current_leader_epoch=-1, last_fetched_epoch=-1)  # fmt: skip
+    wanted = _of(1, 12, "topics", topic=CANARY, partitions=(part,) * 1000)
+    told = await nodes.ask(leader, 1, 12, replica_id=-1, max_bytes=1 << 30, topics=(wanted,) * 9)
+    (read,) = [each for topic in told.responses for each in topic.partitions]
+    assert 600 < len(read.records) <= 1000, "fetch.max.bytes is 1000"
+    time = _of(2, 7, "topics", "partitions", partition_index=0, timestamp=0)
+    named = _of(2, 7, "topics", name=CANARY, partitions=(time,) * 3)
+    told = await nodes.ask(leader, 2, 7, replica_id=-1, topics=(named,))
+    errors = [each.error_code for each in told.topics[0].partitions]
+    assert errors == [ErrorCode.none, *[ErrorCode.invalid_request] * 2]
+
+
+def _of(key: int, version: int, *names: str, **values: object) -> Theirs:
+    form: Theirs = load_request_schema(key, version)
+    for name in names:
+        form = inner(form, name)
+    return made(form, **values)
+
+
+async def _produce(
+    nodes: NodesInside, leader: int, version: int, *, client: str, topic: str = OFFSETS,
+    value: bytes = b"1",
+) -> ErrorCode:  # fmt: skip
     of_topic: Theirs = inner(load_request_schema(0, version), "topic_data")
-    part = made(inner(of_topic, "partition_data"), index=0, records=produced(b"1"))
-    topic = made(of_topic, name=OFFSETS, partition_data=(part,))
+    part = made(inner(of_topic, "partition_data"), index=0, records=produced(value))
+    wanted = made(of_topic, name=topic, partition_data=(part,))
     told = await nodes.ask(
-        leader, 0, version, acks=-1, timeout=timedelta(seconds=30), topic_data=(topic,),
+        leader, 0, version, acks=-1, timeout=timedelta(seconds=30), topic_data=(wanted,),
         client_id=client,
     )  # fmt: skip
     error: ErrorCode = told.responses[0].partition_responses[0].error_code

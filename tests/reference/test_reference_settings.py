@@ -43,6 +43,13 @@ def test_a_topic_takes_no_less_than_its_node() -> None:
             Settings().topic({key: value})
 
 
+@pytest.mark.parametrize("key", ["", "nonsense key", "Retention.ms", "z" * 81, "\u00e9", "a\0"])
+def test_a_topic_keeps_no_key_that_kafka_could_not_have(key: str) -> None:
+    Settings().topic({"retention.ms": "1"})
+    with pytest.raises(SettingsError, match="Unknown topic config name"):
+        Settings().topic({key: "1"})
+
+
 def test_limits_themselves_are_taken() -> None:
     text = "log.segment.bytes=14\nlog.flush.interval.messages=9223372036854775807\nnode.id=0\n"
     read = parsed(f"{text}message.max.bytes=2147483647\nmin.insync.replicas= 2 \n")

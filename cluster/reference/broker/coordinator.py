@@ -295,7 +295,7 @@ class GroupCoordinator:
 
     def _fetched(self, asked: OffsetFetchRequest) -> OffsetFetchResponse:
         if asked.groups:
-            groups = tuple(self._offsets_of(each) for each in asked.groups)
+            groups = tuple(self._offsets_of(each) for each in dict.fromkeys(asked.groups))
             return OffsetFetchResponse(groups=groups)
         one = OffsetFetchRequestGroup(group_id=asked.group_id, topics=asked.topics)
         answer = self._offsets_of(one)

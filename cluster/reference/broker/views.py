@@ -57,7 +57,7 @@ def metadata(
         ),
         cluster_id=cluster_id,
         controller_id=me if me in ids else next(iter(ids), NOBODY),
-        topics=tuple(_topic(image, each) for each in wanted),
+        topics=tuple(_topic(image, each) for each in dict.fromkeys(wanted)),
     )
 
 
@@ -87,7 +87,7 @@ def topic_partitions(
     image: MetadataImage, asked: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Say who leads; there are no eligible leader replicas here (KIP-966)."""
-    names = [each.name for each in asked.topics] or list(image.topics)
+    names = dict.fromkeys(each.name for each in asked.topics) or list(image.topics)
     return DescribeTopicPartitionsResponse(topics=tuple(_described(image, name) for name in names))
 
 
@@ -96,7 +96,8 @@ def configs(
 ) -> DescribeConfigsResponse:
     """Say which settings hold (KIP-133)."""
     return DescribeConfigsResponse(
-        results=tuple(_configs(image, each, settings) for each in asked.resources)
+        # One answer for each, however often it is named: a small request must not have a large one.
+        results=tuple(_configs(image, each, settings) for each in dict.fromkeys(asked.resources))
     )
 
 

@@ -100,17 +100,19 @@ class Requests:
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
         """Answer where logs begin, end, or pass a time."""
-        found = []
+        found, seen = [], set[tuple[str, int]]()
         for each in asked.partitions:
-            try:
-                partition = self._registry.at(each.topic, each.partition)
-                found.append(listed(partition, each, replica_id=asked.replica_id))
-            except RefusedError as refused:
-                found.append(
-                    ListedOffset(
-                        topic=each.topic, partition=each.partition, error_code=refused.code
-                    )
-                )
+            place = (each.topic, each.partition)
+            error = ErrorCode.invalid_request  # Of what is named twice: to find a time takes long.
+            if place not in seen:
+                seen.add(place)
+                try:
+                    partition = self._registry.at(each.topic, each.partition)
+                    found.append(listed(partition, each, replica_id=asked.replica_id))
+                    continue
+                except RefusedError as refused:
+                    error = refused.code
+            found.append(ListedOffset(topic=each.topic, partition=each.partition, error_code=error))
         return ListOffsetsResponse(partitions=tuple(found))
 
     def epoch_ends(self, asked: OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochResponse:
@@ -241,6 +243,7 @@ class Requests:
         """Read all partitions; tell whether that is enough to answer with."""
         results = []
         byte_count, hasty = 0, not asked.partitions
+        max_bytes = min(asked.max_bytes, self._registry.settings.fetch_max_bytes)
         for each in asked.partitions:
             try:
                 partition = self._registry.at(each.topic, each.partition, each.topic_id)
@@ -248,7 +251,7 @@ class Requests:
                     partition,
                     each,
                     asked,
-                    max_bytes=asked.max_bytes - byte_count,
+                    max_bytes=max_bytes - byte_count,
                     first=not byte_count,
                 )
             except RefusedError as refused:

@@ -4,7 +4,7 @@ Ours are lists of partitions. Since Fetch 13 (KIP-516) a topic is named by its i
 name is empty, and the node, which knows the ids, fills it in.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -83,6 +83,10 @@ def write_produced(own: ProduceResponse, form: type) -> Theirs:
 def read_fetch(said: Theirs) -> FetchRequest:
     """Return a FetchRequest as ours."""
     state: Theirs = getattr(said, "replica_state", said)  # Since version 15 (KIP-903).
+    partitions = tuple(_fetch_partitions(said))
+    if len(partitions) > 1:  # What is named twice is read once: Kafka keeps a map.
+        by_name = {(each.topic, each.topic_id, each.partition): each for each in partitions}
+        partitions = tuple(by_name.values())
     return FetchRequest(
         replica_id=state.replica_id,
         replica_epoch=getattr(state, "replica_epoch", -1),
@@ -91,8 +95,15 @@ def read_fetch(said: Theirs) -> FetchRequest:
         max_bytes=said.max_bytes,
         isolation_level=said.isolation_level,
         cluster_id=getattr(said, "cluster_id", None),
-        partitions=tuple(
-            FetchPartition(
+        partitions=partitions,
+    )
+
+
+def _fetch_partitions(said: Theirs) -> Iterator[FetchPartition]:
+    for topic in said.topics:
+        name, topic_id = _named(topic)
+        for each in topic.partitions:
+            yield FetchPartition(
                 topic=name,
                 topic_id=topic_id,
                 partition=each.partition,
@@ -102,11 +113,6 @@ def read_fetch(said: Theirs) -> FetchRequest:
                 last_fetched_epoch=getattr(each, "last_fetched_epoch", -1),
                 log_start_offset=getattr(each, "log_start_offset", -1),
             )
-            for topic in said.topics
-            for name, topic_id in (_named(topic),)
-            for each in topic.partitions
-        ),
-    )
 
 
 def write_fetched(own: FetchResponse, form: type) -> Theirs:
