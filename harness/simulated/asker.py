@@ -52,13 +52,19 @@ def passed(simulation: Simulation, steps: Generator[float, None, R]) -> R:
         simulation.run(max(seconds, 0.001))
 
 
-def came(simulation: Simulation, probe: Callable[[], bool], *, limit_s: float) -> bool:
+def came(
+    simulation: Simulation,
+    probe: Callable[[], bool],
+    *,
+    limit_s: float,
+    interval_s: float = STEP_S,
+) -> bool:
     """Let virtual time pass until a probe is true; return whether it became so."""
     end_ns = simulation.now_ns + round(limit_s * NS_PER_S)
     while not probe():
         if simulation.now_ns >= end_ns:
             return False
-        simulation.run(STEP_S)
+        simulation.run(interval_s)
     return True
 
 

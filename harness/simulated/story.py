@@ -261,7 +261,14 @@ class SimulatedStory(SimulatedLife):
         return failed
 
     def _wait(
-        self, probe: Callable[[], bool], *, timeout_s: float, what: str, **_others: object
+        self,
+        probe: Callable[[], bool],
+        *,
+        timeout_s: float,
+        what: str,
+        interval_s: float,
+        stop: threading.Event,  # noqa: ARG002 - nobody types Ctrl-C in virtual time
     ) -> None:
-        if not came(self._simulation, probe, limit_s=timeout_s):
+        # A look writes whole disks down: as seldom as on real hosts.
+        if not came(self._simulation, probe, limit_s=timeout_s, interval_s=interval_s):
             raise WaitTimeoutError(f"waited {timeout_s:g} s for {what}")
