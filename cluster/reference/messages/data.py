@@ -2,11 +2,8 @@
 
 A partition is named by `topic` and `partition`; the topic's id, where both sides know it, keeps a
 topic apart from its deleted namesake (KIP-516). -1 is "none" as on the wire.
-
-What is made for every batch is a struct, as `machine`'s events and effects are.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
@@ -163,8 +160,7 @@ class FetchResponse(Struct, frozen=True, kw_only=True, gc=False):
     error_code: ErrorCode = ErrorCode.none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
     """Ask a partition for an offset.
 
     Attributes:
@@ -178,8 +174,7 @@ class ListOffsetsPartition:
     current_leader_epoch: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
     """Ask for offsets; the latest is a replica's log end offset, a consumer's high watermark."""
 
     partitions: tuple[ListOffsetsPartition, ...]
@@ -187,8 +182,7 @@ class ListOffsetsRequest:
     isolation_level: int = READ_UNCOMMITTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOffset:
+class ListedOffset(Struct, frozen=True, kw_only=True):
     """An offset, its record's time stamp, and the epoch it was written in; -1: there is none."""
 
     topic: str
@@ -199,15 +193,13 @@ class ListedOffset:
     leader_epoch: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
     """Answers a `ListOffsetsRequest`, in its order of partitions."""
 
     partitions: tuple[ListedOffset, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochPartition:
+class EpochPartition(Struct, frozen=True, kw_only=True):
     """Ask where an epoch ends in the leader's log (KIP-101, KIP-279, KIP-320)."""
 
     topic: str
@@ -216,16 +208,14 @@ class EpochPartition:
     current_leader_epoch: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsForLeaderEpochRequest:
+class OffsetsForLeaderEpochRequest(Struct, frozen=True, kw_only=True):
     """Ask where epochs end; `replica_id` is -1 for a consumer."""
 
     partitions: tuple[EpochPartition, ...]
     replica_id: int = CONSUMER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEnd:
+class EpochEnd(Struct, frozen=True, kw_only=True):
     """Where an epoch ends.
 
     Attributes:
@@ -240,8 +230,7 @@ class EpochEnd:
     end_offset: int = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsForLeaderEpochResponse:
+class OffsetsForLeaderEpochResponse(Struct, frozen=True, kw_only=True):
     """Answers an `OffsetsForLeaderEpochRequest`, in its order of partitions."""
 
     partitions: tuple[EpochEnd, ...]

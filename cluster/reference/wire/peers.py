@@ -9,7 +9,6 @@ are read, so that a stranger's bytes cannot bring in anything else.
 """
 
 import struct
-from dataclasses import is_dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from types import ModuleType
@@ -39,8 +38,7 @@ def _messages(module: ModuleType) -> list[type]:
         each
         for name, each in sorted(vars(module).items())
         if isinstance(each, type) and each.__module__ == module.__name__
-        if is_dataclass(each) or issubclass(each, Struct)
-        if name.endswith(("Request", "Response"))
+        if issubclass(each, Struct) and name.endswith(("Request", "Response"))
     ]
 
 
