@@ -9,7 +9,6 @@ and how large the processes are. If anything broke it ends with 1, and leaves th
 
 import argparse
 import asyncio
-import contextlib
 import os
 import select
 import socket
@@ -152,7 +151,7 @@ def _send(port: int, frames: list[tuple[str, bytes]], seen: Counter[str]) -> Non
             client = socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
             seen["connections"] += 1
         seen[kind] += 1
-        with contextlib.suppress(ConnectionError):
+        try:
             client.sendall(data)
             if kind == SOUND:
                 while select.select([client], [], [], 0)[0] and client.recv(1 << 16):
@@ -161,6 +160,10 @@ def _send(port: int, frames: list[tuple[str, bytes]], seen: Counter[str]) -> Non
             client.shutdown(socket.SHUT_WR)
             while client.recv(1 << 16):  # Until the node has seen the end, too.
                 seen["pieces of answers"] += 1
+        except TimeoutError:
+            raise  # A node that neither answers nor hangs up.
+        except OSError:
+            seen["hung up before the end"] += 1
         client.close()
         client = None
     if client is not None:
