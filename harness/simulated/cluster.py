@@ -186,7 +186,12 @@ class SimulatedCluster:
         return self.state_of(node) == "S" and answered
 
     def is_back(self, node: str) -> bool:
-        """Tell whether a node answers since its start, and all others that answer know it."""
+        """Tell whether a node answers since its start, and all others that answer know it.
+
+        Nobody asks controllers of their own: one that runs is back.
+        """
+        if node not in self.watchers:
+            return self.state_of(node) == "S"
         watcher, host = self.watchers[node], self.hosts[node]
         if not self.answers(node) or watcher.of_incarnation != host.incarnation:
             return False
