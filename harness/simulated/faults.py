@@ -384,6 +384,8 @@ class _Cut:
         kept = all(during[link] for link in self._kept if self._before[link])
         if any(during[link] for link in self.links) or not kept:
             return None
+        if not any(self._before[link] for link in self.links):
+            return None  # Every link of this cut was dead before it.
         for link in self.links:
             first = self._drops[link][0]
             self._drops[link] = (first, self._dropped(link), 0)

@@ -1,6 +1,7 @@
 """Nodes of a reference cluster as processes of this machine, for tests."""
 
 import contextlib
+import signal
 import socket
 import subprocess
 import sys
@@ -65,6 +66,9 @@ class NodeProcesses:
         process = self._running.pop(node)
         process.kill()
         process.wait(LIMIT_S)
+
+    def send_signal(self, node: int, number: signal.Signals) -> None:
+        self._running[node].send_signal(number)
 
     def stop(self) -> dict[int, int]:
         """Have all end in good order; return their exit codes."""

@@ -91,6 +91,20 @@ def test_a_node_that_was_down_begins_with_its_cuts(
     nodes.wait_live()
 
 
+@pytest.mark.timeout(180)
+def test_a_node_that_stood_still_sends_nothing_before_it_knows_of_its_cuts(
+    room: tuple[NodeProcesses, CuttingHosts],
+) -> None:
+    nodes, hosts = room
+    nodes.send_signal(1, signal.SIGSTOP)
+    # As a cut does for a node that stands still; its line over the socket comes behind all else.
+    (nodes.folder(1) / CUTS_FILE).write_text("2 3")
+    nodes.send_signal(1, signal.SIGCONT)
+    assert hosts.probe([("n1", "n2"), ("n1", "n3"), ("n2", "n1")], timeout_s=2) == {
+        ("n1", "n2"): False, ("n1", "n3"): False, ("n2", "n1"): True,
+    }  # fmt: skip
+
+
 def test_a_link_to_nobody_is_refused(tmp_path: Path) -> None:
     hosts = CuttingHosts(NAMES, RunPaths(tmp_path).processes)
     with pytest.raises(ClusterError, match="there is no node n4"):

@@ -152,6 +152,16 @@ def test_a_fault_without_effect_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+def test_a_cut_of_links_that_are_dead_already_has_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step("n2 is deaf twice.", (Cut("deaf", (("n1", "n2"),)), Cut("too", (("n1", "n2"),))))
+    retold(replace(REPLICATION, steps=lambda _plan: (step,)), monkeypatch)
+    plan = plan_of(next(parts(REPLICATION.name, system="reference")))
+    with pytest.raises(ScenarioError, match="cut of n2 had no effect"):
+        dict(_played(plan, tmp_path / "run"))
+
+
 def test_nobody_is_resumed_who_goes_on_already(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,10 @@ class Cuts:
         for go_on in waiting:
             go_on()
 
+    def also(self, peers: Iterable[int]) -> None:
+        """Let nothing go to these peers either, at once: nothing else is done, as in a signal."""
+        self._peers |= frozenset(peers)
+
     def afterwards(self, go_on: Callable[[], None]) -> None:
         """Have something tried again when cuts change; it waits again if it must."""
         self._waiting.append(go_on)

@@ -70,6 +70,9 @@ async def _run(settings: Settings, journal: Journal) -> None:
         opened.callback(control.close)
         await control.open()
         driver.cuts.cut(cuts_of(Path()))  # The socket is open: whoever cuts writes, then calls.
+        # Whoever stood still was told meanwhile, and must not send before it has heard of it. A
+        # handler of the loop's own would come after what is ready to be read.
+        signal.signal(signal.SIGCONT, lambda _number, _frame: driver.cuts.also(cuts_of(Path())))
         servers = []
         for host, port in booted.listens_at:
             server = await loop.create_server(driver.door, host, port, start_serving=False)
