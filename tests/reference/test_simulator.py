@@ -286,6 +286,24 @@ def test_a_flush_holds_up_what_comes_behind_it() -> None:
     assert [answer for _, _, answer in asking.answers] == list(range(1, len(times) + 1))
 
 
+def test_a_machine_learns_of_a_failed_disk_before_it_takes_what_waited() -> None:
+    """Its memory is ahead of its disk: another question may be answered by what is nowhere."""
+    simulation, one, _, asking = pair(lambda disk: Appending(held(disk)), timeout_ns=60 * NS_PER_S)
+    told: list[Event] = []
+    one.trace = lambda _at, _node, event: told.append(event)
+    one.slow_flush_ns = 200 * MS
+    simulation.run(1)
+    assert one.process is not None
+    while not one.process.writing:
+        simulation.run(0.001)
+    simulation.run(0.05)  # Long enough for another question.
+    answered, begun = len(asking.answers), len(told)
+    one.disk.refuses = errno.EIO
+    simulation.run(0.3)
+    assert isinstance(told[begun], DiskFailed)
+    assert len(asking.answers) == answered
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_power_takes_what_was_not_flushed_and_nothing_else(seed: int) -> None:
     simulation, one, _, asking = pair(lambda disk: Appending(held(disk)), seed=seed)

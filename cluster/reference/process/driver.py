@@ -135,7 +135,8 @@ class Driver:
         folder = getattr(effect, "folder", None) or getattr(effect, "path", "").rpartition("/")[0]
         reason = failed.strerror or str(failed)
         self._journal.say(f"{type(effect).__name__} of {folder} failed: {reason}", level="ERROR")
-        self._loop.call_soon(self.take, DiskFailed(folder=folder, reason=reason))
+        # Before whatever came meanwhile: the machine's memory is ahead of its disk.
+        self.take(DiskFailed(folder=folder, reason=reason))
 
     def _reply(self, effect: Reply) -> None:
         door = self._doors.get(effect.asker.connection)

@@ -262,11 +262,8 @@ class Process:
     def _disk_failed(self, effect: Effect, failed: OSError) -> None:
         folder = getattr(effect, "folder", None) or getattr(effect, "path", "").split("/")[0]
         event = DiskFailed(folder=folder, reason=failed.strerror or str(failed))
-        self._agenda.after(0, self._later_if_alive, event)
-
-    def _later_if_alive(self, event: Event) -> None:
-        if self.alive:
-            self._later_or_now(self._take, event)
+        # Before whatever waits: the machine's memory is ahead of its disk, and must not answer.
+        self._take(event)
 
     def _request(self, effect: Request) -> None:
         over = self.outgoing.get(effect.to)
