@@ -19,15 +19,15 @@ Before that: the time from the first start until all three nodes have taken a co
 """
 
 import argparse
+import multiprocessing
 import os
 import socket
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 from confluent_kafka import KafkaError, Message, Producer
 from psutil import Process
@@ -65,38 +65,52 @@ USES = {
 
 
 class Senders:
-    """Producers that send all the time, a thread each; librdkafka's own threads do the work."""
+    """Producers that send all the time, each in a process of its own, as those of users are."""
 
     def __init__(self, bootstrap: str, count: int, use: Use) -> None:
-        self.done = [0] * count
-        self._use, self._over = use, Event()
-        self._settings = {
+        settings = {
             "bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True,
             "queue.buffering.backpressure.threshold": 1, "log_level": 0, **use.settings,
         }  # fmt: skip
-        self._threads = [Thread(target=self._run, args=(number,)) for number in range(count)]
-        for thread in self._threads:
-            thread.start()
+        context = multiprocessing.get_context("spawn")
+        self._done: Sequence[int] = context.Array("q", count, lock=False)
+        self._processes = [
+            context.Process(
+                target=_send, args=(settings, use.in_flight, number, self._done), daemon=True
+            )
+            for number in range(count)
+        ]
+        for process in self._processes:
+            process.start()
+        wait_until(lambda: all(self._done), timeout_s=60, what="an operation of each producer")
+
+    @property
+    def done(self) -> int:
+        """Operations until now, of all of them."""
+        return sum(self._done)
 
     def stop(self) -> None:
         """End them, with what is in flight."""
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
+        for process in self._processes:
+            process.kill()
+            process.join()
 
-    def _run(self, number: int) -> None:
-        producer, flying, done = Producer(self._settings), [0], self.done
 
-        def note(error: KafkaError | None, _message: Message) -> None:
-            flying[0] -= 1
-            done[number] += error is None
+def _send(
+    settings: dict[str, str | int | bool], in_flight: int, number: int, done: MutableSequence[int]
+) -> None:
+    producer, flying = Producer(settings), 0
 
-        while not self._over.is_set():
-            while flying[0] < self._use.in_flight:
-                flying[0] += 1
-                producer.produce(TOPIC, PAYLOAD, partition=number, on_delivery=note)
-            producer.poll(0.05)
-        producer.flush(10)
+    def note(error: KafkaError | None, _message: Message) -> None:
+        nonlocal flying
+        flying -= 1
+        done[number] += error is None
+
+    while True:
+        while flying < in_flight:
+            flying += 1
+            producer.produce(TOPIC, PAYLOAD, partition=number, on_delivery=note)
+        producer.poll(0.05)
 
 
 @contextmanager
@@ -127,9 +141,9 @@ def rate(nodes: NodeProcesses, producers: int, use: Use, seconds: float) -> Rate
     senders = Senders(nodes.bootstrap, producers, use)
     try:
         pause_until(stopwatch_s() + LEAD_IN_S)
-        ops, began_s, before_s = sum(senders.done), stopwatch_s(), cpu_s(family)
+        ops, began_s, before_s = senders.done, stopwatch_s(), cpu_s(family)
         pause_until(began_s + seconds)
-        count, took_s = sum(senders.done) - ops, stopwatch_s() - began_s
+        count, took_s = senders.done - ops, stopwatch_s() - began_s
         return Rate(ops=count / took_s, cpu_us=(cpu_s(family) - before_s) / max(count, 1) * 1e6)
     finally:
         senders.stop()
