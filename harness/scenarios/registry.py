@@ -1,6 +1,7 @@
 """The list of scenarios: one line each."""
 
 from harness.scenarios import (
+    forgotten_vote,
     last_replica_standing,
     late_leader_and_isr,
     leader_epoch_1,
@@ -23,4 +24,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     last_replica_standing.SCENARIO,
     quorum_failover.SCENARIO,
     quorum_divergence.SCENARIO,
+    forgotten_vote.SCENARIO,
 )

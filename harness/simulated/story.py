@@ -53,6 +53,11 @@ def refuse_unsimulated_story(plan: Plan) -> None:
         UserError: Which.
     """
     scenario = scenario_of(plan)
+    if not scenario.simulated:
+        raise UserError(
+            f"the story of {plan.name} cannot be simulated: what a cut held back comes late there;"
+            f" take other hosts"
+        )
     if away := sorted(scenario.away(plan)):
         raise UserError(
             f"the story of {plan.name} cannot be simulated: it leaves {', '.join(away)} down;"
