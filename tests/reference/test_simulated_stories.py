@@ -29,7 +29,7 @@ from results.record.steps import load_steps
 from results.record.story import load_story
 from results.verdict_json import read_verdict
 
-STORIES = list(parts(system="reference"))
+STORIES = [part for part in parts(system="reference") if part.scenario.simulated]
 
 
 def plan_of(part: Part) -> Plan:
@@ -92,6 +92,12 @@ def test_the_same_seed_is_the_same_story_byte_by_byte(tmp_path: Path) -> None:
     assert first == second
     assert any(name.startswith("snapshots/step-03/n2/") for name in first)
     assert any(name.startswith("record/live/") for name in first)
+
+
+def test_a_story_that_needs_what_was_held_back_at_once_is_refused() -> None:
+    (forgotten,) = parts("forgotten-vote", system="reference")
+    with pytest.raises(UserError, match="what a cut held back comes late there"):
+        refuse_unsimulated(plan_of(forgotten))
 
 
 def test_a_step_that_cannot_be_simulated_is_refused_with_its_name() -> None:
