@@ -19,7 +19,7 @@ from types import FrameType
 from rich.console import Console
 
 from cluster.hosts.abilities import able
-from cluster.hosts.choose import choose_hosts
+from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
 from cluster.kafka.class_keeping import keep_classes
@@ -123,7 +123,11 @@ class Staging:
         refuse_another_kafka(self.plan, image_has=choice.kafka)
         if not self.plan.is_reference:
             distribution = fetch_kafka(self.plan.kafka_version, progress=self._say)
-            if java and self.plan.kafka_version == Plan().kafka_version:
+            if (
+                java
+                and self.plan.kafka_version == Plan().kafka_version
+                and choice.kind in {HostKind.NAMESPACE, HostKind.PROCESS}
+            ):
                 # Of a version that is run now and then they would not be worth the wait.
                 keep_classes(java, distribution, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable
@@ -26,6 +27,15 @@ LIFE_S = 90
 """So long such a broker may live, whatever becomes of who started it."""
 START_S = 60
 END_S = 60
+_SCRATCH = "making-"
+TRIES = 3
+"""So often a broker that did not start, or was too slow, is tried: that may have been by chance."""
+_BY_SIGTERM = 143
+"""How a Java ends that was told to."""
+
+
+class _NotThisTimeError(Exception):
+    """A broker did not live as it should; another time it may."""
 
 
 def keep_classes(
@@ -40,24 +50,38 @@ def keep_classes(
     """
     with suppress(UserError):  # There may be no folder to keep anything in.
         archive = archive_of(java, distribution)
-        if noted_of(archive) is not None:
+        if _is_settled(archive):
             return
         with locked(cache_folder() / "lock", progress):
-            if noted_of(archive) is None:
+            if not _is_settled(archive):
                 progress(f"preparing Kafka {distribution.version} for quicker starts, once")
                 _keep(archive, java, distribution)
+
+
+def _is_settled(archive: Path) -> bool:
+    """Tell whether a file of classes was made, or can never be, or was tried often enough."""
+    noted = noted_of(archive)
+    return noted is not None and int(noted.get("tries", TRIES)) >= TRIES
 
 
 def _keep(archive: Path, java: Java, distribution: Distribution) -> None:
     with suppress(OSError):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as scratch:
+        for left in archive.parent.glob(f"{_SCRATCH}*"):  # By who was killed, and held the lock.
+            shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(
+            dir=archive.parent, prefix=_SCRATCH, ignore_cleanup_errors=True
+        ) as scratch:
             made = Path(scratch) / archive.name
-            noted: dict[str, str] = {}
-            with suppress(ClusterError, WaitTimeoutError, subprocess.TimeoutExpired):
+            try:
                 _make(made, java, distribution)
                 noted = checksum(made) if _starts(java, made) else {}
-            if noted:
+            except (_NotThisTimeError, WaitTimeoutError, subprocess.TimeoutExpired):
+                tries = int((noted_of(archive) or {}).get("tries", 0)) + 1
+                noted = {"tries": f"{tries}"}
+            except ClusterError:
+                noted = {}
+            if "sha256" in noted:
                 made.replace(archive)
             draft = Path(scratch) / "noted"
             draft.write_text(json.dumps(noted), encoding="utf-8")
@@ -90,8 +114,11 @@ def _make(archive: Path, java: Java, distribution: Distribution) -> None:
         wait_until(
             lambda: broker.poll() is not None or _listens(port), timeout_s=START_S, what="a broker"
         )
+        if broker.poll() is not None:  # It leaves a file all the same, of what it came to.
+            raise _NotThisTimeError(f"it ended with {broker.poll()} before it listened")
         broker.terminate()
-        broker.wait(END_S)
+        if (code := broker.wait(END_S)) not in (0, _BY_SIGTERM):
+            raise _NotThisTimeError(f"it ended with {code} instead of in order")
 
 
 def _starts(java: Java, archive: Path) -> bool:

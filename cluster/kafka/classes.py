@@ -21,6 +21,8 @@ from cluster.protocol import UserError
 
 def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
     """Return what tells a Java where the classes of a version are kept; nothing if they are not."""
+    if java.elsewhere:  # What is kept here is not there.
+        return ()
     try:
         archive = archive_of(java, distribution)
     except UserError:
@@ -36,21 +38,35 @@ def flags_of(archive: Path) -> tuple[str, ...]:
 def archive_of(java: Java, distribution: Distribution) -> Path:
     """Return where the classes are kept, by the program and the jars that they are made of.
 
+    An update of either makes others of it: they have another size, or another time.
+
     Raises:
         UserError: This user has no folder for a cache.
     """
-    parts = [str(java.path.resolve()), str(java.major), *map(str, distribution.classpath)]
+    program = java.path.resolve()
+    files = (program, program.parent.parent / "lib/server/libjvm.so", *distribution.classpath)
+    parts = [str(java.major), *(f"{file} {_stamp(file)}" for file in files)]
     told = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return cache_folder() / "classes" / f"{distribution.version}-{told}.jsa"
 
 
+def _stamp(file: Path) -> str:
+    with suppress(OSError):
+        found = file.stat()
+        return f"{found.st_size} {found.st_mtime_ns}"
+    return ""
+
+
 def noted_of(archive: Path) -> dict[str, str] | None:
-    """Return the checksum that was noted of a file; empty if it cannot be made here."""
+    """Return what was noted of a file: its checksum (`sha256`), or the number of `tries`.
+
+    Empty: it cannot be made here.
+    """
     try:
-        noted: dict[str, str] = json.loads(archive.with_suffix(".json").read_text("utf-8"))
+        noted = json.loads(archive.with_suffix(".json").read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return noted
+    return {str(name): str(value) for name, value in noted.items()}
 
 
 @cache

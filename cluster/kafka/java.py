@@ -23,15 +23,17 @@ REMEDY = "type: sudo apt-get install openjdk-17-jre-headless, or: pip install 'l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java on this machine.
+    """A Java.
 
     Attributes:
         path: The program `java`.
         major: Its major version: 17.
+        elsewhere: Whether it is a container's or another machine's.
     """
 
     path: Path
     major: int
+    elsewhere: bool = False
 
 
 def find_java() -> Java:

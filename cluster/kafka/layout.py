@@ -104,7 +104,7 @@ class Layout:
     def _zookeeper_command(self, java: Path | None) -> Command:
         programs = self._programs
         assert isinstance(programs, KafkaPrograms), "ZooKeeper comes with Kafka"
-        own = replace(programs.java, path=java) if java else programs.java
+        own = replace(programs.java, path=java, elsewhere=True) if java else programs.java
         return zookeeper_command(own, programs.distribution, self._zookeeper_folder)
 
     def _clock_of(self, node: str) -> Mapping[str, str]:

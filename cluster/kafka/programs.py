@@ -97,7 +97,7 @@ class KafkaPrograms:
     def argv(self, folder: Path, java: Path | None) -> list[str]:
         """Return the command line of `kafka.Kafka`."""
         return java_argv(
-            replace(self.java, path=java) if java else self.java,
+            replace(self.java, path=java, elsewhere=True) if java else self.java,
             self.distribution,
             self._logging(folder).java_property,
             # Where compression's native libraries are unpacked; a killed Java leaves them there.

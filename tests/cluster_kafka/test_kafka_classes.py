@@ -1,6 +1,7 @@
 """Classes that Java keeps: brokers use them, and nothing that is wrong with them hurts."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,15 +76,30 @@ def test_another_java_and_other_jars_have_classes_of_their_own(cache: Path) -> N
     assert all(archive.is_relative_to(cache) for archive in archives)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "exit 1",
-        'for each do [ "$each" = format ] && exit 0; done; exit 3',
-        # It keeps some, with which no Java starts.
-        'for each do case "$each" in -XX:Ar*) >"${each#*=}";; -version) exit 1; esac; done',
-    ],
-)
+BROKER = """
+import os, pathlib, re, signal, socket, sys
+arguments = sys.argv[1:]
+if "-version" in arguments:
+    sys.exit({version})
+if "kafka.Kafka" in arguments:
+    settings = pathlib.Path(arguments[-1]).read_text()
+    (made,) = [each.partition("=")[2] for each in arguments if each.startswith("-XX:Ar")]
+    pathlib.Path(made).write_text("classes")
+    signal.signal(signal.SIGTERM, lambda *_: os._exit({end}))
+    port = int(re.search(r"BROKER[^,]*?(\\d{4,})", settings)[1])
+    server = socket.create_server(("127.0.0.1", port))
+    while True:
+        server.accept()
+"""
+
+
+def broker(*, version: int, end: int) -> str:
+    """Return a program that keeps classes as a broker does."""
+    text = BROKER.replace("{version}", str(version)).replace("{end}", str(end))
+    return f"exec python3 - \"$@\" <<'END'\n{text}\nEND"
+
+
+@pytest.mark.parametrize("text", ["exit 1", broker(version=1, end=143)])
 def test_a_java_that_keeps_none_is_asked_once(cache: Path, tmp_path: Path, text: str) -> None:
     java, said = program(tmp_path, text), list[str]()
     keep_classes(java, JARS, progress=said.append)
@@ -97,6 +113,39 @@ def test_a_java_that_keeps_none_is_asked_once(cache: Path, tmp_path: Path, text:
     assert [path.name for path in (cache / "classes").iterdir()] == [
         archive_of(java, JARS).with_suffix(".json").name
     ]
+
+
+ENDS_EARLY = 'for each do case "$each" in -XX:Ar*) echo >"${each#*=}"; exit 1;; esac; done'
+
+
+@pytest.mark.parametrize("text", [ENDS_EARLY, broker(version=0, end=1)])
+def test_a_broker_that_ends_too_early_or_badly_is_tried_three_times(
+    cache: Path, tmp_path: Path, text: str
+) -> None:
+    java, said = program(tmp_path, text), list[str]()
+    for tries in (1, 2, 3):
+        keep_classes(java, JARS, progress=said.append)
+        assert noted_of(archive_of(java, JARS)) == {"tries": f"{tries}"}
+        assert class_flags(java, JARS) == ()
+    keep_classes(java, JARS, progress=said.append)
+    assert len(said) == 3
+    assert not archive_of(java, JARS).exists()
+    java.path.write_text(java.path.read_text() + "\n")  # An update: it is asked anew.
+    keep_classes(java, JARS, progress=said.append)
+    assert len(said) == 4
+    assert cache.exists()
+
+
+def test_a_broker_that_ends_in_order_leaves_classes(cache: Path, tmp_path: Path) -> None:
+    java = program(tmp_path, broker(version=0, end=143))
+    left = cache / "classes" / "making-by-who-was-killed"
+    left.mkdir(parents=True)
+    keep_classes(java, JARS, progress=print)
+    archive = archive_of(java, JARS)
+    assert archive.read_text() == "classes"
+    assert f"-XX:SharedArchiveFile={archive}" in class_flags(java, JARS)
+    assert class_flags(replace(java, elsewhere=True), JARS) == ()
+    assert not left.exists()
 
 
 def test_without_a_folder_to_keep_them_in_nothing_is_kept(cache: Path, tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ class Damaged:
         return all(len(set(self.logs(number))) == 1 for number in range(PARTITIONS))
 
     def produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all",
+                             "enable.idempotence": True})  # fmt: skip
         for number in range(4):
             for partition in range(PARTITIONS):
                 producer.produce("t", b"%d" % number, partition=partition)

@@ -50,3 +50,15 @@ def test_a_port_that_is_taken_is_told_before_the_machine_begins(
         code = run_looking(nodes, monkeypatch, lambda: begun.append(True))
     assert (begun, code) == ([], 1)
     assert "address already in use" in capfd.readouterr().err
+
+
+def test_a_port_that_is_taken_while_the_machine_begins_ends_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nodes = NodeProcesses(tmp_path, nodes=1)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", nodes.ports[1]))
+        code = run_looking(nodes, monkeypatch, other.listen)
+    assert code == 1
+    assert "taken by now" in capfd.readouterr().err

@@ -6,11 +6,12 @@ on standard error, and ends with 1.
 """
 
 import asyncio
+import errno
 import os
 import signal
 import sys
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> int:
     journal = Journal(file.parent / "logs")
     try:
         settings = parsed(file.read_text(encoding="utf-8"))
-        uvloop.run(_run(settings, journal))
+        with closing(FolderDisk(Path(settings.log_dirs))) as disk:
+            uvloop.run(_run(settings, disk, journal))
     except (SettingsError, DamagedFileError, DamagedLogError, BootError, OSError) as refusal:
         return _end_with(journal, str(refusal))
     except Exception:  # noqa: BLE001 - the interpreter of a node
@@ -51,9 +53,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-async def _run(settings: Settings, journal: Journal) -> None:
+async def _run(settings: Settings, disk: FolderDisk, journal: Journal) -> None:
     loop = asyncio.get_running_loop()
-    booted = boot(settings, FolderDisk(Path(settings.log_dirs)), incarnation=uuid4())
+    booted = boot(settings, disk, incarnation=uuid4())
     node = booted.machine
     driver = Driver(
         settings.node_id,
@@ -72,7 +74,10 @@ async def _run(settings: Settings, journal: Journal) -> None:
         driver.cuts.cut(cuts_of(Path()))  # The socket is open: whoever cuts writes, then calls.
         # Whoever stood still was told meanwhile, and must not send before it has heard of it. A
         # handler of the loop's own would come after what is ready to be read.
-        signal.signal(signal.SIGCONT, lambda _number, _frame: driver.cuts.also(cuts_of(Path())))
+        before = signal.signal(
+            signal.SIGCONT, lambda _number, _frame: driver.cuts.also(cuts_of(Path()))
+        )
+        opened.callback(signal.signal, signal.SIGCONT, before)
         servers = []
         for host, port in booted.listens_at:
             server = await loop.create_server(driver.door, host, port, start_serving=False)
@@ -82,6 +87,9 @@ async def _run(settings: Settings, journal: Journal) -> None:
         driver.start(node)
         for server in servers:  # Nobody gets in before: a request would find no machine.
             await server.start_serving()
+            # uvloop says nothing if somebody else who was bound there, too, listens by now.
+            if not all(server.sockets):
+                raise OSError(errno.EADDRINUSE, "a listener's address is taken by now")
         await driver.ended.wait()
     await asyncio.sleep(0)  # Connections say good-bye.
     if driver.failure is not None:
