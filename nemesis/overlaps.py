@@ -41,7 +41,7 @@ def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledF
     dealt = _kinds_of(plan, families, lane)
     if not dealt:
         return
-    kinds = kind_deck(dealt, rng)
+    kinds = _first_what_is_dealt_here_only(kind_deck(dealt, rng), len(dealt))
     targets = Targets(plan, rng, lambda kind: Random(f"{plan.seed}/nemesis/aims/{kind}"))
     at_s = min(rng.uniform(0.1, 0.6) * plan.nemesis_interval_s, 0.15 * plan.time_limit_s)
     while True:
@@ -58,6 +58,13 @@ def _lane(plan: Plan, families: Sequence[str], lane: int) -> Iterator[ScheduledF
             lane=lane,
         )
         at_s += taken_s + rng.uniform(0.0, 0.5) * plan.nemesis_interval_s
+
+
+def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:
+    """Begin with what no other lane has: of its families a short main phase must have one, too."""
+    first = [next(kinds) for _ in range(families)]
+    yield from sorted(first, key=lambda kind: kind not in _ONLY_LONG)
+    yield from kinds
 
 
 def _kinds_of(plan: Plan, families: Sequence[str], lane: int) -> Mapping[str, Sequence[str]]:

@@ -38,6 +38,7 @@ VIRTUAL_KINDS: Mapping[str, Kind] = {
         make=_only_simulated,
         settle_s=4 * SETTLE_S,
         aims=("all",),
+        only=("all",),
         least_nodes=3,
         suits=lambda plan: plan.nodes > 2,  # noqa: PLR2004 - two candidates and a voter
     ),

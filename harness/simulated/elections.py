@@ -12,7 +12,7 @@ from random import Random
 from typing import TypeVar
 
 from cluster.files.quorum_log import LoggedVote, quorum_votes
-from cluster.protocol import Link
+from cluster.protocol import ClusterError, Link
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import MS, Badness
 from harness.simulated.cluster import SimulatedCluster
@@ -37,19 +37,26 @@ Measuring = Generator[float, None, T]
 class DisputedElection:
     """Voters that die in the moment after their vote, over slow links, as long as it lasts.
 
-    Votes are read from the nodes' own logs, and each that was struck is in the effect.
+    Votes are read from the nodes' own logs; the effect has those that were struck until it was
+    confirmed, not the ones after.
 
     Args:
         targets: All voters.
         rng: Draws how slow links are.
         cluster: Of the run.
+
+    Raises:
+        ClusterError: It is not aimed at all: links are made bad between all of them.
     """
 
     links: tuple[Link, ...] = ()
 
     def __init__(self, targets: tuple[str, ...], rng: Random, cluster: SimulatedCluster) -> None:
+        if set(targets) != set(cluster.nodes):
+            raise ClusterError("an election is of all nodes: use the target all")
         self.targets = targets
         self._cluster = cluster
+        self._was_gone: set[str] = set()
         self._agenda = cluster.simulation.agenda
         self._network = cluster.simulation.network
         slow_ns = rng.choice(SLOW_MS) * MS
@@ -84,6 +91,8 @@ class DisputedElection:
         """Let them vote in peace. Idempotent."""
         if not self._over:
             self._over, self._healed_ns = True, self._agenda.now
+            view = self._cluster.view()
+            self._was_gone = {n for n in self.targets if view and n not in view.registered}
             self._network.make_good(self._all_links)
         for node in self.targets:
             if self._cluster.hosts[node].process is None:
@@ -102,7 +111,7 @@ class DisputedElection:
             took_s=(self._agenda.now - self._healed_ns) / NS_PER_S,
             processes=tuple(map(self._now, self.targets)),
             pid_before={node: each.pid for node, each in self._before.items()},
-            was_gone=self.targets,
+            was_gone=tuple(sorted(self._was_gone)),
             asked=self.targets[0],
         )
 

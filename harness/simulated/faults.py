@@ -43,8 +43,10 @@ from results.record.clock import NS_PER_S
 if TYPE_CHECKING:
     import networkx as nx
 
+PROBES, PROBE_EVERY_S = 5, 0.1
+"""So many datagrams of our own for each look: one may be as late as a packet that was lost."""
 PROBE_S = 0.5
-"""How long a datagram of our own is waited for."""
+"""How long the last of them is waited for."""
 CONFIRM_LIMIT_S = 5.0
 STOP_LIMIT_S = 15.0
 
@@ -437,8 +439,10 @@ class _Cut:
 
     def _probe(self, links: tuple[Link, ...]) -> Measuring[dict[Link, bool]]:
         arrived: dict[Link, bool] = {}
-        for link in links:
-            self._network.probe(self._numbered(link), _noting(arrived, link))
+        for _ in range(PROBES):
+            for link in links:
+                self._network.probe(self._numbered(link), _noting(arrived, link))
+            yield PROBE_EVERY_S
         yield PROBE_S
         return {link: arrived.get(link, False) for link in links}
 

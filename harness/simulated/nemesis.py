@@ -22,7 +22,9 @@ from results.record.clock import NS_PER_S
 from results.record.plan import Plan
 
 RESOLVE_LIMIT_S = 10.0
-WHOLE_LIMIT_S = 10.0
+WHOLE_LIMIT_S = 20.0
+STEADY_S = 4.0
+"""More than a broker's session: all that is told by then is newer than what was done before."""
 BACK_LIMIT_S = 30.0
 START_LIMIT_S = 30.0
 """More than any fault takes to be begun and confirmed, a stop whose node had to be killed too."""
@@ -90,6 +92,10 @@ class _Life:
             self._fail("no effect could be measured in time")
             return
         self._write(replace(self.row, confirmed_ns=self._now_ns(), effect=effect_to_json(effect)))
+
+    def undo(self) -> None:
+        if self.deed is not None and not self.over:
+            self.deed.heal()
 
     def heal(self, limit_s: float) -> Steps:
         if self.deed is None or self.over:
@@ -159,6 +165,8 @@ class SimulatedNemesis:
         self._stopped = False
         self._errands: list[Errand] = []
         self._under_way: list[_Life] = []
+        self._wants_to_be_alone: _Life | None = None
+        self._steady_since_ns: int | None = None
 
     def start(self) -> None:
         """Begin the main phase's faults."""
@@ -179,9 +187,11 @@ class SimulatedNemesis:
             lambda: not any(life.starting for life in self._lives),
             limit_s=START_LIMIT_S,
         )
+        # Everything is undone before anything is confirmed: one fault may hide another's end.
+        for life in reversed(self._lives):
+            life.undo()
         for life in self._lives:
-            if life.in_force:
-                yield from life.heal(BACK_LIMIT_S)
+            yield from life.heal(BACK_LIMIT_S)
         for node in self._cluster.nodes:
             if self._cluster.state_of(node) is None:
                 self._cluster.start_node(node)
@@ -207,12 +217,14 @@ class SimulatedNemesis:
             yield max(0.0, life.fault.at_s - self._elapsed_s())
             if self._stopped:
                 return
-            yield from until(
+            may_begin = yield from until(
                 self._cluster.simulation.agenda,
                 partial(self._may_go_on, life),
                 limit_s=WHOLE_LIMIT_S,
             )
-            if not self._stopped and not self._may_begin(life):
+            if self._wants_to_be_alone is life:
+                self._wants_to_be_alone = None
+            if not self._stopped and not may_begin:
                 life.skip(self._why_not_begun(life))
                 continue
             needed_s = life.fault.hold_s + KINDS[life.fault.kind].settle_s
@@ -223,6 +235,13 @@ class SimulatedNemesis:
                 continue
             self._under_way.append(life)
             yield from self._live(life)
+            if self._is_alone(life):
+                self._steady_since_ns = None
+                yield from until(
+                    self._cluster.simulation.agenda,
+                    partial(self._is_steady_again, life),
+                    limit_s=WHOLE_LIMIT_S,
+                )
             self._under_way.remove(life)
             if self._is_stopped():
                 return
@@ -234,14 +253,32 @@ class SimulatedNemesis:
         """Tell whether a fault may begin now: what takes records is dealt alone, as by one lane.
 
         While a broker that lost its power counts as in sync still, another may leave the ISR in
-        good order, and what the first one lost is gone: that is no fault of the brokers.
+        good order, and what the first one lost is gone: that is no fault of the brokers. So it
+        begins when all has been whole for a while, and nothing else begins until all is again.
         """
-        takes = KINDS[life.fault.kind].when_whole
         if self._schedule.overlapping:
-            return not takes or self._whole()
-        if takes:
-            return not self._under_way and self._whole()
-        return not any(KINDS[each.fault.kind].when_whole for each in self._under_way)
+            return not KINDS[life.fault.kind].when_whole or self._whole()
+        if self._is_alone(life):
+            if self._wants_to_be_alone is not life:
+                self._wants_to_be_alone, self._steady_since_ns = life, None
+            return self._is_steady()
+        return self._wants_to_be_alone is None and not any(map(self._is_alone, self._under_way))
+
+    def _is_alone(self, life: _Life) -> bool:
+        return not self._schedule.overlapping and KINDS[life.fault.kind].when_whole
+
+    def _is_steady_again(self, after: _Life) -> bool:
+        return self._stopped or self._is_steady(after)
+
+    def _is_steady(self, after: _Life | None = None) -> bool:
+        """Tell whether nothing was in force, and every ISR full, for a while."""
+        now_ns = self._cluster.simulation.now_ns
+        if any(each is not after for each in self._under_way) or not self._whole():
+            self._steady_since_ns = None
+            return False
+        if self._steady_since_ns is None:
+            self._steady_since_ns = now_ns
+        return now_ns - self._steady_since_ns >= STEADY_S * NS_PER_S
 
     def _why_not_begun(self, life: _Life) -> str:
         if KINDS[life.fault.kind].when_whole:

@@ -19,6 +19,7 @@ from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
 from nemesis.overlaps import deal_overlapping
+from nemesis.registry import KINDS
 from nemesis.schedule import (
     FEW_FAMILIES,
     Schedule,
@@ -40,7 +41,12 @@ from results.show import print_verdict
 from results.store import Store
 
 _ABILITIES = frozenset({Ability.CUT, Ability.DISK, Ability.CLOCK})
-_ONLY_OVERLAPPING = frozenset({"disk", "clock", "leadership"})
+_ONLY_OVERLAPPING = frozenset(
+    family
+    for family in VIRTUAL_FAMILIES
+    if {name for name, kind in KINDS.items() if kind.family == family}
+    != {name for name, kind in VIRTUAL_KINDS.items() if kind.family == family}
+)
 """Families whose kinds are others than those of real hosts."""
 
 
@@ -186,23 +192,39 @@ def refuse_unsimulated(plan: Plan) -> None:
     if plan.scenario is not None:
         refuse_unsimulated_story(plan)
     refuse_impossible(plan, abilities=_ABILITIES)
+    unfit = [each for each in asked if each in VIRTUAL_FAMILIES and not _suits(plan, each)]
+    if unfit:
+        raise UserError(f"nemesis {', '.join(unfit)} needs more nodes than {plan.nodes}")
     try:
         boots(plan, Streams(plan.seed))
     except SettingsError as wrong:
         raise UserError(str(wrong)) from wrong
 
 
+def _suits(plan: Plan, family: str) -> bool:
+    kinds = [kind for kind in VIRTUAL_KINDS.values() if kind.family == family]
+    return any(plan.nodes >= kind.least_nodes and kind.suits(plan) for kind in kinds)
+
+
 def as_simulated(plan: Plan) -> tuple[Plan, Schedule]:
     """Return the plan that is stored, with the families that can be simulated; and its faults."""
     wanted = VIRTUAL_FAMILIES if ALL in plan.nemesis else plan.nemesis
     wanted = tuple(family for family in wanted if family in VIRTUAL_FAMILIES)
-    asked = plan.model_copy(update={"hosts": SIMULATED, "nemesis": wanted})
-    families = tuple(played_families(asked, abilities=_ABILITIES))
+    # A default stays one: of it only what the main phase has room for is dealt.
+    changed = {} if wanted == plan.nemesis else {"nemesis": wanted}
+    asked = plan.model_copy(update={"hosts": SIMULATED, **changed})
+    families = tuple(
+        family for family in played_families(asked, abilities=_ABILITIES) if _suits(plan, family)
+    )
     # Of what was wanted, so that what is left out is said; the same is dealt of what is stored.
     schedule = deal_schedule(asked, abilities=_ABILITIES)
     if plan.faults is None and (len(families) > FEW_FAMILIES or _ONLY_OVERLAPPING & {*families}):
         faults = deal_overlapping(asked, families)
-        left_out = tuple(each for each in schedule.dropped if " are left out: " in each)
+        left_out = tuple(each for each in schedule.dropped if " are left out: " in each) + tuple(
+            f"faults of {family} are left out: they need more nodes"
+            for family in wanted
+            if not _suits(plan, family)
+        )
         dropped = (*left_out, *without_room(asked, families, faults))
         schedule = replace(schedule, faults=faults, dropped=dropped)
     return asked.model_copy(update={"nemesis": families}), schedule

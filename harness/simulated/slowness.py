@@ -1,12 +1,11 @@
 """Disks that take long and clocks that run too fast or too slow, as deeds of the simulator."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from random import Random
 from typing import TypeVar
 
-from cluster.protocol import Link
+from cluster.protocol import ClusterError, Link
 from cluster.reference.simulator.clock import PPM
-from cluster.reference.simulator.host import Host
 from harness.simulated.cluster import SimulatedCluster
 from harness.simulated.errands import until
 from nemesis.cluster_effects import ClockEffect, ClockShifted, ClockTrueEffect
@@ -17,7 +16,8 @@ FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
 """How long a flush takes at most: from a busy disk to one that is about to fail."""
 RATES = (0.5, 0.75, 1.25, 2.0)
 """Seconds of a drifting clock in one; real hosts go no further forward because of their heal."""
-_PAGE, _PAGE_BYTES = "page-of-the-nemesis", 4096
+FLUSHED_LIMIT_S = 10.0
+"""A broker flushes at least once in so long: whatever its quorum decided, if nothing else."""
 _LOOK_S = 0.2
 _OFF_BY = 0.001
 """How far a rate that was measured may be from what it should be."""
@@ -27,35 +27,41 @@ Measuring = Generator[float, None, T]
 
 
 class SlowDisk:
-    """Disks whose flushes take long, seen by pages of our own that are written and flushed.
+    """Disks whose flushes take long, seen by how long they hold up the brokers' own processes.
 
     Args:
         targets: The nodes.
         rng: Draws how long.
         cluster: Of the run.
+
+    Raises:
+        ClusterError: No broker runs on one of them: nobody would wait for its disk.
     """
 
     links: tuple[Link, ...] = ()
 
     def __init__(self, targets: tuple[str, ...], rng: Random, cluster: SimulatedCluster) -> None:
+        refuse_dead(targets, cluster)
         self.targets = targets
         self._most_ns = round(rng.choice(FLUSHES_S) * NS_PER_S)
         self._hosts = {node: cluster.hosts[node] for node in targets}
         self._usual_ns = {node: host.slow_flush_ns for node, host in self._hosts.items()}
         self._agenda = cluster.simulation.agenda
         self._before: dict[str, int] = {}
-        self._began_ns = self._healed_ns = self._agenda.now
+        self._began_ns = self._agenda.now
+        self._healed_ns: int | None = None
 
     def inject(self) -> Measuring[None]:
-        """Flush a page on each disk, then have all of them take long."""
-        self._before = yield from self._flushed()
+        """See how long a flush takes, then have all of them take long."""
+        self._before = yield from self._flushed(FLUSHED_LIMIT_S)
         for host in self._hosts.values():
             host.slow_flush_ns = self._most_ns
 
     def confirm(self) -> Measuring[SlowDiskEffect | None]:
-        """See that a page takes as long as it was meant to."""
-        during = yield from self._flushed()
-        if any(took_ns < self._most_ns // 2 for took_ns in during.values()):
+        """See that a flush of each broker takes as long as it was meant to."""
+        during = yield from self._flushed(FLUSHED_LIMIT_S)
+        seen = self._before.keys() & during.keys()
+        if any(node not in seen or during[node] < self._most_ns // 2 for node in self.targets):
             return None
         return SlowDiskEffect(
             took_s=(self._agenda.now - self._began_ns) / NS_PER_S,
@@ -67,47 +73,54 @@ class SlowDisk:
 
     def heal(self) -> None:
         """Have the disks be as they were. Idempotent."""
-        self._healed_ns = self._agenda.now
+        if self._healed_ns is None:
+            self._healed_ns = self._agenda.now
         for node, host in self._hosts.items():
             host.slow_flush_ns = self._usual_ns[node]
 
     def confirm_healed(self, limit_s: float) -> Measuring[QuickDiskEffect | None]:
-        """See that a page takes no longer than it usually does."""
+        """See that a flush of each broker that runs takes no longer than it usually does."""
         deadline_ns = self._agenda.now + round(limit_s * NS_PER_S)
         while True:
-            after = yield from self._flushed()
-            if all(after[node] <= self._usual_ns[node] for node in self.targets):
+            left_s = (deadline_ns - self._agenda.now) / NS_PER_S
+            after = yield from self._flushed(left_s)
+            running = [node for node, host in self._hosts.items() if host.process is not None]
+            if all(after.get(node, deadline_ns) <= self._usual_ns[node] for node in running):
                 break
             if self._agenda.now >= deadline_ns:
                 return None
         return QuickDiskEffect(
-            took_s=(self._agenda.now - self._healed_ns) / NS_PER_S,
+            took_s=(self._agenda.now - (self._healed_ns or 0)) / NS_PER_S,
             flushes_s={node: took_ns / NS_PER_S for node, took_ns in after.items()},
         )
 
-    def _flushed(self) -> Measuring[dict[str, int]]:
-        """Return how long a page took on each disk."""
-        took: dict[str, int] = {}
-        for node, host in self._hosts.items():
-            delay_ns = host.flush_ns()
-            self._agenda.after(delay_ns, self._write, host, _noting(took, node, self._agenda.now))
+    def _flushed(self, limit_s: float) -> Measuring[dict[str, int]]:
+        """Return how long the next flush held up each broker that flushed, and runs."""
+        since_ns = self._agenda.now
+        hosts = self._hosts
+
+        def running() -> list[str]:
+            return [node for node, host in hosts.items() if host.process is not None]
+
         yield from until(
-            self._agenda, lambda: len(took) == len(self._hosts), limit_s=60.0, interval_s=0.02
+            self._agenda,
+            lambda: all(hosts[node].flushed_ns[0] >= since_ns for node in running()),
+            limit_s=limit_s,
+            interval_s=0.02,
         )
-        return took
-
-    def _write(self, host: Host, note: Callable[[int], None]) -> None:
-        host.disk.append(_PAGE, bytes(_PAGE_BYTES))
-        host.disk.flush(_PAGE)
-        host.disk.remove(_PAGE)
-        note(self._agenda.now)
+        found = {node: hosts[node].flushed_ns for node in running()}
+        return {node: took_ns for node, (at_ns, took_ns) in found.items() if at_ns >= since_ns}
 
 
-def _noting(took: dict[str, int], node: str, since_ns: int) -> Callable[[int], None]:
-    def note(now_ns: int) -> None:
-        took[node] = now_ns - since_ns
+def refuse_dead(targets: tuple[str, ...], cluster: SimulatedCluster) -> None:
+    """Refuse targets on which no broker runs.
 
-    return note
+    Raises:
+        ClusterError: One is down.
+    """
+    for node in targets:
+        if cluster.state_of(node) is None:
+            raise ClusterError(f"no broker runs on {node}")
 
 
 class DriftingClock:
@@ -120,17 +133,23 @@ class DriftingClock:
         targets: The nodes.
         rng: Draws the rate.
         cluster: Of the run.
+
+    Raises:
+        ClusterError: No broker runs on one of them: nobody would go by its clock.
     """
 
     links: tuple[Link, ...] = ()
 
     def __init__(self, targets: tuple[str, ...], rng: Random, cluster: SimulatedCluster) -> None:
+        refuse_dead(targets, cluster)
+        self._cluster = cluster
         self.targets = targets
         self._rate = rng.choice(RATES)
         self._clocks = {node: cluster.hosts[node].clock for node in targets}
         self._agenda = cluster.simulation.agenda
         self._before: dict[str, float] = {}
-        self._began_ns = self._healed_ns = self._agenda.now
+        self._began_ns = self._agenda.now
+        self._healed_ns: int | None = None
 
     def inject(self) -> Measuring[None]:
         """Look at the clocks, then have them drift."""
@@ -142,6 +161,8 @@ class DriftingClock:
         """See that each gains or loses as its rate has it."""
         during = yield from self._gained_s()
         wanted_s = (self._rate - 1) * _LOOK_S
+        if any(self._cluster.state_of(node) is None for node in self.targets):
+            return None
         if any(abs(gained_s - wanted_s) > _OFF_BY for gained_s in during.values()):
             return None
         return ClockEffect(
@@ -156,7 +177,8 @@ class DriftingClock:
 
     def heal(self) -> None:
         """Have the clocks run as all others do. Idempotent."""
-        self._healed_ns = self._agenda.now
+        if self._healed_ns is None:
+            self._healed_ns = self._agenda.now
         for clock in self._clocks.values():
             clock.drift(self._agenda.now, 0)
 
@@ -169,7 +191,7 @@ class DriftingClock:
                 break
             if self._agenda.now >= deadline_ns:
                 return None
-        took_s = (self._agenda.now - self._healed_ns) / NS_PER_S
+        took_s = (self._agenda.now - (self._healed_ns or 0)) / NS_PER_S
         return ClockTrueEffect(took_s=took_s, ahead_s=gained, unasked=())
 
     def _gained_s(self) -> Measuring[dict[str, float]]:

@@ -20,6 +20,8 @@ from harness.cli.running import run
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.session import as_simulated, play, refuse_unsimulated
+from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
+from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan, load_plan, plan_from
@@ -75,6 +77,12 @@ def judged(paths: RunPaths) -> Verdict:
     return judge_runs([paths.root], engine="local")[0]
 
 
+def fault_rows(paths: RunPaths) -> list[Row]:
+    judged(paths)
+    rows: list[Row] = pq.read_table(paths.table("faults")).to_pylist()
+    return rows
+
+
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunPaths, Verdict]:
     paths = played(tmp_path_factory.mktemp("good") / "run", plan_of(3, time_limit_s=45))
@@ -127,7 +135,7 @@ FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
 @pytest.mark.parametrize("bug", Bug)
 def test_a_bug_is_found_by_its_anomaly(tmp_path: Path, bug: Bug) -> None:
     seeds, settings = FINDING[bug]
-    for seed in range(3, 3 + seeds):
+    for seed in range(seeds):
         plan = plan_of(seed, bug=bug.value, **settings)
         verdict = judged(played(tmp_path / f"run-{seed}", plan))
         if verdict.valid is Validity.INVALID:
@@ -155,11 +163,54 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
     assert digest("other", 6) != first
 
 
+@pytest.mark.parametrize("family", VIRTUAL_FAMILIES)
+def test_what_is_dealt_can_be_played(family: str) -> None:
+    for seed in range(6):
+        for nemesis in (family, f"partition,{family}", "all"):
+            plan, schedule = as_simulated(plan_of(seed, time_limit_s=60, nemesis=nemesis))
+            assert schedule.faults
+            kinds = {fault.kind for fault in schedule.faults}
+            assert kinds <= VIRTUAL_KINDS.keys()
+            # Of each family there is one, or the verdict would be unknown.
+            assert {VIRTUAL_KINDS[kind].family for kind in kinds} == {*plan.nemesis}
+            assert schedule.dropped == ()
+
+
+def test_a_default_run_of_15_s_has_what_fits() -> None:
+    asked = plan_from({"system": "reference", "hosts": "simulated", "time_limit_s": 15, "seed": 3})
+    plan, schedule = as_simulated(asked)
+    assert plan.nemesis == ("partition", "pause")
+    (sentence,) = schedule.dropped
+    assert sentence.startswith("faults of kill are left out")
+
+
+def test_what_is_under_way_at_the_end_is_all_undone_before_it_is_looked_at(tmp_path: Path) -> None:
+    faults = [{"kind": "kill", "target": "n1", "at_s": 2, "hold_s": 10},
+              {"kind": "isolate", "target": "n1", "at_s": 4, "hold_s": 8}]  # fmt: skip
+    paths = played(tmp_path / "run", plan_of(1, time_limit_s=12, faults=faults))
+    at_ns = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
+    assert at_ns["healed"] - at_ns["main-ended"] < 10 * NS_PER_S
+    assert not [row for row in fault_rows(paths) if json.loads(row["spec"]).get("not_healed")]
+
+
+@pytest.mark.parametrize("kind", ["slow-disk", "clock-drift"])
+def test_a_broker_that_is_down_waits_for_no_disk_and_goes_by_no_clock(
+    tmp_path: Path, kind: str
+) -> None:
+    faults = [{"kind": "kill", "target": "n1", "at_s": 2, "hold_s": 9},
+              {"kind": kind, "target": "n1", "at_s": 5, "hold_s": 3}]  # fmt: skip
+    rows = fault_rows(played(tmp_path / "run", plan_of(1, time_limit_s=14, faults=faults)))
+    (row,) = [each for each in rows if each["kind"] == kind]
+    assert row["confirmed_ns"] is None
+    assert "no broker runs on n1" in row["effect"]
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"system": "kafka:4.3.1"}, "add --system reference"),
         ({"system": "reference:controllers"}, "controllers of their own are not simulated"),
+        ({"nemesis": "leadership", "nodes": 2, "replication": 2}, "needs more nodes than 2"),
         ({"nemesis": "network"}, "nemesis network cannot be simulated"),
         ({"compression": "gzip"}, "take compression none"),
         ({"workload": "groups"}, "workload groups is not simulated"),

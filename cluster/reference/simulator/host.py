@@ -68,6 +68,8 @@ class Host:
         powered: Whether the machine is on.
         said: What its processes said, with the time.
         slow_flush_ns: How long a flush takes; drawn between a half and all of it.
+        flushed_ns: When the last flush of a process began that came to its end, and how long it
+            held the process up.
         trace: Told every event before it is taken.
         watch: Shown the process after every event.
     """
@@ -86,6 +88,7 @@ class Host:
     powered: bool = True
     said: list[tuple[int, str]] = field(default_factory=list)
     slow_flush_ns: int = MS
+    flushed_ns: tuple[int, int] = (-1, 0)
     trace: Trace | None = None
     watch: Watch | None = None
 

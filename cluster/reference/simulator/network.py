@@ -182,7 +182,7 @@ class Network:
         return (sender, receiver) in self._cuts
 
     def probe(self, link: Link, arrived: Callable[[], object]) -> None:
-        """Send a datagram; `arrived` is called where it arrives, and nobody sends it again."""
+        """Send a datagram; `arrived` is called there, as late as a packet of TCP may be."""
         self._agenda.after(self._delay_ns(link), self._probed, link, arrived)
 
     def _probed(self, link: Link, arrived: Callable[[], object]) -> None:

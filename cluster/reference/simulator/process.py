@@ -243,13 +243,14 @@ class Process:
             self._disk_failed(effect, failed)
             return True
         self.writing = True
-        self._agenda.after(took_ns, self._flushed, effects, place)
+        self._agenda.after(took_ns, self._flushed, effects, place, self._agenda.now)
         return True
 
-    def _flushed(self, effects: Sequence[Effect], place: int) -> None:
+    def _flushed(self, effects: Sequence[Effect], place: int, since_ns: int) -> None:
         if not self.alive:
             return
         self.writing = False
+        self.host.flushed_ns = since_ns, self._agenda.now - since_ns
         effect = effects[place]
         try:
             self.host.storage.write(effect)
