@@ -222,7 +222,7 @@ class QuickDiskEffect:
     """Disks that are as quick as before, by the same measurement.
 
     Attributes:
-        flushes_s: By node: how long a page takes now.
+        flushes_s: By node: how long a flush holds its broker up.
     """
 
     took_s: float

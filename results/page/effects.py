@@ -292,14 +292,14 @@ def _disputed(effect: Json) -> str:
 
 def _slow_disks(effect: Json) -> str:
     return "; ".join(
-        f"a flushed page took {_number(during)} s on {node}, {before:.3f} s before"
+        f"a flush held {node} up for {during:.3f} s, for {before:.3f} s before"
         for node, (before, during) in effect["flushes_s"].items()
     )
 
 
 def _quick_disks(effect: Json) -> str:
-    took = [f"{seconds:.3f} s on {node}" for node, seconds in effect["flushes_s"].items()]
-    return f"a flushed page takes {', '.join(took)}"
+    took = [f"{node} up for {seconds:.3f} s" for node, seconds in effect["flushes_s"].items()]
+    return f"a flush holds {', '.join(took) or 'nobody up: no broker runs there'}"
 
 
 def _back(effect: Json) -> str:

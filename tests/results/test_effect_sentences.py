@@ -14,12 +14,14 @@ from nemesis.cluster_effects import (
     ClockShifted,
     ClockTrueEffect,
     ControllerFailoverEffect,
+    DisputedElectionEffect,
     Led,
     PreferredElectionEffect,
     ReassignmentEffect,
     TopicChurnEffect,
     TopicsGoneEffect,
     UncleanElectionEffect,
+    VoterStruck,
 )
 from nemesis.disk_effects import (
     BitFlipEffect,
@@ -27,9 +29,11 @@ from nemesis.disk_effects import (
     DiskFullEffect,
     DiskRightEffect,
     FlippedBit,
+    QuickDiskEffect,
     ReadOnlyEffect,
     RefetchedEffect,
     ReplicaWiped,
+    SlowDiskEffect,
     WipeEffect,
 )
 from nemesis.effects import Effect, HealEffect, effect_to_json
@@ -215,6 +219,14 @@ SENTENCES: list[tuple[Any, str]] = [
         ),
         "n2's own log is 59.2 to 60.0 s ahead, 0.0 s before",
     ),
+    (
+        SlowDiskEffect(took_s=1, flushes_s={"n1": (0.001, 0.046)}),
+        "a flush held n1 up for 0.046 s, for 0.001 s before",
+    ),
+    (
+        DisputedElectionEffect(took_s=1, struck=(VoterStruck(node="n3", epoch=2, voted_for="n1"),)),
+        "killed and started again: n3 after its vote for n1 in epoch 2",
+    ),
 ]
 HEALS: list[tuple[Any, str]] = [
     (
@@ -272,6 +284,14 @@ HEALS: list[tuple[Any, str]] = [
     (
         ClockTrueEffect(took_s=1, ahead_s={"n2": 0.04}, unasked=()),
         "by the brokers' own logs: n2 0.0 s ahead",
+    ),
+    (
+        QuickDiskEffect(took_s=1, flushes_s={"n1": 0.001}),
+        "a flush holds n1 up for 0.001 s",
+    ),
+    (
+        QuickDiskEffect(took_s=1, flushes_s={}),
+        "a flush holds nobody up: no broker runs there",
     ),
 ]
 OF_OLD = {
