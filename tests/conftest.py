@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.results.browser import Reader, reader
+from tests.side_by_side import Units, long_first, workers
 
 # A shared machine is slow now and then; no test may fail by the clock.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,3 +32,34 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"skipped, though root can try it: {report.longrepr}"
     return report
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that asks for the second tier."""
+    words = "run all tests: also those marked `everything`, which a newcomer can do without"
+    parser.addoption("--everything", action="store_true", help=words)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Have several workers play a session that names no tests, unless the user chose already."""
+    option = config.option
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        option.everything = True  # Tests that are named are meant. Workers inherit options.
+    elif option.numprocesses is None and option.dist == "no":
+        option.numprocesses = 0 if option.collectonly or option.usepdb else workers()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Units:
+    """Hand out tests by file."""
+    return Units(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the second tier out unless it is asked for, or tests are named."""
+    if not config.option.everything:
+        left_out = [item for item in items if item.get_closest_marker("everything")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+    items[:] = long_first(items)
