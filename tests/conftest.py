@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.results.browser import Reader, reader
-from tests.side_by_side import Units, long_first, workers
+from tests.side_by_side import long_first, workers
 
 # A shared machine is slow now and then; no test may fail by the clock.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,12 +46,15 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     option = config.option
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         option.everything = True  # Tests that are named are meant. Workers inherit options.
-    elif option.numprocesses is None and option.dist == "no":
+    elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         option.numprocesses = 0 if option.collectonly or option.usepdb else workers()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Units:
-    """Hand out tests by file."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Units":
+    """Hand out tests by unit."""
+    from tests.scheduling import Units  # noqa: PLC0415 - only a controller has pytest-xdist
+
     return Units(config, log)
 
 

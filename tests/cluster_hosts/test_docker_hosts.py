@@ -293,7 +293,9 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize(("image", "sentence"), REFUSALS, ids=lambda each: getattr(each, "__name__", str(each)))
+@pytest.mark.parametrize(
+    ("image", "sentence"), REFUSALS, ids=lambda each: getattr(each, "__name__", str(each))
+)
 def test_an_image_that_cannot_be_a_host_is_refused_and_nothing_is_left(
     image: Callable[[], str] | str | None, sentence: str
 ) -> None:
