@@ -1,0 +1,73 @@
+"""Every link from one page of the project to another leads somewhere."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(page for part in ("cluster", "docs", "tests")
+                           for page in (ROOT / part).rglob("*.md"))]
+)  # fmt: skip
+FENCED = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PLAN = re.compile(r"\bdocs/[\w/-]+\.toml\b")
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"README.md", "CONTRIBUTING.md"} < {page.name for page in PAGES if page.parent == ROOT}
+    assert len([link for page in PAGES for link in links(page)]) > 50
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_resolve(page: Path) -> None:
+    assert not [link for link in links(page) if not resolves(page, link)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_plans_that_a_page_names_are_there(page: Path) -> None:
+    named = PLAN.findall(page.read_text(encoding="utf-8"))
+    assert not [plan for plan in named if not (ROOT / plan).is_file()]
+
+
+def test_anchors_are_those_of_a_reader_on_github(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Who's `who/`, and why\n```\n# no heading\n```\n## Two\n## Two\n"
+        "[a](#whos-who-and-why) [b](#two-1) [c](page.md#two) [d](#two-2) [e](#no-heading)"
+        " [f](none.md) `[g](none.md)` [h](https://example.org/none.md)\n",
+        encoding="utf-8",
+    )
+    assert [link for link in links(page) if not resolves(page, link)] == [
+        "#two-2", "#no-heading", "none.md"
+    ]  # fmt: skip
+
+
+def links(page: Path) -> list[str]:
+    """Targets of a page's links within the project; code has none."""
+    text = re.sub(r"`[^`\n]+`", "", FENCED.sub("", page.read_text(encoding="utf-8")))
+    return [link for link in LINK.findall(text) if "://" not in link]
+
+
+def resolves(page: Path, link: str) -> bool:
+    """Whether a link's file is there, and its heading in that file."""
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    if not target.exists():
+        return False
+    return not anchor or (target.suffix == ".md" and anchor in anchors(target))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, by GitHub's rule: a repeated one is numbered."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", text, re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
