@@ -1,11 +1,11 @@
 """Settings of all tests, and what several folders of tests share."""
 
-import os
 from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import machine
 from tests.results.browser import Reader, reader
 
 # A shared machine is slow now and then; no test may fail by the clock.
@@ -19,15 +19,31 @@ settings.load_profile("logquake")
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Reader]:
     """Return a reader with a real browser, started once for all tests that look at pages."""
+    machine.require("chromium")
     with reader() as somebody:
         yield somebody
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what this machine cannot run."""
+    machine.require_marked(item)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let no skip hide a test: root can try whatever there is, and CI is root."""
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let no skip hide a test: only `tests/machine.py` leaves tests out."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0:
-        report.outcome = "failed"
-        report.longrepr = f"skipped, though root can try it: {report.longrepr}"
+    if report.skipped and not hasattr(report, "wasxfail"):
+        raised = call.excinfo and call.excinfo.value
+        if why := machine.wrongly_skipped(raised, report.longrepr):
+            report.outcome, report.longrepr = "failed", why
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List why tests were left out, with how many."""
+    for sentence in machine.left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(sentence)

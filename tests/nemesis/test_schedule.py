@@ -277,10 +277,8 @@ def test_of_a_default_that_is_short_what_takes_longest_is_left_out() -> None:
         assert {"pause"} <= played.keys() <= {"partition", "pause"}, seed
         assert set(_families(schedule)) == played.keys(), seed
         left_out = [each for each in ("partition", "kill") if each not in played]
-        assert schedule.dropped == (
-            f"faults of {' and '.join(left_out)} are left out: a main phase of 15 s has no room"
-            " for them; use a longer --time-limit",
-        )
+        why = "a main phase of 15 s has no room for them; use a longer --time-limit"
+        assert schedule.dropped == (f"faults of {' and '.join(left_out)} are left out: {why}",)
         # What is stored names what is played, and deals the same again.
         stored = asked.model_copy(update={"nemesis": tuple(played)})
         assert deal_schedule(stored, abilities=frozenset(Ability)).faults == schedule.faults
