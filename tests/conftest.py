@@ -43,6 +43,15 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let no skip hide a whole module: what its tests need is for each of them to say."""
+    report = yield
+    if report.skipped:
+        report.outcome, report.longrepr = "failed", f"skipped as a whole: {report.longrepr}"
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List why tests were left out, with how many."""
     for sentence in machine.left_out(terminalreporter.stats.get("skipped", [])):

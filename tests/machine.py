@@ -100,7 +100,7 @@ def wrongly_skipped(raised: object, longrepr: object) -> str:
         raised: What ended it.
         longrepr: Its report.
     """
-    if not isinstance(raised, LeftOut):
+    if not isinstance(raised, LeftOut):  # By its class: anybody can write the words.
         return f"skipped, but only tests/machine.py leaves tests out: {longrepr}"
     if INSIDE in os.environ:
         return f"left out inside of a hub, where nobody would report it: {raised}"
@@ -111,7 +111,7 @@ def wrongly_skipped(raised: object, longrepr: object) -> str:
 
 def left_out(reports: Iterable[pytest.TestReport]) -> list[str]:
     """Return a sentence for each reason why tests were left out, with how many."""
-    said = [each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple)]
+    said = [each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple | list)]
     reasons = [text.partition(LEFT_OUT)[2] for text in said if LEFT_OUT in text]
     return [
         f"{LEFT_OUT}{count} test{'s' if count > 1 else ''}: {reason}"

@@ -23,8 +23,8 @@ TRIAL_TIMEOUT_S = 10.0
 INSTALL = "type: apt-get install"
 NO_REMEDY = "faults that need it are left out"
 OPEN_TO_ALL = (
-    f"run as root, or let every user open it: sudo chmod 0666 {TUN} until the next boot, or a udev"
-    ' rule for good: KERNEL=="tun", MODE="0666"'
+    f"run as root, or let every user open it, until the next boot by sudo chmod 0666 {TUN}, or for"
+    ' good by a udev rule, KERNEL=="tun", MODE="0666"'
 )
 MAKE_TUN = f"type as root: modprobe tun; in a container, start it with --device {TUN}"
 BLOCKERS = (
