@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,17 +11,26 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.hosts.choose import choose_hosts
-from cluster.hosts.examine import Finding, examine
+from cluster.hosts.examine import INSTALL, Finding, examine
+from cluster.hosts.namespace import search_path
 from cluster.kafka.fetch import cached_versions
 from cluster.kafka.java import find_java
 from cluster.protocol import UserError
 
 ENOUGH_DISK_BYTES = 2 << 30
+LAB_PROGRAMS = {
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "sudo": "sudo",
+    "pkill": "procps",
+}
+"""What machines with sshd for tests are made of, with Debian's packages."""
 
 
 def examine_machine(store: Path) -> list[Finding]:
     """Try what a run needs: hosts, faults, Java, Spark, the cache of versions, disk."""
-    return [*examine(), _hosts(), _java(), _spark(), _cache(), _disk(store)]
+    here = [*examine(), _hosts(), _java(), _spark(), _cache(), _disk(store)]
+    return [*here, ssh_lab(), browser()]
 
 
 def print_findings(findings: list[Finding], console: Console) -> None:
@@ -32,6 +42,34 @@ def print_findings(findings: list[Finding], console: Console) -> None:
         if not finding.works and finding.remedy:
             table.add_row("", "", Text(f"remedy: {finding.remedy}"))
     console.print(table)
+
+
+def ssh_lab() -> Finding:
+    """Return whether tests can start machines with sshd; runs on ssh hosts need none here."""
+    return _for_tests("sshd", LAB_PROGRAMS)
+
+
+def browser() -> Finding:
+    """Return whether tests can look at pages; runs write them without a browser."""
+    return _for_tests("chromium", {"chromium": "chromium"})
+
+
+def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
+    """Look for programs that no run needs.
+
+    Args:
+        what: The one that matters.
+        packages: Debian's packages, by the programs that are looked for.
+    """
+    found = {name: shutil.which(name, path=search_path()) for name in packages}
+    missing = [name for name, path in found.items() if not path]
+    needed = " ".join(dict.fromkeys(packages[name] for name in missing))
+    return Finding(
+        what=f"{what} (for tests alone)",
+        works=not missing,
+        detail=f"missing: {', '.join(missing)}" if missing else f"{found[what]}",
+        remedy=f"{INSTALL} {needed}; no run needs it" if missing else "",
+    )
 
 
 def _hosts() -> Finding:

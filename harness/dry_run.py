@@ -28,7 +28,7 @@ def describe(plan: Plan, console: Console) -> None:
     why_not = abilities_for(plan, choice.hosts)
     abilities = able(why_not)
     refuse_impossible(plan, abilities=abilities, why_not=why_not)
-    schedule = deal_schedule(plan, abilities=abilities)
+    schedule = deal_schedule(plan, abilities=abilities, why_not=why_not)
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:
         tell(plan, console)

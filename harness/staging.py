@@ -117,7 +117,7 @@ class Staging:
         abilities = able(why_not)
         self._say(f"hosts: {choice.kind} ({choice.why})")
         refuse_impossible(self.plan, abilities=abilities, why_not=why_not)
-        dropped = deal_schedule(self.plan, abilities=abilities).dropped
+        dropped = deal_schedule(self.plan, abilities=abilities, why_not=why_not).dropped
         for sentence in (*doubts(self.plan), *dropped):
             self._say(sentence)
         refuse_another_kafka(self.plan, image_has=choice.kafka)

@@ -70,12 +70,18 @@ class Schedule:
     dropped: tuple[str, ...] = ()
 
 
-def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
+def deal_schedule(
+    plan: Plan,
+    *,
+    abilities: Collection[Ability],
+    why_not: Mapping[Ability, str] | None = None,
+) -> Schedule:
     """Return the schedule of a plan; the same plan gives the same one.
 
     Args:
         plan: Its `faults` if it has any, otherwise its `nemesis` dealt from its seed.
         abilities: What the hosts can do.
+        why_not: Why they cannot do the rest, for the sentences about what is left out.
 
     Raises:
         PlanError: A fault written by hand has no such kind, target or time, or cannot come to be.
@@ -83,9 +89,8 @@ def deal_schedule(plan: Plan, *, abilities: Collection[Ability]) -> Schedule:
     if plan.faults is not None:
         return _written_schedule(plan, plan.faults)
     families = played_families(plan, abilities=abilities)
-    dropped = [
-        _left_out(family, plan, abilities) for family in _wanted(plan) if family not in families
-    ]
+    missing = [family for family in _wanted(plan) if family not in families]
+    dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families)
     dropped += without_room(plan, list(families), faults)
     return Schedule(faults=faults, overlapping=False, dropped=tuple(dropped))
@@ -126,20 +131,51 @@ def _wanted(plan: Plan) -> tuple[str, ...]:
     return NEMESIS_KINDS if ALL in plan.nemesis else plan.nemesis
 
 
-def _left_out(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
-    if kinds := kinds_of(family, abilities):
-        least = min(KINDS[kind].least_nodes for kind in kinds)
-        if plan.nodes < least:
-            return f"faults of {family} are left out: they need {least} nodes or more"
-        if any(KINDS[kind].suits(plan) for kind in kinds):
-            return (
-                f"faults of {family} are left out: a main phase of {plan.time_limit_s:g} s has no"
-                " room for them; use a longer --time-limit"
-            )
-        return f"faults of {family} are left out: they need more nodes, or more replicas"
-    return (
-        f"faults of {family} are left out: these hosts cannot do them (`logquake doctor` says why)"
-    )
+def _left_out(
+    families: Sequence[str],
+    plan: Plan,
+    abilities: Collection[Ability],
+    why_not: Mapping[Ability, str],
+) -> list[str]:
+    """Return a sentence for each reason, with all the families that are left out for it."""
+    by_reason: dict[str, list[str]] = {}
+    for family in families:
+        reason = _unfit(family, plan, abilities) or _unable(family, abilities, why_not)
+        by_reason.setdefault(reason, []).append(family)
+    return [
+        f"faults of {_listed(those)} are left out: {reason}" for reason, those in by_reason.items()
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
+    """Return why a plan has no room for a family; empty if it is the hosts that cannot do it."""
+    kinds = kinds_of(family, abilities)
+    if not kinds:
+        return ""
+    least = min(KINDS[kind].least_nodes for kind in kinds)
+    if plan.nodes < least:
+        return f"they need {least} nodes or more"
+    if any(KINDS[kind].suits(plan) for kind in kinds):
+        return (
+            f"a main phase of {plan.time_limit_s:g} s has no room for them; use a longer"
+            " --time-limit"
+        )
+    return "they need more nodes, or more replicas"
+
+
+def _unable(family: str, abilities: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
+    """Return why hosts cannot do a family."""
+    because = _because(needs_of(family) - set(abilities), why_not)
+    return because or "these hosts cannot do them (`logquake doctor` says why)"
+
+
+def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> str:
+    reasons = (why_not.get(each, "") for each in sorted(missing))
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def unsupported(
@@ -158,8 +194,8 @@ def unsupported(
     reasons = why_not or {}
 
     def refused(what: str, needs: Collection[Ability]) -> str:
-        missing = sorted(set(needs) - set(abilities))
-        why = "; ".join(dict.fromkeys(reasons[each] for each in missing if reasons.get(each)))
+        missing = set(needs) - set(abilities)
+        why = _because(missing, reasons)
         return (
             f"{what} needs hosts that can {_named(missing)}{f': {why}' if why else ''}; use other"
             " hosts, or leave it out (`logquake doctor` says what is missing)"

@@ -1,13 +1,18 @@
 """Settings of all tests, and what several folders of tests share."""
 
-import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.results.browser import Reader, reader
+from tests import machine
 from tests.side_by_side import long_first, workers
+
+if TYPE_CHECKING:
+    from tests.results.browser import Reader
+    from tests.scheduling import Units
 
 # A shared machine is slow now and then; no test may fail by the clock.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,19 +23,31 @@ settings.load_profile("logquake")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Reader]:
+def browser() -> Iterator["Reader"]:
     """Return a reader with a real browser, started once for all tests that look at pages."""
+    from tests.results.browser import reader  # noqa: PLC0415 - sessions inside of hubs need none
+
+    machine.require("chromium")
     with reader() as somebody:
         yield somebody
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what this machine cannot run."""
+    machine.require_marked(item)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let no skip hide a test: root can try whatever there is, and CI is root."""
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let no skip hide a test: only `tests/machine.py` leaves tests out."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and os.geteuid() == 0:
-        report.outcome = "failed"
-        report.longrepr = f"skipped, though root can try it: {report.longrepr}"
+    if report.skipped and not hasattr(report, "wasxfail"):
+        raised = call.excinfo and call.excinfo.value
+        if why := machine.wrongly_skipped(raised, report.longrepr):
+            report.outcome, report.longrepr = "failed", why
     return report
 
 
@@ -42,9 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have several workers play a session that names no tests, unless the user chose already."""
+    """Have several workers play a session of whole folders, unless the user chose already."""
     option = config.option
-    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+    if not all(Path(each).is_dir() for each in config.args):
         option.everything = True  # Tests that are named are meant. Workers inherit options.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         option.numprocesses = 0 if option.collectonly or option.usepdb else workers()
@@ -66,3 +83,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
     items[:] = long_first(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let no skip hide a whole module: what its tests need is for each of them to say."""
+    report = yield
+    if report.skipped:
+        report.outcome, report.longrepr = "failed", f"skipped as a whole: {report.longrepr}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List why tests were left out, with how many."""
+    for sentence in machine.left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(sentence)

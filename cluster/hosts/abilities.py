@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster.hosts import clock
-from cluster.hosts.examine import Finding, disk_trial, shape_trial
+from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
 from cluster.hosts.ssh.examine import why_not_shape
 from cluster.hosts.ssh.file import load_hosts
 from cluster.protocol import Ability
@@ -49,7 +49,10 @@ def _of_ssh(file: str) -> Mapping[Ability, str]:
 
 
 def _why_not(trial: Finding) -> str:
-    return "" if trial.works else f"{trial.what} does not work here ({trial.detail})"
+    if trial.works:
+        return ""
+    why = f"{trial.what} does not work here ({trial.detail})"
+    return why if trial.remedy == NO_REMEDY else f"{why}; {trial.remedy}"
 
 
 _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {

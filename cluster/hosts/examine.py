@@ -1,6 +1,5 @@
 """What this machine can do for hosts and for faults on them, each found out by trying."""
 
-import errno
 import functools
 import os
 import platform
@@ -11,17 +10,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.hosts import clock
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
 from cluster.hosts.docker.image import try_daemon
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
-from cluster.hosts.shaper import TRIAL
+from cluster.hosts.shaper import TRIAL, TUN
 from cluster.protocol import UserError
 
 TRIAL_TIMEOUT_S = 10.0
 INSTALL = "type: apt-get install"
-USE_ANOTHER = "faults that need it are left out"
+NO_REMEDY = "faults that need it are left out"
+OPEN_TO_ALL = (
+    f"run as root, or let every user open it, until the next boot by sudo chmod 0666 {TUN}, or for"
+    ' good by a udev rule, KERNEL=="tun", MODE="0666"'
+)
+MAKE_TUN = f"type as root: modprobe tun; in a container, start it with --device {TUN}"
 BLOCKERS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
     ("kernel/unprivileged_userns_clone", "0", "1"),
@@ -52,7 +57,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Return what works here, for `logquake doctor`; takes a second or so."""
-    return [_user(), *namespace_trials(), _docker(), *_fault_trials(), *_devices()]
+    return [_user(), *namespace_trials(), docker(), disk_trial(), shape_trial(), clock_trial()]
 
 
 def namespace_trials() -> list[Finding]:
@@ -88,31 +93,6 @@ def namespace_trials() -> list[Finding]:
     ]
 
 
-_NFT_LOSS_TRIAL = "table ip t {\nchain c {\nnumgen random mod 100 < 20 drop\n}\n}\n"
-
-
-def _fault_trials() -> list[Finding]:
-    return [
-        _try("packet loss (nft numgen)", ["nft", _NFT_LOSS_TRIAL], remedy=USE_ANOTHER),
-        _try(
-            "delay (tc netem)",
-            ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
-            remedy=USE_ANOTHER,
-        ),
-        _try(
-            "bandwidth (tc tbf)",
-            ["sh", "-c", "tc qdisc add dev lo root tbf rate 1mbit burst 10k latency 10ms"],
-            remedy=USE_ANOTHER,
-        ),
-        _try(
-            "time namespaces",
-            ["unshare", "--time", "--monotonic=10", "true"],
-            remedy=USE_ANOTHER,
-        ),
-        disk_trial(),
-    ]
-
-
 @functools.cache
 def disk_trial() -> Finding:
     """Return whether a node can have a file system of its own, that can be made read-only."""
@@ -123,25 +103,41 @@ def disk_trial() -> Finding:
             "-ec",
             "mount -t tmpfs -o size=1m tmpfs /tmp; mount -t tmpfs -o remount,ro tmpfs /tmp",
         ],
-        remedy=USE_ANOTHER,
+        remedy=NO_REMEDY,
     )
 
 
 @functools.cache
 def shape_trial() -> Finding:
     """Return whether packets can be led through a program of ours, by a TUN device."""
-    return _try(
-        "shaping of links (TUN device)",
-        [sys.executable, "-I", "-S", SHAPER, TRIAL],
-        remedy=USE_ANOTHER,
+    what = "shaping of links (TUN device)"
+    try:
+        os.close(os.open(TUN, os.O_RDWR))
+    except OSError as refused:
+        detail, remedy = _tun_refused(refused)
+        return Finding(what=what, works=False, detail=detail, remedy=remedy)
+    return _try(what, [sys.executable, "-I", "-S", SHAPER, TRIAL], remedy=MAKE_TUN)
+
+
+def _tun_refused(refused: OSError) -> tuple[str, str]:
+    """Return why the TUN device cannot be opened, and what to do about it."""
+    if isinstance(refused, FileNotFoundError):
+        return f"there is no {TUN}", MAKE_TUN
+    if isinstance(refused, PermissionError) and os.geteuid() != 0:
+        seen = Path(TUN).stat()
+        return f"{TUN} belongs to uid {seen.st_uid}, mode {seen.st_mode & 0o7777:04o}", OPEN_TO_ALL
+    return f"{TUN}: {refused.strerror}", MAKE_TUN
+
+
+def clock_trial() -> Finding:
+    """Return whether a broker's clock can be shifted, by libfaketime."""
+    detail, _, remedy = clock.why_not().partition("; ")
+    return Finding(
+        what="shifting of clocks (libfaketime)",
+        works=not detail,
+        detail=detail or "tried",
+        remedy=(remedy or NO_REMEDY) if detail else "",
     )
-
-
-def _devices() -> list[Finding]:
-    return [
-        shape_trial(),
-        _device("FUSE", Path("/dev/fuse")),
-    ]
 
 
 def _user() -> Finding:
@@ -150,11 +146,14 @@ def _user() -> Finding:
     return Finding(what="user", works=True, detail=detail, remedy="")
 
 
-def _docker() -> Finding:
+def docker() -> Finding:
+    """Return whether containers can be hosts; which image is not known."""
     try:
         try_daemon()
     except UserError as refused:
         detail, _, remedy = str(refused).partition("; ")
+        if os.geteuid() == 0 and not shutil.which("dockerd", path=search_path()):
+            detail, remedy = "dockerd is missing", f"{INSTALL} docker.io, or use --hosts namespace"
         remedy = remedy or "use --hosts namespace"
         return Finding(what="Docker", works=False, detail=detail, remedy=remedy)
     return Finding(what="Docker", works=True, detail="the daemon answers", remedy="")
@@ -184,15 +183,6 @@ def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
         return Finding(what=what, works=True, detail="tried", remedy="")
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
     return Finding(what=what, works=False, detail=said[0], remedy=remedy)
-
-
-def _device(what: str, path: Path) -> Finding:
-    try:
-        os.close(os.open(path, os.O_RDWR))
-    except OSError as error:
-        detail = f"{path}: {errno.errorcode.get(error.errno or 0, '?')} {error.strerror}"
-        return Finding(what=what, works=False, detail=detail, remedy=USE_ANOTHER)
-    return Finding(what=what, works=True, detail=f"{path} opened", remedy="")
 
 
 def _namespace_remedy() -> str:

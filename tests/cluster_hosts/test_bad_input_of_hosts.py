@@ -1,5 +1,6 @@
 """What users do wrong with hosts, by the command line: one sentence, 254, and nothing is left."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,14 +61,17 @@ def test_whatever_else_a_host_refuses_is_one_sentence_too(
     assert "connection to lab1 was lost" in refused("--hosts", "ssh:/etc/HOSTS.toml")
 
 
-@pytest.mark.docker
 def test_a_daemon_that_does_not_run_is_told(
     refused: Refusal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
-    assert "the Docker daemon does not run" in refused("--hosts", "docker", "--image", "java")
-    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
-    assert "is no daemon of this machine" in refused("--hosts", "docker", "--image", "java")
+    addresses = {
+        f"unix://{tmp_path}/docker.sock": "the Docker daemon does not run",
+        "tcp://10.0.0.1:2375": "is no daemon of this machine",
+    }
+    for address, why in addresses.items():
+        monkeypatch.setenv("DOCKER_HOST", address)
+        expected = why if os.geteuid() == 0 else "--hosts docker needs root"
+        assert expected in refused("--hosts", "docker", "--image", "java")
 
 
 @pytest.mark.docker

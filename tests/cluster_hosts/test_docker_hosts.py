@@ -48,7 +48,6 @@ from tests.images.java_image import (
 
 pytestmark = [
     pytest.mark.docker,
-    pytest.mark.skipif(os.geteuid() != 0, reason="root only"),
     pytest.mark.usefixtures("java"),
 ]
 NODES = ("n1", "n2", "n3")

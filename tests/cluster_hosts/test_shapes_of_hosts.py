@@ -9,6 +9,7 @@ from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import HostKind
 from cluster.hosts.linked import LinkedHosts
 from cluster.protocol import Ability, CanShape, ClusterError, Quality
+from tests.machine import tun_opens
 
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
@@ -38,9 +39,16 @@ def test_shapes_hold_for_their_links_and_are_undone_one_by_one(
             assert Ability.SHAPE not in able(abilities_of(room.where))
             assert not isinstance(hosts, CanShape)
             return
-        assert Ability.SHAPE in able(abilities_of(room.where))
         assert isinstance(hosts, LinkedHosts)
         clean = state(hosts)
+        if why_not := abilities_of(room.where)[Ability.SHAPE]:
+            assert "/dev/net/tun" in why_not
+            assert not tun_opens()
+            with pytest.raises(ClusterError, match=r"cannot shape on n1: .*/dev/net/tun"):
+                hosts.shape("first", [("n1", "n2")], SLOW)
+            hosts.unshape("first")
+            assert state(hosts) == clean
+            return
         assert late_links(hosts) == set()
         hosts.shape("first", [("n1", "n2")], SLOW)
         # A round trip is late whichever of its ways is.

@@ -88,21 +88,13 @@ def test_a_warden_that_fails_undoes_all_the_same(order: Order) -> None:
         wait_until(lambda: not Path(order["folder"]).exists(), timeout_s=20, what="its end")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root becomes an ordinary user")
 def test_a_process_that_ends_meanwhile_is_no_failure_for_an_ordinary_user() -> None:
     """It has no memory any more: its files in /proc are root's then, until it is gone."""
     sources = Path(undoing.__file__).read_text()
+    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    become = drop if os.geteuid() == 0 else []
     done = subprocess.run(
-        [
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "/usr/bin/python3",
-            "-I",
-            "-S",
-            "-",
-        ],
+        [*become, "/usr/bin/python3", "-I", "-S", "-"],
         input=sources + KILL_ONE_THAT_ENDS,
         capture_output=True,
         text=True,

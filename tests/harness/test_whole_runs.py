@@ -17,6 +17,7 @@ import pytest
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
+from tests.machine import needs
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 ROOT = Path(__file__).parents[2]
@@ -182,7 +183,7 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     assert done.returncode == (1 if liveness else 2)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="every other run of this user shows it already")
+@needs("root")
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
     command = [
         *ORDINARY_USER, "env", f"HOME={user_store}", f"XDG_CACHE_HOME={user_store}",

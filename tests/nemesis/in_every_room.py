@@ -18,18 +18,20 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
-from cluster.protocol import CLIENTS, CanPartition, ClusterError, HasFiles
+from cluster.protocol import CLIENTS, Ability, CanPartition, ClusterError, HasFiles
 from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
 from nemesis.network import Network
 from nemesis.protocol import Aim, Fault, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.replicas import wait_whole
+from nemesis.schedule import deal_schedule, unsupported
 from results.record.clock import (
     RunClock,
     WaitTimeoutError,
@@ -38,7 +40,8 @@ from results.record.clock import (
     wait_until,
 )
 from results.record.paths import RunPaths
-from results.record.plan import Plan
+from results.record.plan import ALL, Plan, PlannedFault
+from tests.machine import tun_opens
 from tests.nemesis.in_a_hub import Sleepers
 from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS
 from tests.nemesis.witnesses import (
@@ -91,6 +94,7 @@ class Room:
         self, folder: Path, where: str, image: str, *, machines: dict[str, int], with_brokers: bool
     ) -> None:
         self.paths, self.kind = RunPaths(folder), where.partition(":")[0]
+        self._why_not = abilities_of(where)
         self.paths.live.mkdir(parents=True)
         self._machines, self._sent = machines, 0
         self._undo = ExitStack()
@@ -117,7 +121,9 @@ class Room:
         self._undo.close()
 
     def play(self, kind: str, number: int) -> Seen:
-        """Return the story of one fault."""
+        """Return the story of one fault, or how it is refused where these hosts cannot do it."""
+        if not KINDS[kind].needs <= able(self._why_not):
+            return self._refused(kind, number)
         proof = PROOFS[kind]
         if kind not in OF_LINKS:
             self._script.send(MESSAGES)
@@ -153,6 +159,31 @@ class Room:
             "targets": targets,
             "effect": effect and json.loads(effect_to_json(effect)),
             "healed": healed and json.loads(effect_to_json(healed)),
+            "undone": kernel == self._kernel(),
+        }
+
+    def _refused(self, kind: str, number: int) -> Seen:
+        """Return what users are told of a kind that cannot be done, and what trying it does."""
+        can, why_not = able(self._why_not), self._why_not
+        written = Plan(faults=(PlannedFault(at_s=1, kind=kind),))
+        dealt = Plan(nemesis=(ALL,))
+        (refused,) = unsupported(written, abilities=can, why_not=why_not)
+        dropped = deal_schedule(dealt, abilities=can, why_not=why_not).dropped
+        kernel, tried = self._kernel(), ""
+        if kind in OF_LINKS:
+            aim = Aim(fault_id=number, targets=(NODE,), rng=Random(LATENT), place=None)
+            fault = KINDS[kind].make(aim, self.site)
+            try:
+                fault.inject()
+            except ClusterError as failed:
+                tried = str(failed)
+            fault.heal()
+        return {
+            "refused": refused,
+            "left_out": " ".join(dropped),
+            "tried": tried,
+            "why_not": {**why_not},
+            "tun_opens": tun_opens(),
             "undone": kernel == self._kernel(),
         }
 
@@ -284,7 +315,7 @@ class Room:
         self.plan = Plan(
             topics=1,
             partitions=1,
-            nemesis=("clock",) if self.kind in {"process", "namespace"} else (),
+            nemesis=("clock",) if Ability.CLOCK in able(self._why_not) else (),
             disk_mb=DISK_MB if self.kind == "namespace" else None,
         )
         return KafkaCluster(

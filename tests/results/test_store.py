@@ -14,6 +14,7 @@ from results.atomic import write_atomically
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.store import Store, StoreError, is_alive, lock_run, process_of
+from tests.machine import needs
 
 HOLDER = """
 import sys
@@ -180,7 +181,7 @@ def test_a_store_without_permission_is_refused() -> None:
         Store(Path("/proc/runs")).check_usable()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+@needs("/dev/full")
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.fdopen
 

@@ -1,0 +1,180 @@
+"""What this machine can do, and the one way to leave a test out.
+
+A test that this machine cannot run says what it needs: by a mark that names it (`kafka`, `docker`,
+`needs("root")`), or, in a fixture, by `require`. The product itself is asked whether that is here,
+when the first test needs it. What is missing is the reason why a test is left out, with the remedy.
+
+A test is not left out where the product refuses: it expects the refusal (`why_not`).
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+from _pytest.outcomes import Skipped
+
+from cluster.hosts.abilities import abilities_of
+from cluster.hosts.choose import choose_hosts
+from cluster.hosts.examine import Finding, clock_trial, docker
+from cluster.hosts.namespace import search_path
+from cluster.kafka.java import find_java
+from cluster.protocol import Ability, UserError
+from harness.doctor import browser, ssh_lab
+
+INSIDE = "LOGQUAKE_TEST_INSIDE"
+"""Environment variable: a test runs in a hub, as another test outside has it run."""
+LEFT_OUT = "left out: "
+IMPLIED = {
+    "docker": "docker",
+    "kafka": "java",
+    "namespaces": "namespaces",
+    "spark": "java",
+    "ssh": "ssh",
+}
+"""What a test needs that carries one of our marks."""
+AS_ROOT = "as an ordinary user this test cannot run; run the tests as root"
+
+
+class LeftOut(Skipped):
+    """A test is left out, because this machine lacks what it needs. Nothing else raises it."""
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Mark a test that is left out where one of these is missing: see `NEEDS`."""
+    assert {*names} <= {*NEEDS}, names
+    return pytest.mark.needs(*names)
+
+
+def require(*names: str) -> None:
+    """Leave the test out that runs now, if one of these is missing."""
+    if reason := next(filter(None, map(missing, names)), ""):
+        raise LeftOut(f"{LEFT_OUT}{reason}")
+
+
+def require_marked(item: pytest.Item) -> None:
+    """Leave a test out if something is missing that its marks ask for."""
+    if INSIDE not in os.environ:  # Who is inside was asked outside, maybe as another user.
+        require(*needed_by(item))
+
+
+def runs_here(item: pytest.Item) -> bool:
+    """Tell whether nothing is missing that a test's marks ask for."""
+    return not any(map(missing, needed_by(item)))
+
+
+def needed_by(item: pytest.Item) -> list[str]:
+    """Return what a test's marks ask for; what is told fastest comes first."""
+    marked = {name for mark in item.iter_markers("needs") for name in mark.args}
+    marked |= {IMPLIED[mark.name] for mark in item.iter_markers() if mark.name in IMPLIED}
+    return [name for name in NEEDS if name in marked]
+
+
+@cache
+def missing(name: str) -> str:
+    """Return what is missing of what a test needs, with the remedy; empty if it is here."""
+    return NEEDS[name]()
+
+
+def why_not(hosts: str) -> Mapping[Ability, str]:
+    """Return why hosts cannot do something here, as the product says; empty where they can."""
+    return abilities_of(hosts)
+
+
+def tun_opens() -> bool:
+    """Tell whether this user may open the TUN device, without asking the product."""
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def wrongly_skipped(raised: object, longrepr: object) -> str:
+    """Return why a test that was skipped has failed; empty if it was rightly left out.
+
+    Args:
+        raised: What ended it.
+        longrepr: Its report.
+    """
+    if not isinstance(raised, LeftOut):  # By its class: anybody can write the words.
+        return f"skipped, but only tests/machine.py leaves tests out: {longrepr}"
+    if INSIDE in os.environ:
+        return f"left out inside of a hub, where nobody would report it: {raised}"
+    if os.environ.get("CI") == "true" and os.geteuid() == 0:
+        return f"left out, though `./setup test` installs what it needs: {raised}"
+    return ""
+
+
+def left_out(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Return a sentence for each reason why tests were left out, with how many."""
+    said = [each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple | list)]
+    reasons = [text.partition(LEFT_OUT)[2] for text in said if LEFT_OUT in text]
+    return [
+        f"{LEFT_OUT}{count} test{'s' if count > 1 else ''}: {reason}"
+        for reason, count in Counter(reasons).most_common()
+    ]
+
+
+def _root() -> str:
+    return "" if os.geteuid() == 0 else f"root: {AS_ROOT}"
+
+
+def _java() -> str:
+    try:
+        find_java()
+    except UserError as refused:
+        return f"Java: {refused}"
+    return ""
+
+
+def _namespaces() -> str:
+    try:
+        choose_hosts("namespace")
+    except UserError as refused:
+        return f"namespaces: {refused}"
+    return ""
+
+
+def _docker() -> str:
+    """Tests start a daemon themselves if none answers: they need root, and the programs."""
+    if os.geteuid() != 0:
+        return f"Docker: {AS_ROOT}"
+    if not shutil.which("docker", path=search_path()):
+        return "Docker: the command docker is missing; type: apt-get install docker-cli"
+    if shutil.which("dockerd", path=search_path()):
+        return ""
+    return _of(docker(), "Docker")
+
+
+def _ssh() -> str:
+    """Return what is missing of machines with sshd, made of namespaces."""
+    if os.geteuid() != 0:
+        return f"sshd: {AS_ROOT}"
+    if not Path("/usr/bin/python3").exists():
+        return "sshd: its machines have only /usr/bin/python3; type: apt-get install python3"
+    return _of(ssh_lab(), "sshd") or _namespaces() or _java()
+
+
+def _of(finding: Finding, name: str) -> str:
+    return "" if finding.works else f"{name}: {finding.detail}; {finding.remedy}"
+
+
+def _full() -> str:
+    return "" if Path("/dev/full").exists() else "/dev/full: only Linux has it; use Linux"
+
+
+NEEDS: Mapping[str, Callable[[], str]] = {
+    "root": _root,
+    "docker": _docker,
+    "ssh": _ssh,
+    "chromium": lambda: _of(browser(), "chromium"),
+    "faketime": lambda: _of(clock_trial(), "libfaketime"),
+    "java": _java,
+    "namespaces": _namespaces,
+    "/dev/full": _full,
+}
+"""What tests need beside Python, and how it is found out: in the order in which it is asked."""

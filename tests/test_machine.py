@@ -1,0 +1,106 @@
+"""No skip hides a test: a session of pytest of its own, with our settings, on tests made for it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.machine import INSIDE, needs
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = """
+import pytest
+from tests import machine
+
+machine.NEEDS = {**machine.NEEDS, "moon": lambda: "the moon: it is cloudy; wait for the wind"}
+
+@pytest.fixture
+def light():
+    machine.require("moon")
+
+@pytest.mark.needs("moon")
+def test_marked():
+    raise AssertionError
+
+def test_by_its_fixture(light):
+    raise AssertionError
+
+def test_that_passes():
+    assert True
+"""
+BY_HAND = """
+import pytest
+
+def test_by_hand():
+    pytest.skip("left out: this only looks like it")
+
+@pytest.mark.skipif(True, reason="left out: this, too")
+def test_by_mark():
+    raise AssertionError
+
+@pytest.mark.xfail(strict=True)
+def test_that_is_known_to_fail():
+    raise AssertionError
+"""
+REASON = "the moon: it is cloudy; wait for the wind"
+
+
+def session(folder: Path, text: str, **environment: str) -> tuple[Mapping[str, int], str]:
+    """Return how many tests had each outcome, and what the session said."""
+    (folder / "test_sample.py").write_text(text)
+    clean = {key: value for key, value in os.environ.items() if key not in {"CI", INSIDE}}
+    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-q"]
+    options += ["-p", "tests.conftest", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_sample.py"],
+        cwd=folder,
+        env={**clean, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    words = done.stdout.splitlines()[-1].partition(" in ")[0].split(", ")
+    counts = {name.rstrip("s"): int(count) for count, name in (each.split() for each in words)}
+    return counts, done.stdout + done.stderr
+
+
+def test_what_is_left_out_is_listed_by_reason_with_its_count(tmp_path: Path) -> None:
+    counts, said = session(tmp_path, SAMPLE)
+    assert counts == {"passed": 1, "skipped": 2}, said
+    assert f"left out: 2 tests: {REASON}" in said.splitlines()
+
+
+def test_a_skip_of_any_other_kind_fails_whatever_it_says(tmp_path: Path) -> None:
+    counts, said = session(tmp_path, BY_HAND)
+    assert counts == {"failed": 1, "error": 1, "xfailed": 1}, said
+    assert said.count("only tests/machine.py leaves tests out") >= 2
+
+
+def test_a_module_that_skips_itself_fails(tmp_path: Path) -> None:
+    counts, said = session(tmp_path, "import pytest\npytest.importorskip('no_such_module')\n")
+    assert counts == {"error": 1}, said
+    assert "skipped as a whole" in said
+
+
+def test_root_on_ci_leaves_nothing_out_and_an_ordinary_user_does(tmp_path: Path) -> None:
+    counts, said = session(tmp_path, SAMPLE, CI="true")
+    skipped = "error" if os.geteuid() == 0 else "skipped"
+    assert counts == {"passed": 1, skipped: 2}, said
+    assert ("though `./setup test` installs what it needs" in said) == (os.geteuid() == 0)
+
+
+def test_inside_of_a_hub_a_mark_was_asked_before_and_a_skip_would_be_seen_by_nobody(
+    tmp_path: Path,
+) -> None:
+    counts, said = session(tmp_path, SAMPLE, **{INSIDE: "1"})
+    # The marked one runs, and fails as it is written; the other one is not left out.
+    assert counts == {"failed": 1, "error": 1, "passed": 1}, said
+    assert "where nobody would report it" in said
+
+
+def test_a_need_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(AssertionError, match="sun"):
+        needs("sun")
