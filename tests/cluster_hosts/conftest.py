@@ -1,18 +1,13 @@
-"""Rooms: where a test of hosts runs. Those of namespaces run in a hub of their own, as two users.
+"""Rooms: where a test of hosts runs. Those of namespaces run inside of hubs, as two users.
 
-A test that asks for `room` is run, for a namespace room, by a second pytest inside a new hub: this
-process stays outside, as the one that runs other tests must. For the room of an ordinary user, root
-becomes one by setpriv, and sees what root's home folder hides from it (the interpreter, maybe).
+A second pytest inside a new hub runs all tests of a module that ask for the same namespace room
+(see `tests/cluster_hosts/hubs.py`). This process stays outside, for the sake of other tests.
 
 For the ssh room one lab of machines with sshd is made; a test's thread is on its network meanwhile.
 """
 
 import os
-import shlex
 import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,14 +24,12 @@ from cluster.hosts.ssh.heal import heal_ssh
 from cluster.protocol import Hosts, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
+from tests.cluster_hosts.hubs import INSIDE, report_outside, run_inside
 from tests.docker_lab import container_of_process, daemon, pid_outside
 from tests.images.java_image import java_image
-from tests.machine import INSIDE, needs
+from tests.machine import needs
 from tests.ssh_lab import Lab, LabMachine
 
-REPOSITORY = Path(__file__).parents[2]
-PLUGINS = ("-p", "pytest_timeout", "-p", "no:cacheprovider")
-NOBODY = 65534
 NODES = ("n1", "n2", "n3")
 
 
@@ -260,77 +253,51 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not hasattr(pyfuncitem, "callspec") or INSIDE in os.environ:
+    if INSIDE in os.environ or _namespace_room(pyfuncitem) is None:
         return None
-    params = pyfuncitem.callspec.params
-    room = params.get("room") or params.get("namespace_room")
-    if not isinstance(room, Room) or room.kind != HostKind.NAMESPACE:
-        return None
-    run_inside(room, pyfuncitem.nodeid)
+    told = pyfuncitem.session.stash.setdefault(HUBS, Hubs(pyfuncitem.session.items))
+    if why := told.failure(pyfuncitem.nodeid, _hub_of(pyfuncitem)):
+        pytest.fail(f"inside the hub:\n{why}", pytrace=False)
     return True
 
 
-def run_inside(room: Room, test: str) -> None:
-    """Run one test by a pytest of its own inside a hub; fail with its output."""
-    with tempfile.TemporaryDirectory(prefix="hub-", ignore_cleanup_errors=True) as scratch:
-        pytest_line = [sys.executable, "-m", "pytest", "-q", *PLUGINS]
-        pytest_line += ["--basetemp", str(Path(scratch, "pytest")), test]
-        inner = [*enter_prefix(root=room.root), *pytest_line]
-        done = subprocess.run(
-            inner if room.root or os.geteuid() else as_ordinary_user(inner, Path(scratch)),
-            env={
-                **os.environ,
-                INSIDE: "1",
-                "HOME": scratch,
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # Importing them takes longer than a test.
-            },
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        pytest.fail(f"inside the hub:\n{done.stdout}\n{done.stderr}", pytrace=False)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    report_outside(report)
 
 
-def as_ordinary_user(argv: list[str], scratch: Path) -> list[str]:
-    """Return what root runs so that an ordinary user runs the command, with a writable scratch."""
-    os.chown(scratch, NOBODY, NOBODY)
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
-    lines = ["set -e", *_uncovered(scratch), _own_tun(scratch), "exec " + shlex.join(drop)]
-    script = "\n".join(lines)
-    return ["unshare", "--mount", "sh", "-c", script]
+HUBS = pytest.StashKey["Hubs"]()
+HubOf = tuple[Path, bool]
+"""A module, and whether root is in the hub."""
 
 
-def _own_tun(scratch: Path) -> str:
-    """Return a command that gives the mount namespace a TUN device that everybody may open.
+class Hubs:
+    """What became of tests inside of hubs: all tests of a module in a room share one.
 
-    As on machines with udev, where the real one may be root's alone. That stays as it is. Where the
-    kernel allows no new node, the test sees the real one, and expects that links are refused.
+    Args:
+        tests: Those of the session.
     """
-    make = f"mkdir -p {scratch}/dev; mount -t tmpfs tmpfs {scratch}/dev; cd {scratch}/dev"
-    make += "; mknod tun c 10 200; chmod 666 tun; mount --bind tun /dev/net/tun"
-    return f"( [ ! -e /dev/net/tun ] || {{ {make}; }} ) || true"
+
+    def __init__(self, tests: Iterable[pytest.Item]) -> None:
+        self._tests: dict[HubOf, list[str]] = {}
+        for each in tests:
+            if isinstance(each, pytest.Function) and _namespace_room(each) is not None:
+                self._tests.setdefault(_hub_of(each), []).append(each.nodeid)
+        self._failures: dict[str, str] = {}
+
+    def failure(self, test: str, hub: HubOf) -> str:
+        """Return why a test failed in its hub; empty if it passed."""
+        if test not in self._failures:
+            self._failures |= run_inside(self._tests[hub], root=hub[1])
+        return self._failures[test]
 
 
-def _uncovered(scratch: Path) -> list[str]:
-    """Return commands that let everybody see our interpreter and the repository.
+def _namespace_room(test: pytest.Function) -> Room | None:
+    params = test.callspec.params if hasattr(test, "callspec") else {}
+    room = params.get("room") or params.get("namespace_room")
+    return room if isinstance(room, Room) and room.kind == HostKind.NAMESPACE else None
 
-    In a mount namespace, a folder that is closed to others is covered by an empty one that is open,
-    in which only what is needed appears again.
-    """
-    needed = {Path(path).resolve() for path in (sys.base_prefix, sys.prefix, REPOSITORY)}
-    lines = []
-    for number, path in enumerate(sorted(needed)):
-        lines.append(f"mkdir -p {scratch}/{number}; mount --bind {path} {scratch}/{number}")
-    closed = {
-        next(folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001)
-        for path in needed
-        if any(not folder.stat().st_mode & 0o001 for folder in path.parents)
-    }
-    lines += [f"mount -t tmpfs -o mode=755 tmpfs {folder}" for folder in sorted(closed)]
-    for number, path in enumerate(sorted(needed)):
-        if closed & set(path.parents):
-            lines.append(f"mkdir -p {path}; mount --bind {scratch}/{number} {path}")
-    return lines
+
+def _hub_of(test: pytest.Function) -> HubOf:
+    room = _namespace_room(test)
+    assert room is not None
+    return test.path, room.root

@@ -20,7 +20,7 @@ from cluster.hosts.namespace import enter_prefix
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from results.record.clock import wait_until
-from tests.cluster_hosts.conftest import REPOSITORY, as_ordinary_user
+from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.docker_lab import daemon
 from tests.images.java_image import java_image
 from tests.nemesis.proofs import OF_LINKS
