@@ -1,5 +1,7 @@
 """A Docker daemon for tests, and a look at it that is not ours: by Docker's own command line."""
 
+import contextlib
+import fcntl
 import json
 import shutil
 import subprocess
@@ -9,36 +11,78 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from cluster.hosts.docker.daemon import connect
 from cluster.protocol import UserError
 from results.record.clock import wait_until
 
+USERS = Path("/run/logquake-tests-docker")
+"""Locked by whoever uses the daemon. Only root can have one, and `/run` is empty after a boot."""
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
 
 
 @contextmanager
 def daemon() -> Iterator[None]:
-    """Have a daemon run: the one that there is, or else one that is stopped in the end."""
-    if answers():
+    """Have a daemon run: the one that there is, or else one that its last user stops in the end.
+
+    Workers that play tests side by side share it. Each of them holds a shared lock on a file
+    (man 2 flock). In it stands the daemon's process, if it is ours.
+    """
+    with USERS.open("a+") as users:
+        with _alone():
+            fcntl.flock(users, fcntl.LOCK_SH)
+            if not answers():
+                users.truncate(0)
+                users.write(f"{_started()}")
+                users.flush()
+        try:
+            yield
+        finally:
+            with _alone(), contextlib.suppress(BlockingIOError):  # Others use it still.
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                users.seek(0)
+                if ours := users.read():
+                    _end(int(ours))
+                    users.truncate(0)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Have one worker at a time look for the daemon, start it or end it."""
+    with USERS.with_suffix(".alone").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-        return
+
+
+def _started() -> int:
+    """Start a daemon; return its process number when it answers."""
     program = shutil.which("dockerd", path="/usr/sbin:/usr/bin:/usr/local/bin")
     assert program, "dockerd is missing; type: apt-get install docker.io"
     with tempfile.TemporaryFile() as said:
         started = subprocess.Popen([program], stdout=said, stderr=said, start_new_session=True)
-        try:
+        wait_until(
+            lambda: answers() or started.poll() is not None,
+            timeout_s=START_TIMEOUT_S,
+            what="the Docker daemon",
+        )
+        said.seek(0)
+        assert started.poll() is None, said.read().decode()
+    return started.pid
+
+
+def _end(pid: int) -> None:
+    """End our daemon, whoever of its users started it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if process.name() == "dockerd" and process.status() != psutil.STATUS_ZOMBIE:
+            process.terminate()
             wait_until(
-                lambda: answers() or started.poll() is not None,
-                timeout_s=START_TIMEOUT_S,
-                what="the Docker daemon",
+                lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE,
+                timeout_s=END_TIMEOUT_S,
+                what="the end of the Docker daemon",
             )
-            said.seek(0)
-            assert started.poll() is None, said.read().decode()
-            yield
-        finally:
-            started.terminate()
-            started.wait(END_TIMEOUT_S)
 
 
 def answers() -> bool:
