@@ -1,5 +1,6 @@
 """Settings of all tests, and what several folders of tests share."""
 
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,9 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have several workers play a session of whole folders, unless the user chose already."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # A worker: it has the options of its controller.
     option = config.option
     if not all(Path(each).is_dir() for each in config.args):
-        option.everything = True  # Tests that are named are meant. Workers inherit options.
+        option.everything = True  # Tests that are named are meant.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         option.numprocesses = 0 if option.collectonly or option.usepdb else workers()
 
