@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and sentences for what the disk refuses."""
+"""Files and lines that are either whole or not there, and sentences for what the disk refuses."""
 
 import errno
 import os
@@ -50,3 +50,31 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             raise
     except OSError as refused:
         raise store_error(path, refused) from refused
+
+
+def append_synced(path: Path, text: bytes) -> None:
+    """Append to a file of lines; the text is on disk when this returns.
+
+    A last line without its end was cut off by a crash. It stays as it is, and the text begins a new
+    line: readers leave out what they cannot read.
+
+    Raises:
+        StoreError: No permission, no space, or another refusal of the disk.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torn = path.exists() and not _ends_a_line(path)
+        with path.open("ab") as file:
+            file.write(b"\n" * torn + text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as refused:
+        raise store_error(path, refused) from refused
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

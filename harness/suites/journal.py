@@ -5,7 +5,6 @@ crash cut off had not been done; whoever goes on begins a new line. What the lin
 by `harness.suites.night`.
 """
 
-import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from results.atomic import store_error
+from results.atomic import append_synced, store_error
 from results.page.inert import inert
 from results.record.clock import unix_s
 from results.record.night import Why
@@ -160,12 +159,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if _last_byte(path) not in {b"", b"\n"}:  # Whoever wrote the last line died of it.
-                self._append(b"\n")
-        except OSError as refused:
-            raise store_error(path, refused) from refused
+        append_synced(path, b"")
 
     def write(self, *lines: Line) -> None:
         """Append lines; they are on disk when this returns.
@@ -174,16 +168,8 @@ class Journal:
             StoreError: The disk refuses.
         """
         text = b"".join(_dumped(line) + b"\n" for line in lines)
-        try:
-            self._append(text)
-        except OSError as refused:
-            raise store_error(self._path, refused) from refused
-
-    def _append(self, text: bytes) -> None:
-        with self._lock, self._path.open("ab") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with self._lock:
+            append_synced(self._path, text)
 
 
 def _dumped(line: Line) -> bytes:
@@ -197,10 +183,6 @@ def _dumped(line: Line) -> bytes:
 
 def _told(words: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return inert(words) if isinstance(words, str) else tuple(map(inert, words))
-
-
-def _last_byte(path: Path) -> bytes:
-    return path.read_bytes()[-1:] if path.exists() else b""
 
 
 def load_journal(path: Path) -> list[Line]:

@@ -1,0 +1,363 @@
+"""What needs hours, as one command that goes on where it was killed, and keeps each result.
+
+    python -m benchmarks.night                        # begins a night, or goes on with it
+    python -m benchmarks.night --only fuzz --only mutation/checkers/calm.py
+    python -m benchmarks.night --list                 # the steps, and which of them are done
+    python -m benchmarks.night --new                  # another night of the same commit
+    python -m benchmarks.night --table                # only writes the table in docs/night.md
+
+A night belongs to one commit and one state of the work tree; its id is the time of its beginning,
+and each seed is drawn from that id. Its parts are cut into steps. A finished step is one line in
+`docs/night/results.jsonl`, on disk before the next step begins, so a kill loses one step at most.
+The suites (`false-alarms`, `covering`) lose less: they resume from their own journals.
+
+Runs and logs stay in the store (`--store`). Ctrl-C ends the step that is under way, and then the
+night. If the command is killed, its processes are killed too. It exits with 0 if each step asked
+for has passed, and with 1 otherwise.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.covering import suite_of
+from benchmarks.guarded import run
+from benchmarks.night_results import (
+    Begun,
+    Done,
+    Figures,
+    append,
+    combined,
+    current,
+    load,
+    write_table,
+)
+from harness.exit_codes import VALID
+from harness.suites.expansion import drawn
+from harness.suites.nights import NightFolder, SuiteLock, nights_of
+from harness.suites.reports import exit_code
+from harness.suites.suite import load_suite
+from harness.suites.summary import counts
+from results.atomic import StoreError, write_atomically
+from results.record.clock import stopwatch_s, utc_now_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "night" / "results.jsonl"
+OURS = (":!docs/night", ":!docs/night.md")
+"""Results may be committed in the middle of a night: the code that is tried stays the same."""
+NIGHTLY = Path("docs", "nightly")
+LOGQUAKE = (sys.executable, "-c", "from harness.cli import main; main()")
+HOUR_S = 3600.0
+FLOOR = 2 / 3
+"""The least share of a module's mutants that its tests kill; the lowest known is 11 of 16."""
+KERNELS = (
+    "lost_write", "unseen", "duplicate", "inconsistent_offsets", "phantom", "ack_mismatch",
+    "offset_order", "poll_order", "send_order", "positions", "dropped", "version_order",
+    "transactions", "aborted_read", "precommitted_read", "torn_transaction", "dependencies",
+    "precedence", "cycles", "committed_truncation", "incomplete_leader",
+    "incomplete_quorum_leader", "high_watermark_regression", "uncommitted_read",
+    "epoch_regression", "announcements", "epoch_starts", "log_divergence", "metadata_divergence",
+    "two_leaders", "double_vote", "unavailable", "slow_election", "isr_not_restored", "calm",
+    "disk_losses", "malformed", "traffic", "faults", "judge", "jepsen/aborted_read",
+    "jepsen/claims", "jepsen/levels", "jepsen/lost_write", "jepsen/order", "jepsen/places",
+    "jepsen/unseen",
+)  # fmt: skip
+"""The modules of the table of scores in docs/checkers.md."""
+FIGURES: Mapping[str, tuple[str, ...]] = {
+    "mutation": (r"^all +(?P<killed>\d+) / +(?P<tried>\d+)",),
+    "fuzz": (r"^(?P<records>\d+) records, the slowest in (?P<slowest_s>[\d.]+) s",
+             r"^WRONG +(?P<wrong>\d+)"),
+    "campaign": (r"^(?P<simulated_minutes>[\d,]+) simulated minutes", r", (?P<faults>\d+) faults$",
+                 r"'valid': (?P<valid>\d+)", r"'unknown': (?P<unknown>\d+)",
+                 r"'invalid': (?P<invalid>\d+)"),
+    "kills": (r"^(?P<kills>\d+) crashes, (?P<left_something>\d+) of them",),
+    "hypothesis": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
+}  # fmt: skip
+"""What steps print that counts, by part; the first pattern must occur."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is done at once.
+
+    Attributes:
+        part, name: Which.
+        words: The command, as a user types it.
+        more: What a night adds to it.
+        limit_s: A step that takes longer hangs.
+        suite: The file of the suite that it plays, if it plays one.
+        drawn_by: The seed by which the suite is drawn from its file.
+    """
+
+    part: str
+    name: str
+    words: Sequence[str]
+    more: Sequence[str] = ()
+    limit_s: float = 3 * HOUR_S
+    suite: Path | None = None
+    drawn_by: int | None = None
+
+    @property
+    def command(self) -> str:
+        """The command as one line; it names the step in the results."""
+        return shlex.join(self.words).replace("'>'", ">").replace("'&&'", "&&")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a step ended."""
+
+    passed: bool
+    figures: Figures = field(default_factory=dict)
+    reason: str = ""
+
+
+def steps_of(night: str, store: Path, *, small: bool = False) -> Iterator[Step]:
+    """Yield the steps of a night.
+
+    Args:
+        night: Its id, from which the seeds are drawn.
+        store: Where runs are kept.
+        small: As little of each part as makes sense: to try the night out.
+    """
+    seed = {name: str(drawn(night, name)) for name in ("fuzz", "campaign", "kills", "hypothesis")}
+    python = ("python", "-m")
+    records, seeds, kills, chunks = (300, 2, 2, 1) if small else (2000, 10, 5, 10)
+    for number in range(min(chunks, 5)):
+        chosen = ("--seed", str(int(seed["fuzz"]) + number), "--records", str(records))
+        yield Step(part="fuzz", name=str(number + 1), words=(*python, "benchmarks.fuzz", *chosen))
+    for number in range(chunks):
+        first = str(int(seed["campaign"]) + number * seeds)
+        played = (*python, "benchmarks.campaign", "--first", first, "--seeds", str(seeds),
+                 "--seconds", "120" if small else "1200")  # fmt: skip
+        kept = ("--store", str(store))
+        yield Step(part="campaign", name=str(number + 1), words=played, more=kept)
+    for number in range(chunks):
+        chosen = ("--times", str(kills), "--seed", str(int(seed["kills"]) + number))
+        killed = (*python, "benchmarks.crashes", *chosen, "--hosts", "namespace,process")
+        yield Step(part="kills", name=str(number + 1), words=killed)
+    for path in property_files():
+        yield property_step(path, seed["hypothesis"])
+    for name in KERNELS:
+        kernel = f"checkers/{name}.py"
+        tried = (*python, "benchmarks.mutation", kernel)
+        survivors = store / ".night" / night / f"mutants-{_file_name(kernel)}.json"
+        more = ("--json", str(survivors))
+        yield Step(part="mutation", name=kernel, words=tried, more=more)
+    yield from _suites(drawn(night, "covering"))
+
+
+def _suites(seed: int) -> Iterator[Step]:
+    alarms, matrix = NIGHTLY / "false-alarms.toml", NIGHTLY / "covering.toml"
+    play = ("logquake", "suite", "run")
+    draw = ("python", "-m", "benchmarks.covering", str(matrix), "--seed", str(seed))
+    yield Step(part="false-alarms", name="suite", words=(*play, str(alarms)), suite=alarms,
+               limit_s=4 * HOUR_S)  # fmt: skip
+    yield Step(part="covering", name="suite", suite=matrix, drawn_by=seed, limit_s=4 * HOUR_S,
+               words=(*draw, ">", "drawn.toml", "&&", *play, "drawn.toml"))  # fmt: skip
+
+
+def property_step(path: Path, seed: str) -> Step:
+    """Return the step that looks for new examples against the properties of a test file."""
+    marks = "hypothesis and not (kafka or spark or namespaces or docker or ssh)"
+    words = ("python", "-m", "pytest", "-q", "--hypothesis-profile", "search",
+             f"--hypothesis-seed={seed}", "-m", marks, str(path))  # fmt: skip
+    return Step(part="hypothesis", name=str(path), words=words)
+
+
+def property_files() -> list[Path]:
+    """Return the test files that have properties."""
+    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [each.relative_to(ROOT) for each in found if "@given" in each.read_text("utf-8")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """One night, and where it keeps its things."""
+
+    begun: Begun
+    store: Path
+    results: Path = RESULTS
+
+    @property
+    def folder(self) -> Path:
+        """Logs, survivors, the drawn suite."""
+        return self.store / ".night" / self.begun.night
+
+    def play(self, step: Step, *, of: int) -> Done:
+        """Do a step and append its result."""
+        began_s, before, at = stopwatch_s(), os.getloadavg()[0], utc_now_text()
+        ended = self._ended(step)
+        done = Done(
+            **self.begun.model_dump(exclude={"event"}), part=step.part, step=step.name, of=of,
+            begun_at=at, took_s=round(stopwatch_s() - began_s, 1),
+            load=(round(before, 2), round(os.getloadavg()[0], 2)),
+            passed=ended.passed, reason=ended.reason, figures=ended.figures, command=step.command,
+        )  # fmt: skip
+        append(self.results, done)
+        return done
+
+    def _ended(self, step: Step) -> Ended:
+        log = self.folder / f"{step.part}-{_file_name(step.name)}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if step.suite is not None:
+            return self._suite_ended(step, step.suite, log)
+        _, *words = step.words
+        status = run([sys.executable, *words, *step.more], log, limit_s=step.limit_s)
+        said = log.read_text("utf-8", errors="replace")
+        return judged(step.part, said, status=status, log=log.relative_to(self.store))
+
+    def _suite_ended(self, step: Step, path: Path, log: Path) -> Ended:
+        """Play a suite, or go on with it; a suite that had ended is only read."""
+        path = ROOT / path
+        if step.drawn_by is not None:
+            text = suite_of(path, seed=step.drawn_by)
+            path = self.folder / path.name
+            write_atomically(path, text)
+        last = self._suites_night(path)
+        if last is None or not last.state().ended:
+            mode = "--new" if last is None else "--resume"
+            words = ["suite", "run", str(path), "--store", str(self.store), mode]
+            run([*LOGQUAKE, *words], log, limit_s=step.limit_s)
+            last = self._suites_night(path)
+        return suite_judged(last, log=log.relative_to(self.store))
+
+    def _suites_night(self, path: Path) -> NightFolder | None:
+        """Return this night's night of a suite; an older one is left alone."""
+        found = nights_of(self.store, load_suite(path).name)
+        return found[-1] if found and found[-1].night >= self.begun.night else None
+
+
+def suite_judged(last: NightFolder | None, *, log: Path) -> Ended:
+    """Return how a suite ended: passed only if each entry was played and is valid."""
+    if last is None:
+        return Ended(passed=False, reason=f"the suite did not begin; see {log}")
+    state = last.state()
+    figures = {name.replace(" ", "_"): float(number) for name, number in counts(state).items()}
+    valid = exit_code(state) == VALID and figures["valid"] == len(state.planned)
+    reason = "" if valid else f"not every run is valid; see .suites/{state.suite}/{last.night}"
+    return Ended(passed=valid, figures=figures, reason=reason)
+
+
+def judged(part: str, said: str, *, status: int | None, log: Path) -> Ended:
+    """Return how a step ended, by its exit code (None: it hung) and what it printed."""
+    found = [re.compile(each, re.MULTILINE) for each in FIGURES[part]]
+    rows = [each.groupdict() for pattern in found for each in pattern.finditer(said)]
+    numbers = [{key: float(text.replace(",", "")) for key, text in row.items()} for row in rows]
+    figures = combined(numbers)
+    if status != 0:
+        how = "took too long, and was ended" if status is None else f"exit code {status}"
+        return Ended(passed=False, figures=figures, reason=f"{how}; see {log}")
+    if found[0].search(said) is None:
+        return Ended(passed=False, figures=figures, reason=f"no figures were printed; see {log}")
+    if part == "mutation" and not figures["killed"] >= FLOOR * max(1.0, figures["tried"]):
+        return Ended(passed=False, figures=figures, reason=f"less than {FLOOR:.0%} were killed")
+    return Ended(passed=True, figures=figures)
+
+
+def code() -> tuple[str, str]:
+    """Return the commit of the code, and a hash of what was changed since; empty: nothing."""
+    where = ("--", ".", *OURS)
+    changed = _git("status", "--porcelain", *where)
+    hashed = hashlib.sha256((changed + _git("diff", "HEAD", *where)).encode()).hexdigest()
+    return _git("log", "-1", "--format=%H", *where).strip(), hashed[:12] if changed else ""
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True,
+                          errors="replace").stdout  # fmt: skip
+
+
+def _file_name(step: str) -> str:
+    return step.replace("/", "-")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play a night, or what is left of it."""
+    options = _options(arguments)
+    if options.table:
+        write_table(options.results)
+        return 0
+    lines, (commit, changes) = load(options.results), code()
+    begun = None if options.new else current(lines, commit, changes)
+    if begun is None:
+        begun = Begun(night=utc_now_text(), commit=commit, changes=changes)
+        if not options.list:
+            append(options.results, begun)
+    night = Night(begun=begun, store=options.store.resolve(), results=options.results)
+    done = {each.command: each for each in lines if isinstance(each, Done)
+            and each.night == begun.night}  # fmt: skip
+    steps = list(steps_of(begun.night, night.store, small=options.small))
+    asked = [step for step in steps if _meant(step, options.only)]
+    if not asked:
+        print("no step is meant; see: python -m benchmarks.night --list", file=sys.stderr)
+        return 1
+    if options.list:
+        print("\n".join(f"{_how(done.get(step.command)):6} {_name(step)}" for step in asked))
+        return 0
+    return _play(night, asked, steps, done)
+
+
+def _play(night: Night, asked: Sequence[Step], steps: Sequence[Step], done: dict[str, Done]) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    there = sum(each.command in done for each in asked)
+    print(f"night {night.begun.night}: {there} of {len(asked)} steps are done", flush=True)
+    lock = SuiteLock(night.store, "benchmarks.night")
+    try:
+        for step in asked:
+            if step.command not in done:
+                of = sum(each.part == step.part for each in steps)
+                one = done[step.command] = night.play(step, of=of)
+                print(f"{_how(one):6} {_name(step)}, {one.took_s:.0f} s: {one.figures}"
+                      f" {one.reason}", flush=True)  # fmt: skip
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on", file=sys.stderr)
+        return 1
+    finally:
+        lock.release()
+        write_table(night.results)
+    return int(not all(done[step.command].passed for step in asked))
+
+
+def _meant(step: Step, only: Sequence[str]) -> bool:
+    return not only or any(f"{_name(step)}/".startswith(f"{each}/") for each in only)
+
+
+def _name(step: Step) -> str:
+    return f"{step.part}/{step.name}"
+
+
+def _how(done: Done | None) -> str:
+    return "open" if done is None else "passed" if done.passed else "FAILED"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.night", description=__doc__, formatter_class=raw
+    )
+    add = parser.add_argument
+    add("--only", action="append", default=[], metavar="PART", help="a part, or PART/STEP")
+    add("--store", type=Path, default=ROOT / "runs", help="where runs and logs are kept")
+    add("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
+    add("--small", action="store_true", help="as little as makes sense, to try the night out")
+    add("--new", action="store_true", help="begin another night")
+    add("--list", action="store_true", help="print the steps, and play none")
+    add("--table", action="store_true", help="write the table of last results, and play nothing")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except StoreError as refused:
+        sys.exit(str(refused))

@@ -1,0 +1,146 @@
+"""The results of nights (`benchmarks/night.py`): a line for each step, and a table of the last.
+
+`docs/night/results.jsonl` is only ever appended to. A line that a crash cut off was not done, and
+is left out.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from results.atomic import append_synced, write_atomically
+
+BEGIN, END = "<!-- last results: begin -->", "<!-- last results: end -->"
+Figures = dict[str, float]
+
+
+class _Line(BaseModel):
+    """What all lines have.
+
+    Attributes:
+        night: Its id, the time of its beginning: ids sort by time.
+        commit: Of the code, not of results.
+        changes: A hash of what was not committed; empty: the work tree was clean.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    night: str
+    commit: str
+    changes: str = ""
+
+
+class Begun(_Line):
+    """A night began."""
+
+    event: Literal["begun"] = "begun"
+
+
+class Done(_Line):
+    """A step is finished.
+
+    Attributes:
+        part, step: Which.
+        of: How many steps the part has in its night.
+        begun_at: On the wall clock, `20261121T104500Z`.
+        load: The machine's load average over a minute, before the step and after it: figures of a
+            busy machine are worth less.
+        reason: Why it did not pass.
+        command: What a user types to do the step again.
+    """
+
+    event: Literal["done"] = "done"
+    part: str
+    step: str
+    of: int
+    begun_at: str
+    took_s: float
+    load: tuple[float, float]
+    passed: bool
+    reason: str = ""
+    figures: Figures
+    command: str
+
+
+Line = Begun | Done
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
+
+
+def append(path: Path, line: Line) -> None:
+    """Append a line; it is on disk when this returns.
+
+    Raises:
+        StoreError: The disk refuses.
+    """
+    append_synced(path, line.model_dump_json().encode() + b"\n")
+
+
+def load(path: Path) -> list[Line]:
+    """Return the lines; one that cannot be read is named on standard error, and left out."""
+    lines: list[Line] = []
+    for number, text in enumerate(path.read_bytes().split(b"\n") if path.exists() else [], 1):
+        try:
+            lines += [_LINE.validate_json(text)] if text else []
+        except ValidationError:
+            print(f"{path.name}: line {number} is cut off, and left out", file=sys.stderr)
+    return lines
+
+
+def current(lines: Sequence[Line], commit: str, changes: str) -> Begun | None:
+    """Return the last night, if it is of this code; it goes on."""
+    last = next((each for each in reversed(lines) if isinstance(each, Begun)), None)
+    return last if last and (last.commit, last.changes) == (commit, changes) else None
+
+
+def combined(rows: Sequence[Mapping[str, float]]) -> Figures:
+    """Return the sum of figures, by name; of seconds (`_s`) the most."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, number in row.items():
+            found[name].append(number)
+    return {name: max(some) if name.endswith("_s") else sum(some) for name, some in found.items()}
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Return the last night's results of each part, as a table in Markdown."""
+    last: dict[str, list[Done]] = {}
+    for each in lines:
+        if isinstance(each, Done):
+            others = last.get(each.part, [])
+            last[each.part] = [*(one for one in others if one.night == each.night), each]
+    rows = ["| Part | Command | Steps passed | Figures | Commit | Date | Took |",
+            "|---|---|---|---|---|---|---:|"]  # fmt: skip
+    return "\n".join([*rows, *(_row(part, done) for part, done in sorted(last.items()))])
+
+
+def _row(part: str, done: Sequence[Done]) -> str:
+    """Return a part's row; of several steps, the command that does them all."""
+    first = done[0]
+    command = first.command if len(done) == 1 else f"python -m benchmarks.night --only {part}"
+    total = combined([each.figures for each in done])
+    figures = ", ".join(f"{number:,g} {name.replace('_', ' ')}" for name, number in total.items())
+    left = max(0, done[-1].of - len(done))
+    passed = f"{sum(each.passed for each in done)} of {len(done)}"
+    steps = f"{passed} ({left} not yet played)" if left else passed
+    commit = first.commit[:7] + (" with changes" if first.changes else "")
+    date = f"{first.begun_at[:4]}-{first.begun_at[4:6]}-{first.begun_at[6:8]}"
+    took = f"{sum(each.took_s for each in done):,.0f} s"
+    cells = (part, f"`{command}`", steps, figures or "none", commit, date, took)
+    return "| " + " | ".join(cells) + " |"
+
+
+def write_table(results: Path) -> None:
+    """Put the table between the markers of the page beside the results' folder.
+
+    Raises:
+        StoreError: The disk refuses.
+    """
+    page = results.parent.with_suffix(".md")
+    text = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    write_atomically(page, f"{head}{BEGIN}\n{table(load(results))}\n{END}{tail}")
