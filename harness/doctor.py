@@ -67,7 +67,7 @@ def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
     return Finding(
         what=f"{what} (for tests alone)",
         works=not missing,
-        detail=f"missing: {', '.join(missing)}" if missing else f"{found[what]}",
+        detail=f"without {', '.join(missing)}" if missing else f"{found[what]}",
         remedy=f"{INSTALL} {needed}; no run needs it" if missing else "",
     )
 
@@ -105,9 +105,14 @@ def _spark() -> Finding:
 
 
 def _cache() -> Finding:
-    versions = cached_versions()
+    what = "Kafka at hand"
+    try:
+        versions = cached_versions()
+    except (OSError, UserError) as refused:  # HOME is another user's, or there is none.
+        remedy = "set XDG_CACHE_HOME to a folder that you may write to"
+        return Finding(what=what, works=False, detail=str(refused), remedy=remedy)
     return Finding(
-        what="Kafka at hand",
+        what=what,
         works=bool(versions),
         detail=", ".join(versions) or "none yet",
         remedy="" if versions else "the first run fetches it from Maven Central",

@@ -147,7 +147,7 @@ def _docker() -> str:
         return "Docker: the command docker is missing; type: apt-get install docker-cli"
     if shutil.which("dockerd", path=search_path()):
         return ""
-    return _of(docker(), "Docker")
+    return _of(docker())
 
 
 def _ssh() -> str:
@@ -156,11 +156,11 @@ def _ssh() -> str:
         return f"sshd: {AS_ROOT}"
     if not Path("/usr/bin/python3").exists():
         return "sshd: its machines have only /usr/bin/python3; type: apt-get install python3"
-    return _of(ssh_lab(), "sshd") or _namespaces() or _java()
+    return _of(ssh_lab()) or _namespaces() or _java()
 
 
-def _of(finding: Finding, name: str) -> str:
-    return "" if finding.works else f"{name}: {finding.detail}; {finding.remedy}"
+def _of(finding: Finding) -> str:
+    return "" if finding.works else f"{finding.what}: {finding.detail}; {finding.remedy}"
 
 
 def _full() -> str:
@@ -171,8 +171,8 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "root": _root,
     "docker": _docker,
     "ssh": _ssh,
-    "chromium": lambda: _of(browser(), "chromium"),
-    "faketime": lambda: _of(clock_trial(), "libfaketime"),
+    "chromium": lambda: _of(browser()),
+    "faketime": lambda: _of(clock_trial()),
     "java": _java,
     "namespaces": _namespaces,
     "/dev/full": _full,

@@ -69,3 +69,11 @@ def has_reason(rest: str) -> bool:
     if not dash:
         _codes, dash, reason = rest.partition("# ")
     return bool(dash) and len(reason.strip()) > 5
+
+
+def test_setup_changes_no_device_and_no_kernel_setting() -> None:
+    lines = (ROOT / "setup").read_text(encoding="utf-8").replace("/dev/null", "").splitlines()
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    words = ("/dev/", "/proc/", "/sys/", "chmod", "chown", "mknod", "sysctl", "modprobe", "insmod")
+    assert not [word for word in words if word in code]
+    assert "apt-get install" in code

@@ -22,6 +22,8 @@ from tests.machine import INSIDE
 REPOSITORY = Path(__file__).parents[2]
 PLUGINS = ("-p", "pytest_timeout", "-p", "no:cacheprovider")
 NOBODY = 65534
+EVERYBODYS = 0o666
+"""The mode that udev gives the TUN device."""
 REPORTS = "LOGQUAKE_TEST_REPORTS"
 """Environment variable: the file that reports go to."""
 
@@ -72,23 +74,30 @@ def report_outside(report: pytest.TestReport) -> None:
             file.write(f"{line}\n")
 
 
-def as_ordinary_user(argv: list[str], scratch: Path) -> list[str]:
-    """Return what root runs so that an ordinary user runs the command, with a writable scratch."""
+def as_ordinary_user(argv: list[str], scratch: Path, *, tun: int | None = EVERYBODYS) -> list[str]:
+    """Return what root runs so that an ordinary user runs the command, with a writable scratch.
+
+    Args:
+        argv: The command.
+        scratch: A folder that the user shall own.
+        tun: The mode of the TUN device that the command sees; None: it sees none.
+    """
     os.chown(scratch, NOBODY, NOBODY)
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
-    lines = ["set -e", *_uncovered(scratch), _own_tun(scratch), "exec " + shlex.join(drop)]
-    script = "\n".join(lines)
-    return ["unshare", "--mount", "sh", "-c", script]
+    lines = ["set -e", *_uncovered(scratch), _own_tun(scratch, tun), "exec " + shlex.join(drop)]
+    return ["unshare", "--mount", "sh", "-c", "\n".join(lines)]
 
 
-def _own_tun(scratch: Path) -> str:
-    """Return a command that gives the mount namespace a TUN device that everybody may open.
+def _own_tun(scratch: Path, mode: int | None) -> str:
+    """Return a command that gives the mount namespace a TUN device of its own.
 
-    As on machines with udev, where the real one may be root's alone. That stays as it is. Where the
-    kernel allows no new node, the test sees the real one, and expects that links are refused.
+    With udev everybody may open it, elsewhere it is root's alone. The machine's own one stays as it
+    is. Where the kernel allows no new node, the test sees the machine's.
     """
+    if mode is None:
+        return "[ ! -e /dev/net ] || mount -t tmpfs tmpfs /dev/net"
     make = f"mkdir -p {scratch}/dev; mount -t tmpfs tmpfs {scratch}/dev; cd {scratch}/dev"
-    make += "; mknod tun c 10 200; chmod 666 tun; mount --bind tun /dev/net/tun"
+    make += f"; mknod tun c 10 200; chmod {mode:o} tun; mount --bind tun /dev/net/tun"
     return f"( [ ! -e /dev/net/tun ] || {{ {make}; }} ) || true"
 
 

@@ -16,6 +16,9 @@ from cluster.protocol import CanShiftClock, Command, Hosts, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from tests.cluster_hosts.conftest import Room
+from tests.machine import needs
+
+pytestmark = needs("faketime")
 
 # Python sleeps until a moment of the monotonic clock, which libfaketime takes for one of the wall
 # clock's; Java waits otherwise.
