@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_hosts.conftest import EVERYBODYS, REPOSITORY, as_ordinary_user
+from tests.cluster_hosts.hubs import EVERYBODYS, REPOSITORY, as_ordinary_user
 from tests.machine import needs
 
 pytestmark = pytest.mark.namespaces
