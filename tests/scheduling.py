@@ -1,7 +1,7 @@
 """The scheduler of sessions with several workers; apart, because pytest-xdist need not be there."""
 
 import pytest
-from xdist.scheduler.loadscope import LoadScopeScheduling
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]  # No types.
 
 from tests.side_by_side import unit_of
 

@@ -21,7 +21,10 @@ CORPUS = FOLDER / "histories.jsonl.gz"
 DOCS = Path(__file__).parents[2] / "docs" / "checkers.md"
 VERDICTS: dict[str, Any] = json.loads((FOLDER / "verdicts.json").read_text())
 NOTES: dict[str, Any] = json.loads((FOLDER / "notes.json").read_text())
-pytestmark = pytest.mark.timeout(900)  # Half a minute alone; the machine may be busy.
+pytestmark = [
+    pytest.mark.everything,
+    pytest.mark.timeout(900),
+]  # Half a minute alone; the machine may be busy.
 MODES = {"ww": [], "no_ww": ["--no-ww-deps"]}
 
 ALWAYS = {"int-send-skip", "G0", "G0-process", "G0-realtime", "PL-1-cycle-exists",

@@ -34,7 +34,10 @@ from tests.checkers.test_oracle_agreement import lose
 
 HOME = Path(pyspark.__file__).parent
 OURS = re.compile(r"(__editable__|logquake|checkers|cluster|harness|nemesis|results|workloads)")
-pytestmark = pytest.mark.timeout(900)  # A machine that is busy starts five JVMs slowly.
+pytestmark = [
+    pytest.mark.everything,
+    pytest.mark.timeout(900),
+]  # A machine that is busy starts five JVMs slowly.
 CORES, MEMORY = "1", "700m"
 SWIFT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 """Flags of Java processes that live for seconds."""

@@ -24,10 +24,10 @@ from cluster.hosts.ssh.heal import heal_ssh
 from cluster.protocol import Hosts, ProcessId
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
-from tests.cluster_hosts.hubs import INSIDE, report_outside, run_inside
+from tests.cluster_hosts.hubs import report_outside, run_inside
 from tests.docker_lab import container_of_process, daemon, pid_outside
 from tests.images.java_image import java_image
-from tests.machine import needs
+from tests.machine import INSIDE, needs
 from tests.ssh_lab import Lab, LabMachine
 
 NODES = ("n1", "n2", "n3")

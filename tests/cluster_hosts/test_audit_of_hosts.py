@@ -13,6 +13,8 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.ssh_lab import Lab
 
+pytestmark = pytest.mark.everything
+
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:

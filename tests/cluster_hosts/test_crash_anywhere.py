@@ -12,6 +12,8 @@ from results.record.plan import Plan
 from tests.cluster_hosts.crashes import crash
 from tests.ssh_lab import Lab
 
+pytestmark = pytest.mark.everything
+
 SEED = 20261121
 
 

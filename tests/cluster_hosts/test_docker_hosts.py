@@ -47,6 +47,7 @@ from tests.images.java_image import (
 )
 
 pytestmark = [
+    pytest.mark.everything,
     pytest.mark.docker,
     pytest.mark.usefixtures("java"),
 ]

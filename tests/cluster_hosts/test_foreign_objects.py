@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cluster.hosts.ledger import RUN_MARK
 from cluster.hosts.signals import process_id, state_of
 from cluster.protocol import ProcessId
@@ -26,6 +28,8 @@ from tests.cluster_hosts.crashes import crash
 
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
+
+pytestmark = pytest.mark.everything
 
 NAMESAKES = """
 ip link add lqhub type bridge

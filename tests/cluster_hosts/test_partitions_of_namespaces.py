@@ -18,6 +18,8 @@ from results.record.clock import wait_until
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
 
+pytestmark = pytest.mark.everything
+
 LINKS = list(itertools.permutations(["n1", "n2", "n3"], 2))
 PORT = 9000
 RECEIVER = f"""

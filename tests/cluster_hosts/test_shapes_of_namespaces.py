@@ -24,6 +24,8 @@ from tests.machine import tun_opens
 if TYPE_CHECKING:
     from tests.cluster_hosts.conftest import Room
 
+pytestmark = pytest.mark.everything
+
 LINKS = list(itertools.permutations(["n1", "n2", "n3"], 2))
 SLOW = Quality(delay_ms=60)
 LOSSY = Quality(loss=0.4, seed=7)

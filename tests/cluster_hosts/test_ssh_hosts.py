@@ -34,7 +34,7 @@ from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from tests.ssh_lab import HUB_ADDRESS, Lab, LabMachine, new_key
 
-pytestmark = pytest.mark.ssh
+pytestmark = [pytest.mark.everything, pytest.mark.ssh]
 ROOTS_HOME = pwd.getpwnam("root").pw_dir
 NODES = ["n1", "n2", "n3"]
 LINKS = list(itertools.permutations(NODES, 2))

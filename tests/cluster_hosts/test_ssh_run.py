@@ -12,6 +12,8 @@ from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from tests.ssh_lab import Lab
 
+pytestmark = pytest.mark.everything
+
 
 @pytest.mark.ssh
 @pytest.mark.kafka

@@ -26,7 +26,7 @@ from results.record.plan import Plan
 from results.record.stream import read_stream
 from results.record.topics import CreatedTopic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
 WITH_ZOOKEEPER = ("kafka:0.11.0.3", "kafka:2.8.2")
 SYSTEMS = (*WITH_ZOOKEEPER, "kafka:4.3.1:controllers")

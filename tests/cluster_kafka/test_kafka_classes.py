@@ -13,6 +13,8 @@ from cluster.kafka.java import Java, find_java
 from cluster.kafka.storage import java_argv
 from results.record.plan import Plan
 
+pytestmark = pytest.mark.everything
+
 JARS = Distribution(version="4.3.1", classpath=(Path("/some/kafka.jar"),))
 
 

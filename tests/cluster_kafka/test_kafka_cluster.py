@@ -323,6 +323,7 @@ def test_all_stop_by_themselves_and_what_stays_is_the_record(
         assert "shut down completed" in (folder / "logs" / "server.log").read_text()
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
@@ -346,6 +347,7 @@ def test_a_setting_that_kafka_refuses_is_named(
         hosts.down()
 
 
+@pytest.mark.everything
 def test_a_port_that_is_taken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -359,6 +361,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, monkeypatch: pytest.Monke
             hosts.down()
 
 
+@pytest.mark.everything
 def test_paths_may_have_blanks_and_letters_beyond_ascii_in_any_locale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def test_segments_are_those_of_nodes_and_of_steps(run: Path) -> None:
     assert len(found) == len(set(found)) == 9
 
 
+@pytest.mark.everything
 @pytest.mark.kafka
 @pytest.mark.parametrize("version", ["2.8.2", "4.3.1"])
 def test_kafka_reads_every_segment_of_a_run_as_we_do(

@@ -16,7 +16,7 @@ from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
 LIMIT_S = 60
 PLACE = ("t", 0)

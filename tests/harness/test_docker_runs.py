@@ -40,6 +40,7 @@ target = "n3"
 hold_s = 1
 """
 pytestmark = [
+    pytest.mark.everything,
     pytest.mark.docker,
     pytest.mark.kafka,
     pytest.mark.timeout(LIMIT_S + 60),

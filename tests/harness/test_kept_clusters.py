@@ -20,6 +20,8 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.harness.test_whole_runs import LOGQUAKE, newest, running
 
+pytestmark = pytest.mark.everything
+
 PLAN = """
 nodes = 1
 replication = 1

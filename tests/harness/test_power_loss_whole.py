@@ -12,7 +12,7 @@ from results.record.paths import RunPaths
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 240
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(2 * RUN_LIMIT_S)]
+pytestmark = [pytest.mark.everything, pytest.mark.kafka, pytest.mark.timeout(2 * RUN_LIMIT_S)]
 ONE_REPLICA = """
 seed = 1
 nodes = 1

@@ -9,7 +9,12 @@ from results.record.steps import load_steps
 from results.record.story import load_story
 from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 
-pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(TEST_LIMIT_S)]
+pytestmark = [
+    pytest.mark.everything,
+    pytest.mark.kafka,
+    pytest.mark.namespaces,
+    pytest.mark.timeout(TEST_LIMIT_S),
+]
 
 
 def test_by_the_high_watermark_rule_message2_is_lost_and_the_page_may_tell_where(

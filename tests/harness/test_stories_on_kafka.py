@@ -13,7 +13,7 @@ from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 EPOCHS = "data/peter-test01-0/leader-epoch-checkpoint"
 SEGMENT = "data/peter-test01-0/00000000000000000000.log"
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
+pytestmark = [pytest.mark.everything, pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
 
 
 def play(*words: str, store: Path) -> RunPaths:

@@ -12,7 +12,7 @@ from results.verdict_json import read_verdict
 from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
 
 PLANS = Path(__file__).parents[2] / "docs" / "plans"
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
+pytestmark = [pytest.mark.everything, pytest.mark.kafka, pytest.mark.timeout(TEST_LIMIT_S)]
 
 
 def ops(paths: RunPaths) -> Mapping[tuple[str, str], int]:

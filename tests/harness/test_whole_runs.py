@@ -129,6 +129,7 @@ def test_a_run_with_faults_is_valid_and_checks_again_the_same_with_either_engine
     assert not re.search(r'(src|href)="https?://', page)
 
 
+@pytest.mark.everything
 def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -153,6 +154,7 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
     assert allowed["allowed"] == allowed["count"] == lost["count"]
 
 
+@pytest.mark.everything
 def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_unknown(
     tmp_path: Path,
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_un
     assert "fault-without-effect" in reasons(verdict)
 
 
+@pytest.mark.everything
 def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
@@ -183,6 +186,7 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     assert done.returncode == (1 if liveness else 2)
 
 
+@pytest.mark.everything
 @needs("root")
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
     command = [
@@ -261,6 +265,7 @@ def fault_in_force(store: Path) -> bool:
     return reached(store, "main") and ledger.exists() and ledger.stat().st_size > 0
 
 
+@pytest.mark.everything
 def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     tmp_path: Path,
 ) -> None:
@@ -286,6 +291,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     assert verdict["checked"]["malformed-history"]["rows"] > 100
 
 
+@pytest.mark.everything
 def test_ctrl_c_heals_and_writes_a_verdict_of_what_there_is(tmp_path: Path) -> None:
     run = start_run(tmp_path, "--seed", "2")
     try:

@@ -42,7 +42,7 @@ MARKS = {
     DOCKER: [pytest.mark.docker],
     SSH: [pytest.mark.ssh],
 }
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.everything, pytest.mark.timeout(1500)]
 
 
 def played(room: str, kind: str) -> "ParameterSet":

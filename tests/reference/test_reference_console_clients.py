@@ -16,6 +16,8 @@ from cluster.kafka.java import find_java
 from cluster.kafka.storage import java_argv
 from tests.reference.node_processes import NodeProcesses, node_processes
 
+pytestmark = pytest.mark.everything
+
 TOOLS = "org.apache.kafka.tools"
 LIMIT_S = 120
 PRODUCERS = {"3.9.1": "kafka.tools.ConsoleProducer", "4.3.1": f"{TOOLS}.ConsoleProducer"}

@@ -22,6 +22,8 @@ from results.record.paths import RunPaths
 from results.record.plan import plan_from
 from tests.reference.node_processes import LIMIT_S, NodeProcesses, node_processes
 
+pytestmark = pytest.mark.everything
+
 NAMES = ("n1", "n2", "n3")
 ALL = [(one, other) for one in NAMES for other in NAMES if one != other]
 

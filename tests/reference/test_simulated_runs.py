@@ -132,6 +132,7 @@ FINDING: dict[Bug, tuple[int, dict[str, object]]] = {
 """Within how many seeds each bug is found, and with what."""
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("bug", Bug)
 def test_a_bug_is_found_by_its_anomaly(tmp_path: Path, bug: Bug) -> None:
     seeds, settings = FINDING[bug]
@@ -163,6 +164,7 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path: Path) -> None:
     assert digest("other", 6) != first
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("family", VIRTUAL_FAMILIES)
 def test_what_is_dealt_can_be_played(family: str) -> None:
     for seed in range(6):

@@ -29,6 +29,8 @@ from tests.results.hostile import FORBIDDEN, HOSTILE, LONG, MARKUP, TOPIC, hosti
 from tests.results.planted import plant
 from tests.results.serving import WAIT_S, served
 
+pytestmark = pytest.mark.everything
+
 EVIL, HUGE, LIVE = "log/20261122T010000Z-7", "log/20261122T010100Z-8", "log/20261122T010200Z-9"
 LOG = f"/run/{EVIL}/nodes/n1/logs/server.log"
 MAX_PAGE = 5_000_000

@@ -35,6 +35,8 @@ from tests.results.planted import (
 )
 from tests.results.serving import WAIT_S, served
 
+pytestmark = pytest.mark.everything
+
 BAD = {"error", "warning"}
 LOSS_RUN = "/run/loss-acks-1/20261122T013000Z-1/"
 LATE_RUN = "late/20261122T015700Z-8"

@@ -134,6 +134,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert causes_of(states[:1])[0].new
 
 
+@pytest.mark.everything
 @pytest.mark.spark
 def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: Path) -> None:
     """The leader was killed between the verdict and its line in the journal."""
@@ -151,6 +152,7 @@ def test_a_run_that_has_its_verdict_is_not_judged_again(tmp_path: Path, suite: P
     assert {item.phase for item in state.items.values()} == {Phase.JUDGED}
 
 
+@pytest.mark.everything
 def test_a_night_that_is_killed_while_it_judges_goes_on(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
@@ -194,6 +196,7 @@ def test_of_a_run_that_was_removed_no_page_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.everything
 def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_the_page(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -217,6 +220,7 @@ def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_t
     assert "it came back in 0 of 1" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.everything
 def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     folder = played_night(store, NIGHTS[0])
@@ -244,6 +248,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.everything
 def test_the_webhook_is_told_of_a_night_that_is_wound_up(
     tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +269,7 @@ def test_the_webhook_is_told_of_a_night_that_is_wound_up(
     assert (words["night"], words["worst"], len(words["new"])) == (NIGHTS[0], "invalid", 1)
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize("text", [SUITE, 'name = "made"\nno_such_key = 1\n', None])
 def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
     tmp_path: Path, suite: Path, text: str | None
@@ -288,6 +294,7 @@ def test_a_night_that_this_version_cannot_play_keeps_no_other_from_being_begun(
     assert len(state.having(Phase.JUDGED)) == 2
 
 
+@pytest.mark.everything
 def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_told(
     tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +326,7 @@ def test_a_run_that_died_with_its_night_is_healed_and_noted_and_what_is_left_is_
     assert not told_of & {imported, damaged}
 
 
+@pytest.mark.everything
 def test_an_entry_that_is_no_more_is_unknown(tmp_path: Path, suite: Path) -> None:
     """The night goes on with another version of Logquake, which names its scenarios otherwise."""
     store = tmp_path / "store"
@@ -361,6 +369,7 @@ def test_a_night_whose_plan_was_cut_was_never_begun(tmp_path: Path, suite: Path)
     assert not folder.root.exists()
 
 
+@pytest.mark.everything
 def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -376,6 +385,7 @@ def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     assert "report.html" in state.items[2].sentence
 
 
+@pytest.mark.everything
 def test_what_is_broken_stays_so_though_its_page_cannot_be_written(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -404,6 +414,7 @@ def suite_on_no_hosts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.everything
 def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     tmp_path: Path, nowhere: Path
 ) -> None:
@@ -418,6 +429,7 @@ def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     assert '<error message="' in folder.junit.read_text(encoding="utf-8")
 
 
+@pytest.mark.everything
 def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere: Path) -> None:
     """`/dev/full` refuses what is written, as a terminal does that was hung up."""
     argv = [LOGQUAKE, "suite", "run", str(nowhere), "--store", "store"]
@@ -436,6 +448,7 @@ def test_a_dry_run_starts_nothing(tmp_path: Path, nowhere: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.everything
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -484,6 +497,7 @@ def test_pytest_plays_a_suite_and_unknown_is_never_passed(elsewhere: Path) -> No
     assert "results: runs/.suites/nowhere/" in done.stdout
 
 
+@pytest.mark.everything
 def test_a_night_in_which_nothing_was_played_does_not_pass(elsewhere: Path) -> None:
     suite = elsewhere / "nightly.toml"
     suite.write_text(f'budget = "1s"\n{NOWHERE}', encoding="utf-8")
@@ -493,6 +507,7 @@ def test_a_night_in_which_nothing_was_played_does_not_pass(elsewhere: Path) -> N
     assert done.returncode == 1
 
 
+@pytest.mark.everything
 def test_pytest_plays_the_entries_that_were_selected(elsewhere: Path) -> None:
     words = ("--logquake", "nightly.toml", "-k", "kill or test_one", "test_theirs.py")
     done = run_pytest(*words, folder=elsewhere)
@@ -501,6 +516,7 @@ def test_pytest_plays_the_entries_that_were_selected(elsewhere: Path) -> None:
     assert len(folder.state().planned) == 1
 
 
+@pytest.mark.everything
 def test_pytest_tells_a_suite_that_is_none(elsewhere: Path) -> None:
     (elsewhere / "nightly.toml").write_text("name = 'x'\nbudgt = 1\n", encoding="utf-8")
     done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)
@@ -523,6 +539,7 @@ def test_projects_of_others_keep_packages_that_are_called_as_ours(elsewhere: Pat
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.everything
 def test_pytest_plays_no_suite_with_packages_of_others_for_ours(elsewhere: Path) -> None:
     (elsewhere / "conftest.py").write_text("import harness\n", encoding="utf-8")
     done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)

@@ -57,6 +57,7 @@ hosts = "process"
 entry = "*#2"
 """
 pytestmark = [
+    pytest.mark.everything,
     pytest.mark.kafka,
     pytest.mark.namespaces,
     needs("root"),

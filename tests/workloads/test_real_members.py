@@ -14,7 +14,7 @@ from workloads.clients.member import MemberConsumer
 from workloads.clients.producer import SharedProducer
 from workloads.protocol import Batch, Key, Rebalance, Send, SendResult
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
 PLAN = Plan(workload="groups", nodes=1, replication=1, min_insync=1)
 LIMIT_S = 60.0

@@ -20,7 +20,7 @@ from workloads.clients.consumer import ProcessConsumer
 from workloads.clients.transactions import TransactionalProducer
 from workloads.protocol import End, Key, Poll, Send, Txn, TxnResult
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
 PLAN = Plan(
     workload="txn", nodes=1, replication=1, min_insync=1, name="transactions",

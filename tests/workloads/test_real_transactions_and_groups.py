@@ -19,7 +19,7 @@ from results.record.topics import CreatedTopic
 from workloads.final_reads import read_to_end
 from workloads.fleet import Fleet
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
 LIMIT_S = 60.0
 ALONE = {"nodes": 1, "replication": 1, "min_insync": 1}
