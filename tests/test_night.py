@@ -118,7 +118,7 @@ def test_the_table_has_the_last_night_of_each_part() -> None:
     assert table(lines).splitlines()[2:] == [
         (
             "| fuzz | `python -m benchmarks.night --only fuzz` | 1 of 2 (1 not yet played) |"
-            " 25 records, 0.5 slowest s | aaaaaaa | 2026-11-21 | 4 s |"
+            " 25 records, slowest 0.5 s | aaaaaaa | 2026-11-21 | 4 s |"
         ),
         "| kills | `c` | 1 of 1 | none | aaaaaaa with changes | 2026-11-22 | 2 s |",
     ]
