@@ -71,6 +71,10 @@ KERNELS = (
     "jepsen/unseen",
 )  # fmt: skip
 """The modules of the table of scores in docs/checkers.md."""
+TESTS: Mapping[str, tuple[str, ...]] = {
+    "epoch_starts": tuple(f"tests/checkers/test_{name}.py" for name in ("quorum", "announced")),
+}
+"""Of a kernel that no test file names; without them the whole suite would run on each mutant."""
 FIGURES: Mapping[str, tuple[str, ...]] = {
     "mutation": (r"^all +(?P<killed>\d+) / +(?P<tried>\d+)",),
     "fuzz": (r"^(?P<records>\d+) records, the slowest in (?P<slowest_s>[\d.]+) s",
@@ -148,7 +152,8 @@ def steps_of(night: str, store: Path, *, small: bool = False) -> Iterator[Step]:
         yield property_step(path, seed["hypothesis"])
     for name in KERNELS:
         kernel = f"checkers/{name}.py"
-        tried = (*python, "benchmarks.mutation", kernel)
+        named = ("--tests", *TESTS[name]) if name in TESTS else ()
+        tried = (*python, "benchmarks.mutation", kernel, *named)
         survivors = store / ".night" / night / f"mutants-{_file_name(kernel)}.json"
         more = ("--json", str(survivors))
         yield Step(part="mutation", name=kernel, words=tried, more=more)

@@ -122,7 +122,7 @@ def _row(part: str, done: Sequence[Done]) -> str:
     first = done[0]
     command = first.command if len(done) == 1 else f"python -m benchmarks.night --only {part}"
     total = combined([each.figures for each in done])
-    figures = ", ".join(f"{number:,g} {name.replace('_', ' ')}" for name, number in total.items())
+    figures = ", ".join(_words(name, number) for name, number in total.items())
     left = max(0, done[-1].of - len(done))
     passed = f"{sum(each.passed for each in done)} of {len(done)}"
     steps = f"{passed} ({left} not yet played)" if left else passed
@@ -131,6 +131,13 @@ def _row(part: str, done: Sequence[Done]) -> str:
     took = f"{sum(each.took_s for each in done):,.0f} s"
     cells = (part, f"`{command}`", steps, figures or "none", commit, date, took)
     return "| " + " | ".join(cells) + " |"
+
+
+def _words(name: str, number: float) -> str:
+    """Return a figure in words: `300 records`, `slowest 0.8 s`."""
+    if name.endswith("_s"):
+        return f"{name.removesuffix('_s')} {number:,g} s"
+    return f"{number:,.12g} {name.replace('_', ' ')}"
 
 
 def write_table(results: Path) -> None:

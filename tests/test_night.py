@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks import night as nights
 from benchmarks.covering import covering, pairs
-from benchmarks.night import KERNELS, RESULTS, ROOT, Night, Step, judged, steps_of
+from benchmarks.mutation import test_files
+from benchmarks.night import KERNELS, RESULTS, ROOT, TESTS, Night, Step, judged, steps_of
 from benchmarks.night_results import BEGIN, END, Begun, Done, Line, append, current, load, table
 from harness.suites.expansion import entries_of
 from harness.suites.suite import load_suite
@@ -117,7 +118,7 @@ def test_the_table_has_the_last_night_of_each_part() -> None:
     assert table(lines).splitlines()[2:] == [
         (
             "| fuzz | `python -m benchmarks.night --only fuzz` | 1 of 2 (1 not yet played) |"
-            " 25 records, 0.5 slowest s | aaaaaaa | 2026-11-21 | 4 s |"
+            " 25 records, slowest 0.5 s | aaaaaaa | 2026-11-21 | 4 s |"
         ),
         "| kills | `c` | 1 of 1 | none | aaaaaaa with changes | 2026-11-22 | 2 s |",
     ]
@@ -136,6 +137,14 @@ def test_each_step_is_there_once_and_has_its_files(tmp_path: Path) -> None:
     assert [each.words for each in steps] == [each.words for each in steps_of(NIGHT, tmp_path)]
     other = steps_of("20261122T010000Z", tmp_path)
     assert steps[0].words != next(other).words
+
+
+def test_each_kernel_has_tests_of_its_own() -> None:
+    for name in KERNELS:
+        named = [ROOT / each for each in TESTS.get(name, ())]
+        own = named or [Path(each) for each in test_files([ROOT / "checkers" / f"{name}.py"])]
+        assert own, name
+        assert all(each.is_file() for each in own)
 
 
 def test_a_real_step_is_played_and_recorded(tmp_path: Path) -> None:
