@@ -15,6 +15,7 @@ import pytest
 from docker.errors import APIError
 from docker.models.containers import Container
 
+from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
 from cluster.hosts.docker import containers, image, line, trials
 from cluster.hosts.docker import hosts as hosts_module
@@ -33,7 +34,7 @@ from cluster.hosts.docker.objects import (
 from cluster.hosts.docker.trials import TRIAL_LABEL, Owner
 from cluster.hosts.heal import heal_trials
 from cluster.kafka.fetch import fetch_kafka
-from cluster.protocol import ClusterError, Command, Quality, UserError
+from cluster.protocol import Ability, ClusterError, Command, Quality, UserError
 from harness.plans import refuse_another_kafka
 from results.record.clock import wait_until
 from results.record.plan import Plan
@@ -45,6 +46,7 @@ from tests.images.java_image import (
     image_without_java,
     image_without_programs,
 )
+from tests.machine import tun_opens
 
 pytestmark = [
     pytest.mark.everything,
@@ -323,6 +325,11 @@ def test_links_of_strict_machines_can_be_made_bad(run: Path, java: str) -> None:
     with hosts_of(run, java) as hosts:
         strict = "echo 1 > /proc/sys/net/ipv4/conf/eth0/rp_filter"
         subprocess.run([*inside(run, "n1"), "sh", "-c", strict], check=True)
+        if abilities_of("docker")[Ability.SHAPE]:
+            assert not tun_opens()
+            with pytest.raises(ClusterError, match="/dev/net/tun"):
+                hosts.shape("s", [("n1", "n2")], Quality(delay_ms=150, seed=1))
+            return
         hosts.shape("s", [("n1", "n2")], Quality(delay_ms=150, seed=1))
         assert min(hosts.measure([("n1", "n2")], count=5)["n1", "n2"].round_trip_ms) >= 150
 

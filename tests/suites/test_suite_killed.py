@@ -20,7 +20,6 @@ from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
 from results.verdict_json import read_verdict
-from tests.machine import needs
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 LIMIT_S = 280
@@ -60,7 +59,6 @@ pytestmark = [
     pytest.mark.everything,
     pytest.mark.kafka,
     pytest.mark.namespaces,
-    needs("root"),
     pytest.mark.timeout(2 * LIMIT_S),
 ]
 
