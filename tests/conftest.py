@@ -61,9 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have several workers play a session of whole folders, unless the user chose already."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        return  # A worker: it has the options of its controller.
     option = config.option
+    if "PYTEST_XDIST_WORKER" in os.environ or getattr(option, "logquake", None):
+        return  # A worker has the options of its controller; suites have their own lanes.
     if not all(Path(each).is_dir() for each in config.args):
         option.everything = True  # Tests that are named are meant.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
