@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import machine
-from tests.side_by_side import long_first, workers
+from tests.side_by_side import long_first, spread
 
 if TYPE_CHECKING:
     from tests.results.browser import Reader
-    from tests.scheduling import Units
 
 # A shared machine is slow now and then; no test may fail by the clock.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,15 +66,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if not all(Path(each).is_dir() for each in config.args):
         option.everything = True  # Tests that are named are meant.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
-        option.numprocesses = 0 if option.collectonly or option.usepdb else workers()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Units":
-    """Hand out tests by unit."""
-    from tests.scheduling import Units  # noqa: PLC0415 - only a controller has pytest-xdist
-
-    return Units(config, log)
+        spread(option)
 
 
 @pytest.hookimpl(trylast=True)
