@@ -19,6 +19,8 @@ from results.record.clock import wait_until
 
 USERS = Path("/run/logquake-tests-docker")
 """Locked by whoever uses the daemon. Only root can have one, and `/run` is empty after a boot."""
+_children: dict[int, "subprocess.Popen[bytes]"] = {}
+"""Daemons that this process started; others may have ended them."""
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
 
@@ -69,6 +71,7 @@ def _started() -> int:
         )
         said.seek(0)
         assert started.poll() is None, said.read().decode()
+    _children[started.pid] = started
     return started.pid
 
 
@@ -83,6 +86,8 @@ def _end(pid: int) -> None:
                 timeout_s=END_TIMEOUT_S,
                 what="the end of the Docker daemon",
             )
+    if pid in _children:
+        _children.pop(pid).wait(END_TIMEOUT_S)
 
 
 def answers() -> bool:
