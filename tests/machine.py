@@ -4,7 +4,7 @@ A test that this machine cannot run says what it needs: by a mark that names it 
 `needs("root")`), or, in a fixture, by `require`. The product itself is asked whether that is here,
 when the first test needs it. What is missing is the reason why a test is left out, with the remedy.
 
-A test is not left out where the product refuses: it expects the refusal (`why_not`).
+A test is not left out where the product refuses: it asks `abilities_of`, and expects the refusal.
 """
 
 import os
@@ -17,12 +17,11 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Skipped
 
-from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import choose_hosts
 from cluster.hosts.examine import Finding, clock_trial, docker
 from cluster.hosts.namespace import search_path
 from cluster.kafka.java import find_java
-from cluster.protocol import Ability, UserError
+from cluster.protocol import UserError
 from harness.doctor import browser, ssh_lab
 
 INSIDE = "LOGQUAKE_TEST_INSIDE"
@@ -35,7 +34,7 @@ IMPLIED = {
     "spark": "java",
     "ssh": "ssh",
 }
-"""What a test needs that carries one of our marks."""
+"""The marks that say what a test does, and so what it needs."""
 AS_ROOT = "as an ordinary user this test cannot run; run the tests as root"
 
 
@@ -67,21 +66,17 @@ def runs_here(item: pytest.Item) -> bool:
 
 
 def needed_by(item: pytest.Item) -> list[str]:
-    """Return what a test's marks ask for; what is told fastest comes first."""
+    """Return what a test's marks ask for, in the order of `NEEDS`."""
     marked = {name for mark in item.iter_markers("needs") for name in mark.args}
     marked |= {IMPLIED[mark.name] for mark in item.iter_markers() if mark.name in IMPLIED}
+    assert marked <= {*NEEDS}, f"{marked - {*NEEDS}} is none of {', '.join(NEEDS)}"
     return [name for name in NEEDS if name in marked]
 
 
 @cache
 def missing(name: str) -> str:
-    """Return what is missing of what a test needs, with the remedy; empty if it is here."""
+    """Return why something that tests need is missing, with the remedy; empty if it is here."""
     return NEEDS[name]()
-
-
-def why_not(hosts: str) -> Mapping[Ability, str]:
-    """Return why hosts cannot do something here, as the product says; empty where they can."""
-    return abilities_of(hosts)
 
 
 def tun_opens() -> bool:
@@ -177,4 +172,4 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "namespaces": _namespaces,
     "/dev/full": _full,
 }
-"""What tests need beside Python, and how it is found out: in the order in which it is asked."""
+"""What tests need beside Python, and how it is found out. Of several the first is reported."""

@@ -101,6 +101,9 @@ def test_inside_of_a_hub_a_mark_was_asked_before_and_a_skip_would_be_seen_by_nob
     assert "where nobody would report it" in said
 
 
-def test_a_need_that_nobody_knows_is_refused() -> None:
+def test_a_need_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    counts, said = session(tmp_path, SAMPLE.replace('needs("moon")', 'needs("sun")'))
+    assert counts == {"error": 1, "skipped": 1, "passed": 1}, said
+    assert "{'sun'} is none of root, docker" in said
     with pytest.raises(AssertionError, match="sun"):
         needs("sun")
