@@ -13,7 +13,7 @@ from checkers.uncommitted_read import SEEN_WITHIN_NS
 from results.record.milestones import Milestone
 from results.record.terms import Mode
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -1,6 +1,19 @@
 from checkers import duplicate, inconsistent_offsets, phantom
 from results.record.values import pack_value
-from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, leads, log, read, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    ack,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
 
 
 def test_a_value_read_twice_at_one_offset_is_no_duplicate() -> None:

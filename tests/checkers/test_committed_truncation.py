@@ -6,7 +6,7 @@ from checkers import committed_truncation
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -12,7 +12,7 @@ from checkers.group import Group
 from checkers.protocol import MAX_DESCRIBED, Findings
 from checkers.registry import checkers_of
 from results.record.terms import Judge
-from tests.checkers.hand import facts
+from tests.checkers.partition_rows import facts
 from tests.oracle import transactions as oracle
 
 Dependency = tuple[int, int, int]

@@ -6,7 +6,7 @@ from checkers.dependencies import WR, WW, dependencies, participants
 from results.record.terms import Judge
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import facts, group, read
+from tests.checkers.partition_rows import facts, group, read
 
 V = [pack_value(1, number) for number in range(12)]
 READER = 9

@@ -24,7 +24,7 @@ from results.record.terms import Judge, Validity
 from results.record.values import pack_value
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -5,7 +5,7 @@ import pytest
 from checkers import log_divergence
 from checkers.facts import RunFacts
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, C, S, facts, found, group, isr, log, state
+from tests.checkers.partition_rows import A, B, C, S, facts, found, group, isr, log, state
 
 CHECKER = log_divergence.CHECKER
 Rows = dict[str, list[Row]]

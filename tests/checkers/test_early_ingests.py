@@ -18,7 +18,7 @@ from results.record.paths import RunPaths
 from results.record.terms import Judge
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import ack, facts, group, read
+from tests.checkers.partition_rows import ack, facts, group, read
 from tests.checkers.unsealed import unsealed
 
 NEVER_NOTED = ("ingest", "reads")

@@ -3,7 +3,7 @@
 from checkers import epoch_regression
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

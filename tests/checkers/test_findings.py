@@ -4,7 +4,7 @@ from checkers.findings import anomaly_at, findings
 from checkers.guarantees import guarantees
 from checkers.protocol import MAX_DESCRIBED, Findings, Labels
 from results.record.verdict import Anomaly
-from tests.checkers.hand import facts, group
+from tests.checkers.partition_rows import facts, group
 
 
 def made(count: int, excused: range) -> Findings:

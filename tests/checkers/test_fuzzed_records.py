@@ -15,7 +15,7 @@ from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.fuzzed import DAMAGES, Bases, Damage, write_bases
-from tests.checkers.hand import A, B, S, ack, group
+from tests.checkers.partition_rows import A, B, S, ack, group
 
 RECORDS = 60
 """CI's share; `python -m benchmarks.fuzz` judges thousands."""

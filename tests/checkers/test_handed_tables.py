@@ -16,7 +16,7 @@ from checkers.layout import RUN, split, write_table
 from checkers.spark.local import LocalEngine
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
-from tests.checkers.hand import facts
+from tests.checkers.partition_rows import facts
 
 CORPUS = Path(__file__).parents[1] / "histories" / "histories.jsonl.gz"
 

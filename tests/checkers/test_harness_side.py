@@ -3,7 +3,7 @@ import json
 from checkers import faults, malformed, traffic
 from checkers.facts import RunFacts
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, S, ack, facts, found, group, sentences, whole_run
+from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, sentences, whole_run
 
 
 def op(number: int, begin: int | None, end: int | None, **changes: object) -> Row:

@@ -14,8 +14,8 @@ from checkers.histories.reading import read_histories
 from checkers.jepsen import lost_write
 from results.record.terms import Judge, Validity
 from results.record.verdict import Verdict
-from tests.checkers.hand import facts
 from tests.checkers.made_histories import Entry, MadeHistory
+from tests.checkers.partition_rows import facts
 from tests.oracle.jepsen import kinds
 
 NEITHER_DISTANCES_NOR_CYCLES = {

@@ -6,7 +6,7 @@ from checkers.runner import run_checkers
 from results.record.terms import Judge
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import ack, facts, group, log, read
+from tests.checkers.partition_rows import ack, facts, group, log, read
 
 V = [pack_value(1, number) for number in range(9)]
 JEPSEN = facts(judge=Judge.JEPSEN)

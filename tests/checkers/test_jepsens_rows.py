@@ -15,7 +15,7 @@ from results.record.terms import Judge
 from results.record.values import pack_value
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import S, facts, found, group
+from tests.checkers.partition_rows import S, facts, found, group
 
 V = [pack_value(1, number) for number in range(12)]
 

@@ -13,7 +13,7 @@ from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import Anomaly, Verdict
-from tests.checkers.hand import facts, group
+from tests.checkers.partition_rows import facts, group
 
 RUN: Place = ("", "", -1)
 PART: Place = ("log-0", "id-0", 0)

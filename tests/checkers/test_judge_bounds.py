@@ -6,7 +6,7 @@ from checkers.registry import CHECKERS
 from checkers.runner import CheckResult
 from results.record.terms import Judge, Validity
 from results.record.verdict import Anomaly, Verdict
-from tests.checkers.hand import facts
+from tests.checkers.partition_rows import facts
 
 RUN: Place = ("", "", -1)
 PARTS: tuple[Place, ...] = (("log-0", "id-0", 0), ("log-0", "id-0", 1), ("log-0", "id-0", 2))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkers.statistics import STATISTICS, lag
-from tests.checkers.hand import A, B, S, ack, group, read
+from tests.checkers.partition_rows import A, B, S, ack, group, read
 
 MS = 1_000_000
 Row = dict[str, Any]

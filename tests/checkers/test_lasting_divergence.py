@@ -5,7 +5,20 @@ from checkers.facts import RunFacts
 from checkers.protocol import Findings
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, C, S, ack, facts, found, group, isr, leads, log, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    isr,
+    leads,
+    log,
+    state,
+)
 
 UNCLEAN: dict[str, object] = {
     "system": "kafka:2.8.2", "broker": {"unclean.leader.election.enable": "true"},

@@ -1,7 +1,7 @@
 """What is told of two leaders in one epoch: who, when, and at which offset."""
 
 from checkers import two_leaders
-from tests.checkers.hand import A, B, C, S, elected, facts, found, group, leads, log
+from tests.checkers.partition_rows import A, B, C, S, elected, facts, found, group, leads, log
 
 CHECKER = two_leaders.CHECKER
 

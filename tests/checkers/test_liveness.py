@@ -14,7 +14,7 @@ from checkers.protocol import Checker
 from results.record.milestones import Milestone
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass
-from tests.checkers.hand import A, S, ack, facts, found, group, read, sentences, timed_out
+from tests.checkers.partition_rows import A, S, ack, facts, found, group, read, sentences, timed_out
 from tests.oracle import liveness as oracle
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from checkers.findings import known
 from checkers.torn_transaction import shares
 from checkers.version_order import version_order
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -1,5 +1,5 @@
 from checkers.lost_write import CHECKER
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -9,7 +9,7 @@ from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
-from tests.checkers.hand import A, S, facts, found, group, sentences, timed_out, whole_run
+from tests.checkers.partition_rows import A, S, facts, found, group, sentences, timed_out, whole_run
 
 LEFT = {"process 4711": "is there after the run, and was not before (java of n1)"}
 

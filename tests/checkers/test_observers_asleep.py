@@ -17,7 +17,7 @@ from results.record.milestones import Milestone
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, S, ack, facts, found, group, leads, read
+from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, leads, read
 from tests.checkers.unsealed import unsealed
 
 CHECKER = uncommitted_read.CHECKER

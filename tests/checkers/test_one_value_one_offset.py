@@ -6,7 +6,20 @@ from checkers import duplicate, inconsistent_offsets
 from checkers.facts import RunFacts
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, C, ack, elected, facts, found, group, leads, log, read, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    ack,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
 
 CUT: list[Row] = [{"node": "n1", "from_offset": 3, "to_offset": 4}]
 

@@ -23,7 +23,7 @@ from checkers.send_order import NONMONOTONIC_CHECKER as NONMONOTONIC_SEND
 from results.record.verdict import Anomaly
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, facts, group, leads
+from tests.checkers.partition_rows import A, facts, group, leads
 from tests.oracle import order
 
 SEEDS = st.integers(0, 2**32)

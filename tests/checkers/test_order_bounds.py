@@ -4,7 +4,7 @@ from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
 from checkers.offset_order import CHECKER as OFFSET_ORDER
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import found, group, leads, log, read, state
+from tests.checkers.partition_rows import found, group, leads, log, read, state
 
 V = [pack_value(1, number) for number in range(12)]
 

@@ -12,7 +12,7 @@ from checkers.poll_order import (
 from checkers.protocol import MAX_DESCRIBED
 from checkers.runner import run_checkers
 from results.record.values import pack_value
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     ack,
     elected,
     facts,

@@ -20,7 +20,7 @@ from checkers.runner import run_checkers
 from results.record.milestones import Milestone
 from results.record.tables import TABLES
 from tests.checkers.faithful_quorum import QUORUM_PLACE, FaithfulQuorum, Row
-from tests.checkers.hand import facts, found, group, sentences, whole_run
+from tests.checkers.partition_rows import facts, found, group, sentences, whole_run
 from tests.oracle import quorum as oracle
 
 SEEDS = st.integers(0, 2**32)

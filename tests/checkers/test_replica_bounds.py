@@ -8,7 +8,7 @@ from checkers.log_divergence import final_isr
 from checkers.protocol import Findings
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

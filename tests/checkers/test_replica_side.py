@@ -1,5 +1,5 @@
 from checkers import log_divergence, two_leaders
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

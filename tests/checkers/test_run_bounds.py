@@ -26,7 +26,7 @@ from results.record.milestones import Milestone
 from results.record.tables import LIVE, TABLES
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     S,

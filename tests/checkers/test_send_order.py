@@ -16,7 +16,7 @@ from checkers.send_order import (
 )
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import elected, facts, found, group, leads, log, read, state
+from tests.checkers.partition_rows import elected, facts, found, group, leads, log, read, state
 
 V = [pack_value(1, number) for number in range(12)]
 """V[n] stands at offset n, unless a test says otherwise."""

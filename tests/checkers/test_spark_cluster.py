@@ -107,15 +107,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(master=master, python=libraries(folder / "libraries"))
 
 
+def executors(folder: Path, *, count: int) -> None:
+    """Write the settings of a program that has so many executors, one a worker."""
+    (folder / "conf").mkdir(exist_ok=True)
+    lines = ["spark.executor.memory 512m", f"spark.executor.extraJavaOptions {SWIFT}",
+             f"spark.cores.max {count}"]  # fmt: skip
+    (folder / "conf" / "spark-defaults.conf").write_text("\n".join([*lines, ""]))
+
+
 @pytest.fixture(autouse=True)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small executors, by the file that every Spark program's settings come from."""
-    folder = tmp_path / "conf"
-    folder.mkdir()
-    (folder / "spark-defaults.conf").write_text(
-        f"spark.executor.memory 512m\nspark.executor.extraJavaOptions {SWIFT}\n"
-    )
-    monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
+    """One small executor, by the file that every Spark program's settings come from."""
+    executors(tmp_path, count=1)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
 
 
 def a_loss(root: Path) -> Path:
@@ -131,6 +135,7 @@ def test_a_cluster_without_our_code_gives_the_same_verdicts(
     bare = subprocess.run([cluster.python, "-c", "import checkers"], cwd=tmp_path, check=False,
                           capture_output=True, env={"PATH": "/bin"})  # fmt: skip
     assert bare.returncode == 1
+    executors(tmp_path, count=2)
     monkeypatch.setenv("PYSPARK_PYTHON", str(cluster.python))
     roots = [
         copy_sample(RunPaths(find_sample(name)), tmp_path).root for name in ("valid", "loss-acks-1")

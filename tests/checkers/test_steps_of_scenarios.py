@@ -23,7 +23,7 @@ from results.record.steps import Step, append_step, step_name
 from results.record.tables import TABLES
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

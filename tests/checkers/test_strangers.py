@@ -10,7 +10,7 @@ from results.record.tables import TABLES
 from results.record.values import pack_value
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import PLACE, A, B, S, facts, found, group, read, timed_out
+from tests.checkers.partition_rows import PLACE, A, B, S, facts, found, group, read, timed_out
 
 TWO: dict[str, object] = {"partitions": 2}
 

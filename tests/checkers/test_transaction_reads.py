@@ -13,7 +13,7 @@ from checkers.protocol import Findings
 from results.record.terms import Judge
 from tests.checkers.faithful import STONES
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     PLACE,
     A,
     B,

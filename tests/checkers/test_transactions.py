@@ -13,7 +13,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from tests.checkers.faithful import FaithfulRun
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import PLACE, A, B
+from tests.checkers.partition_rows import PLACE, A, B
 
 OTHER = {**PLACE, "partition": 1}
 

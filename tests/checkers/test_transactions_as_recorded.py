@@ -19,7 +19,7 @@ from results.record.plan import Plan, dump_plan
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import S, facts, sentences, whole_run
+from tests.checkers.partition_rows import S, facts, sentences, whole_run
 
 STREAMS = ("op_invocations", "op_completions", "send_invocations", "send_completions", "polled")
 PLACE = {"topic": "log-0", "topic_id": "id", "partition": 0}

@@ -6,7 +6,19 @@ from checkers import two_leaders
 from checkers.facts import RunFacts
 from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import A, B, C, S, elected, facts, found, group, leads, log, whole_run
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    whole_run,
+)
 
 
 def told(on: RunFacts | None = None, /, **rows: list[Row]) -> Anomaly:

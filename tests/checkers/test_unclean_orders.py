@@ -25,7 +25,7 @@ from results.record.plan import Plan, PlannedFault
 from results.record.tables import TABLES
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     C,

@@ -1,7 +1,7 @@
 from checkers.facts import RunFacts
 from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import (
+from tests.checkers.partition_rows import (
     A,
     B,
     S,

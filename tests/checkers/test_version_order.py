@@ -9,7 +9,7 @@ from checkers.version_order import VersionOrder, version_order
 from results.record.terms import Judge
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.hand import ack, facts, group, leads, log, read, state
+from tests.checkers.partition_rows import ack, facts, group, leads, log, read, state
 
 V = [pack_value(1, number) for number in range(9)]
 

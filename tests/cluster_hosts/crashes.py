@@ -26,7 +26,7 @@ from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wai
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.store import Store
-from tests.cluster_hosts.victim import DEEDS, GO, HOLD, NODES
+from tests.cluster_hosts.small_harness import DEEDS, GO, HOLD, NODES
 
 PLACES = ("tmp", "home", "cwd")
 REPOSITORY = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ class Running:
         environment = places(folder)
         (folder / "plan.toml").write_text(dump_plan(plan), encoding="utf-8")
         store = folder / "runs"
-        line = [sys.executable, "-m", "tests.cluster_hosts.victim", "session"]
+        line = [sys.executable, "-m", "tests.cluster_hosts.small_harness", "session"]
         with (folder / "said").open("wb") as said:
             self._session = subprocess.Popen(
                 [*line, str(folder / "plan.toml"), str(store), str(seed)],

@@ -15,8 +15,7 @@ from cluster.hosts.clock import library
 from cluster.protocol import Ability
 from nemesis.registry import KINDS
 from tests.machine import needs, runs_here, tun_opens
-from tests.nemesis.proofs import AROUND, OF_LINKS, PROOFS, Seen, spread_ms
-from tests.nemesis.rooms_of_faults import (
+from tests.nemesis.played_faults import (
     DOCKER,
     NAMESPACE,
     ORDINARY_USER,
@@ -25,6 +24,7 @@ from tests.nemesis.rooms_of_faults import (
     Rooms,
     Story,
 )
+from tests.nemesis.proofs import AROUND, OF_LINKS, PROOFS, Seen, spread_ms
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.namespaces
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunPaths, dict[str, Any]]:
     paths = RunPaths(tmp_path_factory.mktemp("log") / "run")
     paths.live.mkdir(parents=True)
-    script = Path(__file__).with_name("in_a_hub.py")
+    script = Path(__file__).with_name("play_in_namespaces.py")
     argv = [*enter_prefix(), sys.executable, str(script), str(paths.root)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -242,7 +242,7 @@ def test_hosts_that_cannot_cut_say_so(make: MakeFaults) -> None:
 def test_on_namespaces_one_way_cuts_reach_any_machine(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "run")
     paths.live.mkdir(parents=True)
-    module = "tests.nemesis.in_a_scripted_hub"
+    module = "tests.nemesis.play_script_in_namespaces"
     done = subprocess.run(
         [*enter_prefix(), sys.executable, "-m", module, str(paths.root)],
         capture_output=True,

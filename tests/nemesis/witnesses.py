@@ -254,7 +254,7 @@ class Sockets:
         self._names = {address: node for node, address in addresses.items()}
         self._series = 0
         self._locks = {name: threading.Lock() for name in networks}
-        python = [sys.executable, "-S", "-m", "tests.nemesis.socket_of_a_machine"]
+        python = [sys.executable, "-S", "-m", "tests.nemesis.machine_sockets"]
         self._programs = {
             name: subprocess.Popen(
                 [*python, "0", str(PORT)]

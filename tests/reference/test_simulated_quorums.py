@@ -24,7 +24,7 @@ from cluster.reference.simulator.invariants import BrokenInvariantError, QuorumI
 from cluster.reference.simulator.network import MS, Badness, Latency
 from cluster.reference.simulator.process import Process
 from cluster.reference.simulator.simulation import Simulation
-from tests.reference.misfortune import Misfortune
+from tests.reference.drawn_faults import DrawnFaults
 
 SETTINGS = Settings(
     controller_quorum_election_timeout_ms=1000,
@@ -105,11 +105,11 @@ def begun(seed: int, *, size: int) -> tuple[Simulation, QuorumInvariants]:
 def play(seed: int, *, seconds: int = 60, size: int = 3) -> QuorumInvariants:
     """Play a quorum under faults that are drawn, and return what its invariants have seen."""
     simulation, invariants = begun(seed, size=size)
-    misfortune = Misfortune(simulation, Random(f"{seed}/faults"))
+    faults = DrawnFaults(simulation, Random(f"{seed}/faults"))
     for _ in range(seconds):
-        misfortune.strike(leaders(simulation) * 3)
+        faults.strike(leaders(simulation) * 3)
         simulation.run(1)
-    misfortune.heal()
+    faults.heal()
     before = invariants.committed_end
     simulation.run(15)
     assert invariants.committed_end > before, "and in the end it goes on"

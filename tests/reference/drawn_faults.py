@@ -9,7 +9,7 @@ from cluster.reference.simulator.network import MS, Badness
 from cluster.reference.simulator.simulation import Simulation
 
 
-class Misfortune:
+class DrawnFaults:
     """Does something to somebody, or undoes it, each time it is asked.
 
     Args:

@@ -11,7 +11,7 @@ from cluster.hosts.namespace import NamespaceHosts
 from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
-from tests.nemesis.in_a_hub import Sleepers
+from tests.nemesis.play_in_namespaces import Sleepers
 
 MACHINES = ["n1", "n2", "n101", "zk"]
 

@@ -1,6 +1,6 @@
 """Runs where hosts of one kind are: one fault of each kind, seen by witnesses of its own.
 
-    python in_every_room.py FOLDER HOSTS IMAGE MACHINES KIND...
+    python play_faults.py FOLDER HOSTS IMAGE MACHINES KIND...
 
 Writes `FOLDER/stories/KIND.json` when a kind has been played: what witnesses saw before, while and
 after, and what the fault says of itself. Brokers are started only if a kind needs some.
@@ -42,7 +42,7 @@ from results.record.clock import (
 from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan, PlannedFault
 from tests.machine import tun_opens
-from tests.nemesis.in_a_hub import Sleepers
+from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import NODE, OF_LINKS, PROOFS
 from tests.nemesis.witnesses import (
     OWN_TIME,

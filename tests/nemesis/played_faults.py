@@ -137,7 +137,7 @@ class Rooms:
         return (folder / "said").read_text()
 
     def _command(self, room: str, folder: Path, kinds: list[str]) -> list[str]:
-        script = str(Path(__file__).with_name("in_every_room.py"))
+        script = str(Path(__file__).with_name("play_faults.py"))
         where, image, machines, prefix = room, "", "", list[str]()
         if room == DOCKER:
             image = java_image()

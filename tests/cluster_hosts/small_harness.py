@@ -1,7 +1,7 @@
 """A small harness to be killed: hosts up, something that runs, faults, hosts down, and again.
 
-`python -m tests.cluster_hosts.victim session PLAN STORE SEED` is the outer half, as that of a real
-run: it makes the run's folder, holds its lock, and starts the inner half (`stage`) through the
+`python -m tests.cluster_hosts.small_harness session PLAN STORE SEED` is the outer half, as that of
+a real run: it makes the run's folder, holds its lock, and starts the inner half (`stage`) through the
 hosts' prefix. The stage writes each thing that it is about to do into `deeds` in the run's folder,
 so that it can be killed in the middle of it, and lives until then.
 """
@@ -57,7 +57,7 @@ def session(plan_file: Path, store: Path, seed: int) -> None:
     prefix = enter_prefix() if plan.hosts == "namespace" else []
     with Store(store).create("crash", seed) as paths:
         paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-        stage_line = [sys.executable, "-m", "tests.cluster_hosts.victim", "stage"]
+        stage_line = [sys.executable, "-m", "tests.cluster_hosts.small_harness", "stage"]
         played = subprocess.Popen(
             [*prefix, *stage_line, str(paths.root), str(store), str(seed)],
             stdin=subprocess.PIPE,
@@ -73,9 +73,9 @@ def stage(root: Path, seed: int) -> None:
     die_with_parent()
     paths = RunPaths(root)
     plan = plan_from(load_plan(paths.plan))
-    victim = Victim(plan, paths, Random(seed))
+    harness = SmallHarness(plan, paths, Random(seed))
     while True:
-        victim.live()
+        harness.live()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Deed:
     heal: Callable[[], object]
 
 
-class Victim:
+class SmallHarness:
     """What lives in the stage.
 
     Args:
