@@ -1,9 +1,9 @@
 """A small harness to be killed: hosts up, something that runs, faults, hosts down, and again.
 
 `python -m tests.cluster_hosts.small_harness session PLAN STORE SEED` is the outer half, as that of
-a real run: it makes the run's folder, holds its lock, and starts the inner half (`stage`) through the
-hosts' prefix. The stage writes each thing that it is about to do into `deeds` in the run's folder,
-so that it can be killed in the middle of it, and lives until then.
+a real run: it makes the run's folder, holds its lock, and starts the inner half (`stage`) through
+the hosts' prefix. The stage writes each thing that it is about to do into `deeds` in the run's
+folder, so that it can be killed in the middle of it, and lives until then.
 """
 
 import os
