@@ -5,7 +5,7 @@ Run it from the repository, as root for containers and ssh hosts:
     python -m benchmarks.crashes --times 50 --hosts namespace,process,docker,ssh --seed 1
     python -m benchmarks.crashes --times 0 --runs 4 --hosts namespace,docker
 
-The harness is the small one of `tests.cluster_hosts.small_harness.py`; `--runs` are whole runs of
+The harness is the small one of `tests/cluster_hosts/small_harness.py`; `--runs` are whole runs of
 `logquake run`, killed at some moment from their start to their judgement. Containers are of an
 image made of this machine's Java, ssh hosts are namespaces with an sshd each. It ends with 1 if
 anything was left.

@@ -1,6 +1,5 @@
 """Settings of all tests, and what several folders of tests share."""
 
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have several workers play a session of whole folders, unless the user chose already."""
     option = config.option
-    if "PYTEST_XDIST_WORKER" in os.environ or getattr(option, "logquake", None):
+    if hasattr(config, "workerinput") or getattr(option, "logquake", None):
         return  # A worker has the options of its controller; suites have their own lanes.
     if not all(Path(each).is_dir() for each in config.args):
         option.everything = True  # Tests that are named are meant.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine import INSIDE, needs
+from tests.side_by_side import LONG
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = """
@@ -48,14 +49,16 @@ def test_that_is_known_to_fail():
 REASON = "the moon: it is cloudy; wait for the wind"
 
 
-def session(folder: Path, text: str, **environment: str) -> tuple[Mapping[str, int], str]:
+def session(
+    folder: Path, text: str, *words: str, **environment: str
+) -> tuple[Mapping[str, int], str]:
     """Return how many tests had each outcome, and what the session said."""
     (folder / "test_sample.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if key not in {"CI", INSIDE}}
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-q"]
     options += ["-p", "tests.conftest", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "test_sample.py"],
+        [sys.executable, "-m", "pytest", *options, *(words or ("test_sample.py",))],
         cwd=folder,
         env={**clean, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
@@ -99,6 +102,42 @@ def test_inside_of_a_hub_a_mark_was_asked_before_and_a_skip_would_be_seen_by_nob
     # The marked one runs, and fails as it is written; the other one is not left out.
     assert counts == {"failed": 1, "error": 1, "passed": 1}, said
     assert "where nobody would report it" in said
+
+
+TIERS = """
+import pytest
+
+def test_of_the_first():
+    pass
+
+@pytest.mark.everything
+def test_of_the_second():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ((".",), 1),
+        ((".", "--everything"), 2),
+        (("test_sample.py",), 2),
+        (("test_sample.py::test_of_the_second",), 1),
+    ],
+)
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_the_second_tier_is_for_who_asks_for_everything_or_names_a_test(
+    named: tuple[str, ...], expected: int, workers: str, tmp_path: Path
+) -> None:
+    # A session that a worker's test starts is no worker's.
+    inside = {"PYTEST_XDIST_WORKER": "gw0"}
+    counts, said = session(tmp_path, TIERS, workers, *named, **inside)
+    counts = {name: count for name, count in counts.items() if name != "deselected"}
+    assert counts == {"passed": expected}, said
+
+
+def test_the_files_that_come_first_are_there() -> None:
+    assert [each for each in LONG if not (ROOT / each).is_file()] == []
 
 
 def test_a_need_that_nobody_knows_is_refused(tmp_path: Path) -> None:

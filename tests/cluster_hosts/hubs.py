@@ -24,6 +24,8 @@ PLUGINS = ("-p", "pytest_timeout", "-p", "no:cacheprovider")
 NOBODY = 65534
 EVERYBODYS = 0o666
 """The mode that udev gives the TUN device."""
+LIMIT_S = 280.0
+"""Of a module's tests together: below the limit of the one test that waits for them."""
 REPORTS = "LOGQUAKE_TEST_REPORTS"
 """Environment variable: the file that reports go to."""
 
@@ -57,6 +59,7 @@ def run_inside(tests: Sequence[str], *, root: bool) -> Mapping[str, str]:
             capture_output=True,
             text=True,
             check=False,
+            timeout=LIMIT_S,
         )
         lines = reports.read_text().splitlines() if reports.exists() else []
     failures = dict.fromkeys(tests, f"it did not run:\n{done.stdout}\n{done.stderr}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.hosts import choose
+from cluster.hosts.docker.trials import TRIAL_LABEL, Owner
 from cluster.protocol import ClusterError
 from harness.cli import exit_code
 from harness.exit_codes import BAD_ARGUMENTS
@@ -76,7 +77,6 @@ def test_a_daemon_that_does_not_run_is_told(
 
 @pytest.mark.docker
 def test_images_that_will_not_do_are_told(refused: Refusal, java: str) -> None:
-    before = docker("ps", "--all", "--quiet", "--filter", "label=logquake.trial")
     assert "needs an image with Java" in refused("--hosts", "docker")
     for image, why in (
         ("no-such-image:1", "is not on this machine"),
@@ -86,8 +86,9 @@ def test_images_that_will_not_do_are_told(refused: Refusal, java: str) -> None:
     ):
         assert why in refused("--hosts", "docker", "--image", image)
     assert java
+    ours = f"label={TRIAL_LABEL}={Owner.me().label()}"
     wait_until(
-        lambda: docker("ps", "--all", "--quiet", "--filter", "label=logquake.trial") == before,
+        lambda: not docker("ps", "--all", "--quiet", "--filter", ours),
         timeout_s=20,
         what="the end of all trials",
     )

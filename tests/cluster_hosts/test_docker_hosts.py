@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import docker as docker_sdk
 import pytest
@@ -283,6 +284,13 @@ def test_of_a_killed_harness_nothing_is_left_after_heal(
     assert killed.left == (), killed
 
 
+def own_trials() -> list[dict[str, Any]]:
+    """Return our own trials' containers; other workers may try images, too."""
+    return inspected(
+        "ps", "--quiet", "--all", "--filter", f"label={TRIAL_LABEL}={Owner.me().label()}"
+    )
+
+
 REFUSALS = (
     (None, "needs an image with Java; name one"),
     (
@@ -304,13 +312,13 @@ def test_an_image_that_cannot_be_a_host_is_refused_and_nothing_is_left(
     name = image() if callable(image) else image
     with pytest.raises(UserError, match=sentence):
         choose_hosts("docker", image=name)
-    assert inspected("ps", "--quiet", "--all", "--filter", f"label={TRIAL_LABEL}") == []
+    assert own_trials() == []
 
 
 def test_a_good_image_is_chosen_and_nothing_is_left(java: str) -> None:
     choice = choose_hosts("docker", image=java)
     assert (choice.kind, choice.kafka) == (HostKind.DOCKER, "")
-    assert inspected("ps", "--quiet", "--all", "--filter", f"label={TRIAL_LABEL}") == []
+    assert own_trials() == []
 
 
 def test_hosts_of_a_bad_image_leave_nothing(run: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +16,9 @@ import pytest
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
+from tests.cluster_hosts.hubs import as_ordinary_user
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("harness", "workloads", "nemesis", "checkers", "cluster", "results")
-MAIN = "from harness.cli import main; main()"
-ORDINARY_USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 RUN_LIMIT_S = 280
 HERE = ("--engine", "local")
 """Where Spark's start is not what a test is about: both engines judge alike, as the first shows."""
@@ -185,28 +181,35 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     assert done.returncode == (1 if liveness else 2)
 
 
-def of_an_ordinary_user(store: Path) -> list[str]:
-    """Return what Logquake's command begins with: root becomes an ordinary user, others are one."""
-    if os.geteuid() != 0:
-        return [LOGQUAKE]
-    return [
-        *ORDINARY_USER, "env", f"HOME={store}", f"XDG_CACHE_HOME={store}",
-        f"PYTHONPATH={lent_packages(store)}", python_for_all(), "-c", MAIN,
-    ]  # fmt: skip
+def of_an_ordinary_user(store: Path, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run our command as an ordinary user: root becomes one, others are one."""
+    argv, environment = [LOGQUAKE, name, "--store", str(store), *words], {**os.environ}
+    if os.geteuid() == 0:
+        argv = as_ordinary_user(argv, Path(tempfile.mkdtemp(dir=store)))
+        environment |= {"HOME": str(store), "XDG_CACHE_HOME": str(store)}
+    return subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False,
+        cwd=store,
+    )  # fmt: skip
+
+
+def lend_cache(folder: Path) -> None:
+    """Lend the cache of Kafka to whoever cannot read root's home."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "logquake"
+    if os.geteuid() == 0 and cache.exists():
+        subprocess.run(["cp", "-r", "--reflink=auto", str(cache), str(folder)], check=True)
+        subprocess.run(["chmod", "-R", "a+rwX", str(folder / cache.name)], check=True)
 
 
 @pytest.mark.everything
 def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
-    command = of_an_ordinary_user(user_store)
+    lend_cache(user_store)
 
     def of_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*command, name, "--store", str(user_store), *words],
-            capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False, cwd=user_store,
-        )  # fmt: skip
+        return of_an_ordinary_user(user_store, name, *words)
 
     try:
-        done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep")
+        done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep", *HERE)
         entered = of_user("node", "latest", "n2", "--", "ip", "-4", "-o", "address")
     finally:
         of_user("heal")
@@ -218,38 +221,6 @@ def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store:
     assert families & {"isolate", "halves", "one-way-in", "one-way-out"}
     assert {"kill", "pause"} <= families
     assert "10.81.0.2" in entered.stdout, entered.stderr + done.stderr[-3000:]
-
-
-def lent_packages(folder: Path) -> Path:
-    """Lend what root installed, and the cache of Kafka, to whoever cannot read root's home."""
-    lent = folder / "packages"
-    installed = sysconfig.get_paths()["purelib"]
-    lent.mkdir()
-    copy_for_all(f"{installed}/.", lent)
-    for package in PACKAGES:
-        copy_for_all(ROOT / package, lent)
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "logquake"
-    if cache.exists():
-        copy_for_all(cache, folder)
-    return lent
-
-
-def copy_for_all(source: Path | str, target: Path) -> None:
-    subprocess.run(["cp", "-r", "--reflink=auto", str(source), str(target)], check=True)
-    subprocess.run(["chmod", "-R", "a+rwX", str(target)], check=True)
-
-
-def python_for_all() -> str:
-    """Return a Python of this version that every user can run."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for candidate in (os.path.realpath(sys.executable), f"/usr/bin/{version}", "/usr/bin/python3"):
-        # Through env: setpriv itself starts its program with what is left of root's rights.
-        asked = "import sys; print(sys.version_info[:2])"
-        words = [*ORDINARY_USER, "env", candidate, "-c", asked]
-        tried = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
-        if tried.stdout.strip() == str(sys.version_info[:2]):
-            return candidate
-    raise AssertionError(f"no {version} here that an ordinary user can run")
 
 
 def start_run(store: Path, *words: str) -> "subprocess.Popen[bytes]":

@@ -84,7 +84,9 @@ def test_every_kind_has_a_proof() -> None:
     assert set(PROOFS) == set(KINDS)
 
 
-@pytest.mark.parametrize("hosts", CLAIMS)
+@pytest.mark.parametrize(
+    "hosts", [pytest.param(each, marks=MARKS.get(each, [])) for each in CLAIMS]
+)
 def test_hosts_claim_what_is_proven_here_and_nothing_else(hosts: str) -> None:
     lacking = set() if tun_opens() else {Ability.SHAPE}
     lacking |= set() if library() else {Ability.CLOCK}
