@@ -60,10 +60,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have several workers play a session of whole folders, unless the user chose already."""
     option = config.option
-    if hasattr(config, "workerinput") or getattr(option, "logquake", None):
-        return  # A worker has the options of its controller; suites have their own lanes.
     if not all(Path(each).is_dir() for each in config.args):
-        option.everything = True  # Tests that are named are meant.
+        option.everything = True  # Tests that are named are meant, in a worker, too.
+    elif hasattr(config, "workerinput") or getattr(option, "logquake", None):
+        return  # A worker starts none; a suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         spread(option)
 

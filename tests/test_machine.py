@@ -117,21 +117,19 @@ def test_of_the_second():
 
 
 @pytest.mark.parametrize(
-    ("named", "expected"),
+    ("words", "expected"),
     [
-        ((".",), 1),
-        ((".", "--everything"), 2),
-        (("test_sample.py",), 2),
-        (("test_sample.py::test_of_the_second",), 1),
+        (("-n0", "."), 1),
+        (("-n0", ".", "--everything"), 2),
+        (("-n0", "test_sample.py::test_of_the_second"), 1),
+        (("-n2", "test_sample.py"), 2),
     ],
 )
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_the_second_tier_is_for_who_asks_for_everything_or_names_a_test(
-    named: tuple[str, ...], expected: int, workers: str, tmp_path: Path
+    words: tuple[str, ...], expected: int, tmp_path: Path
 ) -> None:
     # A session that a worker's test starts is no worker's.
-    inside = {"PYTEST_XDIST_WORKER": "gw0"}
-    counts, said = session(tmp_path, TIERS, workers, *named, **inside)
+    counts, said = session(tmp_path, TIERS, *words, PYTEST_XDIST_WORKER="gw0")
     counts = {name: count for name, count in counts.items() if name != "deselected"}
     assert counts == {"passed": expected}, said
 
