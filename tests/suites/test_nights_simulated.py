@@ -17,6 +17,7 @@ import pytest
 
 from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
+from harness.cli import exit_code as exit_code_of
 from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
 from harness.suites.bench import HELD_LIMIT_S, Bench, Orders
 from harness.suites.causes import causes_of
@@ -441,27 +442,30 @@ def test_a_night_whose_terminal_is_gone_comes_to_its_end(tmp_path: Path, nowhere
     assert folder.state().ended
 
 
-def test_a_dry_run_starts_nothing(tmp_path: Path, nowhere: Path) -> None:
-    done = logquake("run", str(nowhere), "--dry-run", folder=tmp_path)
-    assert done.returncode == 0
-    assert "2 entries, " in done.stdout
+def test_a_dry_run_starts_nothing(
+    tmp_path: Path, nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["suite", "run", str(nowhere), "--store", f"{tmp_path}/store", "--dry-run"]
+    assert exit_code_of(line) == 0
+    assert "2 entries, " in capsys.readouterr().out
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.everything
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("run", "nowhere.toml", "--resume"), "no night of nowhere was left unfinished"),
         (("status", "nowhere.toml"), "has no night of the suite nowhere"),
-        (("run", "missing.toml"), "the suite missing.toml cannot be read"),
+        (("run", "missing.toml"), "missing.toml cannot be read: No such file"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told(
-    nowhere: Path, words: tuple[str, ...], said: str
+    nowhere: Path, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = logquake(*words, folder=nowhere.parent)
-    assert (done.returncode, said in done.stderr) == (BAD_ARGUMENTS, True), done.stderr
+    action, file, *options = words
+    line = ["suite", action, str(nowhere.parent / file), *options]
+    assert exit_code_of([*line, "--store", str(nowhere.parent / "store")]) == BAD_ARGUMENTS
+    assert said in capsys.readouterr().err
 
 
 def run_pytest(*words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
