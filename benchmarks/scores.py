@@ -35,15 +35,14 @@ class Score:
     tried: int
     rough: bool
 
-    @property
-    def least(self) -> float:
-        """The least share that the kernel's tests have to kill.
+    def least(self, tried: int) -> float:
+        """Return the least share of so many mutants that the kernel's tests have to kill.
 
-        It is the recorded share. A rough one may be off by chance: the lower end of its 95 %
-        interval counts.
+        It is the recorded share. A rough one may be off by chance, and a module that has another
+        number of mutants changed since: then the lower end of the share's 95 % interval counts.
         """
         low, _ = wilson_interval(self.killed, self.tried)
-        return low if self.rough else self.killed / self.tried
+        return low if self.rough or tried != self.tried else self.killed / self.tried
 
 
 def recorded(text: str) -> Iterator[Score]:
