@@ -6,7 +6,7 @@ is left out.
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from results.atomic import append_synced, write_atomically
 
 BEGIN, END = "<!-- last results: begin -->", "<!-- last results: end -->"
+PARTS = (
+    "fuzz", "campaign", "kills", "hypothesis", "mutation", "false-alarms", "covering",
+)  # fmt: skip
+"""In the order in which a night plays them."""
+SHORTENED = ("fuzz", "campaign", "kills")
+"""The parts of which a small night plays less; the steps of the others are the same."""
 Figures = dict[str, float]
 
 
@@ -35,9 +41,14 @@ class _Line(BaseModel):
 
 
 class Begun(_Line):
-    """A night began."""
+    """A night began.
+
+    Attributes:
+        small: It plays as little as makes sense, to try the night out.
+    """
 
     event: Literal["begun"] = "begun"
+    small: bool = False
 
 
 class Done(_Line):
@@ -90,9 +101,12 @@ def load(path: Path) -> list[Line]:
     return lines
 
 
-def current(lines: Sequence[Line], commit: str, changes: str) -> Begun | None:
-    """Return the last night, if it is of this code; it goes on."""
-    last = next((each for each in reversed(lines) if isinstance(each, Begun)), None)
+def current(
+    lines: Sequence[Line], commit: str, changes: str, *, small: bool = False
+) -> Begun | None:
+    """Return the last night of this size, small or full, if it is of this code; it goes on."""
+    begun = (each for each in reversed(lines) if isinstance(each, Begun))
+    last = next((each for each in begun if each.small == small), None)
     return last if last and (last.commit, last.changes) == (commit, changes) else None
 
 
@@ -107,30 +121,46 @@ def combined(rows: Sequence[Mapping[str, float]]) -> Figures:
 
 def table(lines: Sequence[Line]) -> str:
     """Return the last night's results of each part, as a table in Markdown."""
-    last: dict[str, list[Done]] = {}
+    small = {each.night for each in lines if isinstance(each, Begun) and each.small}
+    done: dict[str, list[Done]] = {part: [] for part in PARTS}
     for each in lines:
         if isinstance(each, Done):
-            others = last.get(each.part, [])
-            last[each.part] = [*(one for one in others if one.night == each.night), each]
+            done.setdefault(each.part, []).append(each)
     rows = ["| Part | Command | Steps passed | Figures | Commit | Date | Took |",
             "|---|---|---|---|---|---|---:|"]  # fmt: skip
-    return "\n".join([*rows, *(_row(part, done) for part, done in sorted(last.items()))])
+    shortened = {part: small if part in SHORTENED else set[str]() for part in done}
+    return "\n".join([*rows, *(_row(part, done[part], shortened[part]) for part in done)])
 
 
-def _row(part: str, done: Sequence[Done]) -> str:
-    """Return a part's row; of several steps, the command that does them all."""
-    first = done[0]
-    command = first.command if len(done) == 1 else f"python -m benchmarks.night --only {part}"
-    total = combined([each.figures for each in done])
+def _row(part: str, done: Sequence[Done], small: Collection[str]) -> str:
+    """Return a part's row: of its last full night, or of its last small one if there is no other.
+
+    Of several steps, the command is the one that does them all.
+    """
+    whole = f"python -m benchmarks.night --only {part}"
+    if not done:
+        return f"| {part} | `{whole}` | not yet played | | | | |"
+    kept = [each for each in done if each.night not in small] or done
+    last = [each for each in kept if each.night == kept[-1].night]
+    first, is_small = last[0], last[0].night in small
+    command = first.command if len(last) == 1 else f"{whole} --small" if is_small else whole
+    total = combined([each.figures for each in last])
     figures = ", ".join(_words(name, number) for name, number in total.items())
-    left = max(0, done[-1].of - len(done))
-    passed = f"{sum(each.passed for each in done)} of {len(done)}"
-    steps = f"{passed} ({left} not yet played)" if left else passed
     commit = first.commit[:7] + (" with changes" if first.changes else "")
     date = f"{first.begun_at[:4]}-{first.begun_at[4:6]}-{first.begun_at[6:8]}"
-    took = f"{sum(each.took_s for each in done):,.0f} s"
+    took = f"{sum(each.took_s for each in last):,.0f} s"
+    steps = _steps(last, small=is_small)
     cells = (part, f"`{command}`", steps, figures or "none", commit, date, took)
     return "| " + " | ".join(cells) + " |"
+
+
+def _steps(done: Sequence[Done], *, small: bool) -> str:
+    """Return how many steps of a part passed, of all that it has: `1 of 42 (41 not yet played)`."""
+    of = done[-1].of
+    passed = sum(each.passed for each in done)
+    counts = {"failed": len(done) - passed, "not yet played": of - len(done)}
+    notes = ["small"] * small + [f"{n} {how}" for how, n in counts.items() if n > 0]
+    return f"{passed} of {of}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _words(name: str, number: float) -> str:

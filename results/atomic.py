@@ -55,12 +55,15 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def append_synced(path: Path, text: bytes) -> None:
     """Append to a file of lines; the text is on disk when this returns.
 
-    A last line without its end was cut off by a crash. It stays as it is, and the text begins a new
-    line: readers leave out what they cannot read.
+    Without text nothing is written, and no file is created. A last line without its end was cut off
+    by a crash. It stays as it is, and the text begins a new line: readers leave out what they
+    cannot read.
 
     Raises:
         StoreError: No permission, no space, or another refusal of the disk.
     """
+    if not text:
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         torn = path.exists() and not _ends_a_line(path)

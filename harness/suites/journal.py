@@ -150,16 +150,13 @@ class Journal:
     """Appends to a night's journal; used by one process at a time.
 
     Args:
-        path: The file; made with its folder if there is none.
-
-    Raises:
-        StoreError: It cannot be written.
+        path: The file. The first line that is written creates it and its folder, because a folder
+            with a journal counts as a night.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        append_synced(path, b"")
 
     def write(self, *lines: Line) -> None:
         """Append lines; they are on disk when this returns.

@@ -18,6 +18,7 @@ from harness.suites.journal import (
     load_journal,
 )
 from harness.suites.night import NightState, Phase, folded
+from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.repeats import owed, rate
 from harness.suites.suite import Repeat
 from results.record.night import Why
@@ -48,6 +49,16 @@ def test_a_journal_that_is_cut_anywhere_loses_its_last_line_at_most(tmp_path: Pa
         Journal(path).write(Resumed())
         assert load_journal(path)[:-1] == before
         assert isinstance(load_journal(path)[-1], Resumed)
+
+
+def test_a_journal_is_created_by_its_first_line(tmp_path: Path) -> None:
+    folder = NightFolder(root=suite_folder(tmp_path, "made") / NIGHT)
+    journal = Journal(folder.journal)
+    journal.write()
+    assert nights_of(tmp_path, "made") == []
+    assert not folder.root.exists()
+    journal.write(Resumed())
+    assert nights_of(tmp_path, "made") == [folder]
 
 
 def test_a_journal_takes_any_text(tmp_path: Path) -> None:
