@@ -13,11 +13,11 @@ import pytest
 
 LONG = (
     "tests/nemesis/test_every_fault_everywhere.py",
-    "tests/suites/test_nights_simulated.py",
-    "tests/checkers/test_spark_cluster.py",
     "tests/harness/test_whole_runs.py",
-    "tests/cluster_hosts/test_docker_hosts.py",
+    "tests/suites/test_nights_simulated.py",
     "tests/harness/test_leader_epochs_on_kafka.py",
+    "tests/checkers/test_spark_cluster.py",
+    "tests/cluster_hosts/test_docker_hosts.py",
 )
 """The files that take longest come first (`tests/README.md` says how to measure)."""
 

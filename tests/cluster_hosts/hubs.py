@@ -24,7 +24,7 @@ PLUGINS = ("-p", "pytest_timeout", "-p", "no:cacheprovider")
 NOBODY = 65534
 EVERYBODYS = 0o666
 """The mode that udev gives the TUN device."""
-LIMIT_S = 280.0
+LIMIT_S = 560.0
 """Of a module's tests together: below the limit of the one test that waits for them."""
 REPORTS = "LOGQUAKE_TEST_REPORTS"
 """Environment variable: the file that reports go to."""

@@ -15,7 +15,7 @@ from results.record.paths import RunPaths
 from results.record.plan import load_plan, plan_from
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-RUN_LIMIT_S = 240
+RUN_LIMIT_S = 480
 TEST_LIMIT_S = RUN_LIMIT_S + 60
 
 

@@ -19,9 +19,11 @@ from results.record.paths import RunPaths
 from tests.cluster_hosts.hubs import as_ordinary_user
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-RUN_LIMIT_S = 280
+RUN_LIMIT_S = 560
 HERE = ("--engine", "local")
 """Where Spark's start is not what a test is about: both engines judge alike, as the first shows."""
+LIGHT = (*HERE, "--rate", "150")
+"""Where the load is not what a test is about, either."""
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(RUN_LIMIT_S + 20)]
 
 LEADERS_CUT = """
@@ -209,7 +211,7 @@ def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store:
         return of_an_ordinary_user(user_store, name, *words)
 
     try:
-        done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep", *HERE)
+        done = of_user("run", "--time-limit", "30", "--seed", "3", "--json", "--keep", *LIGHT)
         entered = of_user("node", "latest", "n2", "--", "ip", "-4", "-o", "address")
     finally:
         of_user("heal")

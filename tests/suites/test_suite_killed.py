@@ -22,7 +22,7 @@ from results.store import Store, is_alive
 from results.verdict_json import read_verdict
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
-LIMIT_S = 280
+LIMIT_S = 560
 SUITE = """
 name = "killed"
 budget = "1h"
