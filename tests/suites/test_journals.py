@@ -210,6 +210,15 @@ def test_entries_go_in_their_order_and_repeats_before_them_within_their_share() 
     assert chosen(waiting(0, repeats=2), share=0.0) == 1, "nothing else is left to play"
 
 
+def test_a_repeat_that_is_under_way_counts_towards_the_share() -> None:
+    """One run takes 50 s as far as anybody knows, and 5 % of the budget are 30 s."""
+    state = waiting(3, repeats=2)
+    assert chosen(state, share=0.05) == 4
+    under_way = folded([Started(item=4, run_id=run_of(NIGHT, 4), at=1_000.0)], state)
+    assert chosen(under_way, share=0.05) == 1
+    assert chosen(under_way, share=0.1) == 5
+
+
 def test_what_does_not_fit_in_the_budget_is_not_begun() -> None:
     assert chosen(waiting(3), left_s=20.0) is None
     assert chosen(waiting(0)) is None
