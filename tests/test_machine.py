@@ -65,8 +65,8 @@ def session(
         text=True,
         check=False,
     )
-    words = done.stdout.splitlines()[-1].partition(" in ")[0].split(", ")
-    counts = {name.rstrip("s"): int(count) for count, name in (each.split() for each in words)}
+    said = done.stdout.splitlines()[-1].partition(" in ")[0].split(", ")
+    counts = {name.rstrip("s"): int(count) for count, name in (each.split() for each in said)}
     return counts, done.stdout + done.stderr
 
 
