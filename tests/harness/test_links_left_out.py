@@ -47,7 +47,7 @@ class User:
 
 
 def _of_root(device: int | None, name: str) -> object:
-    return pytest.param(device, id=name, marks=needs("root"))
+    return pytest.param(device, id=name, marks=[needs("root"), pytest.mark.everything])
 
 
 @pytest.mark.parametrize(
