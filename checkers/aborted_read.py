@@ -18,9 +18,10 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.columns import equal, first_match, ints, present, runs_of, select
+from checkers.dropped import marker_lost
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Labels
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
@@ -80,7 +81,15 @@ def _check(group: Group) -> Findings:
         group.table("polls").num_rows,
         _aborted_reads(group),
         lambda read: _describe(group, read),
+        lambda read: _labels(group, read),
     )
+
+
+def _labels(group: Group, read: AbortedRead) -> Labels:
+    if not read.transactional:
+        return (), ()
+    sends = group.table("sends")
+    return marker_lost(group, select(sends, ints(sends, "value") == read.value)), ()
 
 
 def _describe(group: Group, read: AbortedRead) -> Anomaly:
@@ -106,5 +115,8 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
 
 
 CHECKER = Checker(
-    name=NAME, anomaly_class=AnomalyClass.SAFETY, tables=("sends", "polls"), check=_check
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    check=_check,
 )

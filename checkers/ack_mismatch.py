@@ -89,8 +89,7 @@ def _check(group: Group) -> Findings:
     sends, places = group.table("sends"), _known(group)
     offsets, values = ints(sends, "offset"), ints(sends, "value")
     # What stood below the log's start may have stood there; another copy behind it is no proof.
-    start = group.final_log.start if group.final_log else 0
-    acked = (offsets >= start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
+    acked = (offsets >= group.log_start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
     rows = np.flatnonzero(acked & places.knows(values))
     wrong = rows[~places.holds(values[rows], offsets[rows])]
     # What stands nowhere was looked for as well, if there was anything to look in.

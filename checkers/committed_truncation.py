@@ -20,7 +20,7 @@ election of a later epoch than the announcement's, and after a power loss of tha
 allowed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import Mask, equal, ints, select, within
-from checkers.disk_losses import last_copies_went, taken_from
+from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
@@ -109,7 +109,8 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
 
 def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
     """Tell which records of a copy the next copy of the replica lacks, or has others for."""
-    lost = ~_same(one.log, other.log) & (one.log.offsets >= other.log.start)
+    start = other.log.start if group.facts.forgets else 0
+    lost = ~_same(one.log, other.log) & (one.log.offsets >= start)
     if group.facts.compacted:
         lost &= within(one.log.offsets, other.log.offsets)
     cuts = group.table("truncations")
@@ -265,22 +266,8 @@ _SUFFERED = {
 
 
 def _by_disk(group: Group, dropped: Dropped) -> list[str]:
-    ends = np.array([dropped.first, dropped.last], dtype=np.int64)
     held_ns = dropped.announced.asked_ns if dropped.had is None else dropped.had.asked_ns
-    taken = taken_from(group, dropped.node, ends, since_ns=held_ns)
-    # One may have taken the end, and a later one what was left.
-    sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
-    if _all_of(sure):
-        taken.pop(Excuse.UNCONFIRMED.value, None)
-    elif _all_of(taken.values()):
-        return [Excuse.UNCONFIRMED.value]
-    else:
-        return [Excuse.LAST_COPIES.value] if last_copies_went(group, dropped.first) else []
-    return sorted(excuse for excuse, gone in taken.items() if gone.any())
-
-
-def _all_of(taken: Iterable[Mask]) -> bool:
-    return bool(np.logical_or.reduce([*taken, np.zeros(2, dtype=np.bool_)]).all())
+    return excuses_of_disk(group, dropped.node, (dropped.first, dropped.last), since_ns=held_ns)
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:

@@ -18,7 +18,7 @@ _AFTER_A_LOSS = frozenset({
 """What clients see where a committed message was lost and another stands in its place."""
 _OF_A_LEADER_THAT_LACKED = frozenset({
     "uncommitted-read", "incomplete-leader", "committed-truncation", "high-watermark-regression",
-    "duplicate",
+    "duplicate", "under-replicated", "log-end-regression", "epoch-mismatch",
 })  # fmt: skip
 """What is seen besides where such a loss went through a leader: what was read may be taken back
 and, if its writer had no answer yet, be written again."""
@@ -26,13 +26,16 @@ _OF_ITS_READERS = frozenset({
     "poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll",
 })  # fmt: skip
 """What happens to those who had read on to where the log of such a leader does not reach."""
-_AFTER_DISKS = _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS
+_AFTER_AN_ELECTION = _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS
+_WITHOUT_A_MARKER = frozenset({"torn-transaction", "G1a", "hanging-transaction"})
+"""What comes of a transaction whose records were kept and whose marker was lost."""
+_AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | {"log-start-moved"}
 _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
     Excuse.ACKS: _AFTER_A_LOSS,
-    Excuse.UNCLEAN: _AFTER_DISKS | {"log-divergence"},
+    Excuse.UNCLEAN: _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | {"log-divergence"},
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.NEW_EPOCH: frozenset({"duplicate"}),
+    Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
     **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip

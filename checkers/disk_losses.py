@@ -20,7 +20,7 @@ elected another (KIP-966), not of the disk.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ from checkers.told_isrs import Told, isr_returns, told_isrs
 
 _BROKEN = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _NS_PER_S = 1_000_000_000
-_TOLD_LATE_NS = 2 * _NS_PER_S
+TOLD_LATE_NS = 2 * _NS_PER_S
 """A broker that is in touch with the controllers tells their changes no later than that."""
 _STARTS_NS = 400_000_000
 """No Kafka answers anybody sooner after its JVM was started: it takes seconds. Clients that were
@@ -265,7 +265,7 @@ def _hit_the_isr(
     """Tell whether losses hit every member of an ISR that may have had an offset alone."""
     hit = frozenset(node for loss in took for node in loss.nodes)
     return any(
-        known_ns > wider_ns - _TOLD_LATE_NS and _hit_together(group, took, offset, isr)
+        known_ns > wider_ns - TOLD_LATE_NS and _hit_together(group, took, offset, isr)
         for last in took
         for isr, wider_ns in _isrs(group, last, hit).items()
     )
@@ -343,3 +343,28 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
         mask = here & (offsets >= loss.end_after) & (offsets < loss.end_before)
         gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask
     return gone
+
+
+def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns: int) -> list[str]:
+    """Return what excuses, or takes the trust from, a stretch of offsets that a replica dropped.
+
+    Args:
+        group: The partition.
+        node: Whose replica.
+        ends: The first offset and the last one.
+        since_ns: When it still had them.
+    """
+    taken = taken_from(group, node, np.array(ends, dtype=np.int64), since_ns=since_ns)
+    # One may have taken the end, and a later one what was left.
+    sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
+    if _all_of(sure):
+        taken.pop(Excuse.UNCONFIRMED.value, None)
+    elif _all_of(taken.values()):
+        return [Excuse.UNCONFIRMED.value]
+    else:
+        return [Excuse.LAST_COPIES.value] if last_copies_went(group, ends[0]) else []
+    return sorted(excuse for excuse, gone in taken.items() if gone.any())
+
+
+def _all_of(taken: Iterable[Mask]) -> bool:
+    return bool(np.logical_or.reduce([*taken, np.zeros(2, dtype=np.bool_)]).all())

@@ -6,11 +6,15 @@ so that nothing excuses what is wrong between them.
 """
 
 import numpy as np
+import pyarrow as pa
 
-from checkers.columns import Ints, Mask
+from checkers.columns import Ints, Mask, ints
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
+from checkers.unclean_elections import unclean_elections
+
+_BEHIND_ALL = int(np.iinfo(np.int64).max)
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
@@ -21,9 +25,29 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
     log = group.final_log
     if log is None or not len(log.offsets):
         return np.ones(len(offsets), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(log.offsets, offsets), len(log.offsets) - 1)
-    held = (log.offsets[at] == offsets) & (log.values[at] == values)
-    return np.asarray(~held, dtype=np.bool_)
+    return ~log.holds(offsets, values)
+
+
+def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
+    """Return what may have taken the marker of a transaction and left a record of it.
+
+    The next marker of its producer then decides for both. Whatever takes something behind the
+    record may have taken the marker: an unclean election, or disks that lost it on every replica.
+
+    Args:
+        group: The partition.
+        send: The record's row of `sends`; no row if it is unknown.
+    """
+    if not send.num_rows:
+        return ()
+    offset, begun_ns, known_ns = (
+        int(ints(send, name)[0]) for name in ("offset", "invoke_ns", "complete_ns")
+    )
+    unclean = unclean_elections(group).took(np.array([_BEHIND_ALL]), np.array([begun_ns])).any()
+    found = {Excuse.UNCLEAN.value} if unclean else set[str]()
+    for end in {max(offset, loss.end_after) for loss in group.facts.disk_losses}:
+        found.update(lost_on_disks(group, end, known_ns))
+    return tuple(sorted(found))
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:

@@ -17,6 +17,10 @@ an older one after it; and if no copy but the last is the acknowledged one, for 
 only what it has no answer for. In a transaction it is not: there the coordinator fences the older
 epoch.
 
+Both are allowed only where something may have cost the client its answer: a fault, an election, a
+restart, a machine asleep. In a quiet time nobody can tell who is to blame: it is told, and not
+trusted.
+
 What would not prove it: retries without idempotence, which may write twice by design (allowed); a
 value polled twice at the same offset, which is merely a second read; what the harness sent twice
 (that is `malformed-history`); after an unclean election, a copy that was read, then truncated, and
@@ -26,11 +30,12 @@ final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of t
 
 import numpy as np
 
+from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import NONE, Ints, equal, ints, repeated, select, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
 from checkers.unclean_elections import took_value_at, unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -67,15 +72,28 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
-    excuses = []
+    again = []
     if group.facts.retries and not group.facts.idempotent:
-        excuses.append(Excuse.RETRIES.value)
+        again.append(Excuse.RETRIES.value)
     if _sent_in_other_epochs(group, value, offsets):
-        excuses.append(Excuse.NEW_EPOCH.value)
+        again.append(Excuse.NEW_EPOCH.value)
+    doubtful = bool(again) and _sent_in_quiet(group, value)
+    excuses = [] if doubtful else again
     if _copies_left(group, value, offsets) <= 1:
         excuses += [Excuse.UNCLEAN.value] if _dropped_uncleanly(group, value, offsets) else []
         excuses += _lost_copies(group, value, offsets)
-    return tuple(excuses), ()
+    return tuple(excuses), (Premise.KNOWN_CAUSE.value,) if doubtful else ()
+
+
+def _sent_in_quiet(group: Group, value: int) -> bool:
+    """Tell whether nothing is known that could have cost the sender of a value its answer."""
+    sends = group.table("sends")
+    mine = ints(sends, "value") == value
+    begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
+    return bool(begun) and all(
+        start >= 0 and was_quiet(group, start, end if end >= 0 else NEVER_NS)
+        for start, end in zip(begun, ended, strict=True)
+    )
 
 
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import Ints, equal, select, texts
-from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
-
-CLEAN = "clean"
-"""How the harness notes that a node ended by itself when it was told to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +38,11 @@ class EpochStart:
         return f"by {self.node}'s checkpoint, epoch {self.epoch} starts at {self.offset}{when}"
 
 
-def clean_nodes(facts: RunFacts) -> frozenset[str]:
-    """Return the nodes that ended by themselves when they were told to stop."""
-    stopped = facts.milestone("stopped")
-    detail = stopped.detail if stopped is not None else {}
-    return frozenset(node for node, how in detail.items() if how == CLEAN)
-
-
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
     """Return the lines (epoch, start offset) of the final checkpoints that count, by node."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL))
-    clean = clean_nodes(group.facts)
+    clean = group.facts.clean_nodes
     lines: dict[str, list[tuple[int, int]]] = {}
     for node, told in zip(texts(final, "node"), final["epochs"].to_pylist(), strict=True):
         if node in clean and told:

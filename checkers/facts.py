@@ -15,11 +15,17 @@ FINAL, CRASH = "final", "crash"
 """Names of snapshots: after a stop, and after the death of the harness."""
 NOTED = "noted"
 """The last look at the brokers before their stop: what they said, and no files."""
-
+CLEAN = "clean"
+"""How the harness notes that a node ended by itself when it was told to stop."""
 LOOKED, AUDITED = "looked", "audited"
 """Milestones: the hosts were looked at before the run; after it, with what is not as it was."""
 QUORUM_TOPIC = "__cluster_metadata"
 """The topic of the controllers' log; it has one partition, and is none of the plan's."""
+
+_RETENTION = (
+    "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
+)  # fmt: skip
+"""Settings by which a broker drops the beginning of a log; -1: it keeps everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +90,20 @@ class UncleanOrder:
         return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """A fault that may have been in force, confirmed or not.
+
+    Attributes:
+        kind: Its family.
+        begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
+    """
+
+    kind: str
+    begun_ns: int
+    ended_ns: int
+
+
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
 class RunFacts:
     """The context of a run's rows.
@@ -106,10 +126,12 @@ class RunFacts:
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
         unreadable_nodes: Nodes of whose files something could not be read; of a step's copies as
             `step-01/n2`.
+        collected_nodes: Nodes of whose final logs any was read.
         step_isrs: Of a scenario: the ISR of its partition at the end of each step, nodes by the
             step's name, in the order of the steps.
         disk_losses: What power losses, wipes and flipped bits took.
         unclean_orders: The unclean elections that faults ordered.
+        disturbances: The faults that may have been in force.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -138,9 +160,11 @@ class RunFacts:
     cut_streams: bool = False
     plan_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
+    collected_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disk_losses: tuple[DiskLoss, ...] = ()
     unclean_orders: tuple[UncleanOrder, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True
@@ -158,6 +182,18 @@ class RunFacts:
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""
         return next((each for each in reversed(self.milestones) if each.name == name), None)
+
+    @property
+    def clean_nodes(self) -> frozenset[str]:
+        """The nodes that ended by themselves when they were told to stop."""
+        stopped = self.milestone("stopped")
+        detail = stopped.detail if stopped is not None else {}
+        return frozenset(node for node, how in detail.items() if how == CLEAN)
+
+    @property
+    def proving_nodes(self) -> frozenset[str]:
+        """The nodes whose files prove what they lack: stopped cleanly, and read to their ends."""
+        return self.clean_nodes & self.collected_nodes - self.unreadable_nodes
 
     @property
     def snapshot(self) -> str:
@@ -207,7 +243,19 @@ class RunFacts:
     @property
     def compacted(self) -> bool:
         """Whether the brokers may drop records in the middle of a log."""
-        return "compact" in self.plan.broker.get("log.cleanup.policy", "delete")
+        policies = (each.get("log.cleanup.policy", "delete") for each in self.plan.settings)
+        return any("compact" in policy for policy in policies)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the brokers may drop the beginning of a log, or nobody knows that they may not.
+
+        Kafka keeps records for a week where nobody asks for less, and no run takes that long.
+        """
+        asked = any(
+            each.get(name, "-1") != "-1" for each in self.plan.settings for name in _RETENTION
+        )
+        return self.compacted or asked or self.history or not self.plan_known
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from checkers.group import Group
 from checkers.protocol import MAX_DESCRIBED, Findings, Labels
+from results.record.milestones import STACKS
 from results.record.verdict import Anomaly, Evidence
 
 T = TypeVar("T")
@@ -59,6 +60,17 @@ def anomaly_at(
         partition=group.partition,
         offset=offset,
     )
+
+
+def with_stacks(group: Group, anomaly: Anomaly) -> Anomaly:
+    """Return a liveness anomaly with what the servers' JVMs told of their threads, if they did."""
+    told = group.facts.milestone(STACKS)
+    if told is None:
+        return anomaly
+    found = [f"{node}: {deadlock}" for node, deadlock in sorted(told.detail.items()) if deadlock]
+    words = "".join(f"; {each}" for each in found)
+    evidence = {**anomaly.evidence, "stacks": found}
+    return replace(anomaly, sentence=f"{anomaly.sentence}{words}", evidence=evidence)
 
 
 def known(number: int) -> int | None:

@@ -4,9 +4,9 @@ The views that several kernels need (the leader before the stop, its final log, 
 committed) are worked out once a group.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
@@ -62,8 +62,9 @@ class ReplicaLog:
     Attributes:
         node: Whose.
         start, end: Log start offset, and log end offset (exclusive): the files', or, of the final
-            snapshot, what the broker said before its stop, if that is more.
-        whole: Whether its records could be read up to the end that was noted.
+            snapshot, what the broker said before its stop, if that is more and if it did not stop
+            cleanly: after a clean stop files that can be read prove what they lack.
+        whole: Whether its records could be read up to that end.
         records: Its rows of `replica_records`.
     """
 
@@ -117,6 +118,15 @@ class ReplicaLog:
     def read_end(self) -> int:
         """Behind the last record that could be read."""
         return int(self.offsets[-1]) + 1 if len(self.offsets) else 0
+
+    def holds(self, offsets: Ints, values: Ints) -> Mask:
+        """Tell which values stand at their offsets."""
+        if not len(self.offsets):
+            return np.zeros(len(offsets), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
+        return np.asarray(
+            (self.offsets[at] == offsets) & (self.values[at] == values), dtype=np.bool_
+        )
 
     def at(self, offset: int) -> int | None:
         """Return the index of the record at an offset, None if there is none."""
@@ -209,10 +219,17 @@ class Group:
             for place, (start, end) in self._log_rows.items()
         }
         logs: dict[str, dict[str, ReplicaLog]] = {}
-        for place in sorted({*found, *self._stated_places()}):
+        places = {*found, *self._stated_places()}
+        for place in sorted({*places, *self._gone(places)}):
             mine = found.get(place, records.slice(0, 0))
             logs.setdefault(place[0], {})[place[1]] = self._log(mine, *place)
         return logs
+
+    def _gone(self, places: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Yield the last leader's final log, if nothing is left of it where all else was read."""
+        others = any(snapshot == FINAL for snapshot, _ in places)
+        if others and self.leader and self.leader.node in self.facts.proving_nodes:
+            yield FINAL, self.leader.node
 
     @cached_property
     def _log_rows(self) -> Mapping[tuple[str, str], tuple[int, int]]:
@@ -234,9 +251,15 @@ class Group:
 
     @cached_property
     def log_start(self) -> int:
-        """No offset below this one need be anywhere: the highest log start that was seen."""
-        starts = ints(self.table("replica_states"), "log_start_offset")
-        return max(int(starts.max(initial=0)), self.final_log.start if self.final_log else 0)
+        """No offset below this one need be anywhere: 0 where nobody asked for retention.
+
+        With retention it is where the last leader's log starts; without that log, where any does.
+        """
+        if not self.facts.forgets:
+            return 0
+        if self.final_log is not None:
+            return self.final_log.start
+        return int(ints(self.table("replica_states"), "log_start_offset").max(initial=0))
 
     @cached_property
     def committed(self) -> pa.Table:
@@ -307,7 +330,9 @@ class Group:
         first, last = (int(offsets[0]), int(offsets[-1]) + 1) if len(offsets) else (0, 0)
         starts, ends = (ints(state, f"log_{side}_offset") for side in ("start", "end"))
         start = int(starts.max()) if len(starts) and starts.max() >= 0 else first
-        end = max(last, int(ends.max(initial=0)), self._noted_end(node, snapshot))
+        end = max(last, int(ends.max(initial=0)))
+        if snapshot != FINAL or node not in self.facts.proving_nodes:
+            end = max(end, self._noted_end(node, snapshot))
         return ReplicaLog(
             node=node,
             start=start,
@@ -332,7 +357,7 @@ def group_of(
     given = {name: ordered(name, _bare(tables[name])) for name in TABLES if name in tables}
     if "polls" in given and facts.judge is Judge.JEPSEN and facts.plan.transactional:
         given["polls"] = _read_committed(given["polls"])
-    whole = {name: given.get(name, table) for name, table in _NOTHING.items()}
+    whole = {name: given.get(name, table) for name, table in _nothing().items()}
     return Group(facts=facts, tables=whole, topic=topic, topic_id=topic_id, partition=partition)
 
 
@@ -353,5 +378,7 @@ def _bare(table: pa.Table) -> pa.Table:
     return table.select(rest).combine_chunks()
 
 
-_NOTHING = {name: _bare(schema.empty_table()) for name, schema in TABLES.items()}
-"""Every table without rows; made once, because most groups have few of them."""
+@cache
+def _nothing() -> Mapping[str, pa.Table]:
+    """Return every table without rows; made once, because most groups have few of them."""
+    return {name: _bare(schema.empty_table()) for name, schema in TABLES.items()}

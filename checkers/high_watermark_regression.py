@@ -2,7 +2,9 @@
 
 Definition: for epochs e <= e', a successful leader's ListOffsets(latest, read_uncommitted) in e is
 greater than one in e' (for e = e': the first had ended before the second began). Never between
-replicas.
+replicas. What the leader told the final reads as the partition's end, once the run had recovered
+and nobody sent any more, is an answer of the last epoch; with transactions it is none, since the
+last stable offset may lie below the high watermark.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
 its epoch, and a later leader has all that earlier ones committed; it does not answer before it
@@ -25,16 +27,17 @@ from checkers.announcements import (
     first_highest,
     latest,
 )
-from checkers.columns import Ints
+from checkers.columns import Ints, ints
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Evidence
 
 NAME = "high-watermark-regression"
+_LAST_EPOCH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +50,30 @@ class Regression:
     """
 
     earlier: Announcement
-    later: Announcement
-    answers: int
+    later: "Announcement | Target"
+    answers: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What the leader told the final reads as the end of a partition.
+
+    Attributes:
+        high_watermark: That end.
+        epoch: Beyond all that can have been told before.
+    """
+
+    high_watermark: int
+    epoch: int = _LAST_EPOCH
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"its leader told the final reads the end {self.high_watermark}"
+
+    def evidence(self, word: str) -> Evidence:
+        """Return all of it; names begin with a word: `later_told_to`."""
+        return {f"{word}_told_to": "final reads", f"{word}_high_watermark": self.high_watermark}
 
 
 def _before_in_epoch(told: Announcements) -> Ints:
@@ -87,11 +112,38 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
     return Regression(earlier=told[int(witness[worst])], later=told[worst], answers=len(low))
 
 
+def _ends(group: Group) -> Ints:
+    """Return what the leader told final reads, where that cannot be less than was committed."""
+    if group.facts.plan.transactional or not group.facts.recovered:
+        return np.empty(0, dtype=np.int64)
+    ends = ints(group.table("final_reads"), "target_end")
+    return ends[ends >= 0]
+
+
+def _short_targets(group: Group, told: Announcements, ends: Ints) -> list[Regression]:
+    """Return the lowest end that final reads were told, if it is below what was announced."""
+    asked = group.facts.milestone("final-reads")
+    if asked is None or not len(ends):
+        return []
+    # What timed out may be appended by a broker that was slow, behind the end that it had told.
+    told = told.where((told.observed_ns >= 0) & (told.observed_ns <= asked.at_ns))
+    if not len(told):
+        return []
+    earlier = told[int(np.argmax(told.marks))]
+    later = Target(high_watermark=int(ends.min()))
+    if later.high_watermark >= earlier.high_watermark:
+        return []
+    return [Regression(earlier=earlier, later=later)]
+
+
 def _check(group: Group) -> Findings:
-    told = announcements(group)
+    told, ends = announcements(group), _ends(group)
     return findings(
-        len(told),
-        sorted(_regressions(told), key=lambda each: (each.later.high_watermark, each.later.epoch)),
+        len(told) + len(ends),
+        sorted(
+            [*_regressions(told), *_short_targets(group, told, ends)],
+            key=lambda each: (each.later.high_watermark, each.later.epoch),
+        ),
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
@@ -127,7 +179,7 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("leadership", "final_reads", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise
 from results.record.clock import NS_PER_S
@@ -101,7 +101,7 @@ def _check(group: Group) -> Findings:
     return findings(
         told.num_rows,
         shrunk,
-        lambda each: _describe(group, each),
+        lambda each: with_stacks(group, _describe(group, each)),
         lambda _each: _labels(group),
         gaps=gaps,
     )

@@ -44,6 +44,11 @@ _PREMISE_SENTENCES = {
         "a fault took what every replica had that was last seen in sync, and so perhaps the only"
         " copies"
     ),
+    Premise.KNOWN_CAUSE.value: (
+        "a client may send again what it has no answer for, but nothing is known that could have"
+        " cost it the answer"
+    ),
+    Premise.UNDISTURBED.value: "somebody else ended or stopped a broker",
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 
@@ -92,15 +97,12 @@ def weigh(
         engine: Which engine ran the checkers.
         stats: Figures for people, as they are.
     """
-    malformed = any(
-        each.name == "malformed-history" and each.anomalies
-        for group in results.values()
-        for each in group
-    )
+    told = {each.name for group in results.values() for each in group if each.anomalies}
     broken = frozenset(
         premise
         for premise, fails in (
-            (Premise.WELL_FORMED, malformed),
+            (Premise.WELL_FORMED, "malformed-history" in told),
+            (Premise.UNDISTURBED, "broker-hit-from-outside" in told),
             (Premise.KNOWN_PLAN, not facts.plan_known),
             (Premise.WHOLE_STORY, not facts.whole_story),
         )
@@ -158,6 +160,8 @@ def _tallies(
                 checker = checkers[result.name]
                 tally = tallies.setdefault(result.name, _Tally(checker.anomaly_class))
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
+                if checker.anomaly_class is AnomalyClass.LIVENESS:
+                    needed.add(Premise.UNDISTURBED)
                 _add(tally, result, weights, tuple(sorted(each.value for each in broken & needed)))
     for tally in tallies.values():
         tally.examples.sort(key=_rank)

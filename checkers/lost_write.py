@@ -7,11 +7,12 @@ Why it proves something: with acks=all the acknowledgement says that every in-sy
 record, and the log only grows; after recovery the leader's log must hold it. The second way needs
 no broker's file: a reader passed the offset and did not get the value.
 
-What would not prove it: a send that timed out (it may not have been written); an offset below the
-leader's log start (retention took it); a compacted topic; a log that could not be read up to its
+What would not prove it: a send that timed out (it may not have been written); with retention, an
+offset below the leader's log start; a compacted topic; a log that could not be read up to its
 noted end, a cut stream of polls (such a find is kept, untrusted); a run that died, whose replicas
 were never stopped behind a recovery. With acks=1 the leader alone vouched for the record, and its
-loss is allowed; so it is when every replica lost it with its power or its disk.
+loss is allowed where something can have cost it (`weak_acks.py`); so it is when every replica lost
+it with its power or its disk.
 
 Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
 """
@@ -22,11 +23,13 @@ import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.disk_losses import lost_on_disks
+from checkers.dropped import marker_lost
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import took_acknowledged
+from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
     claims_around,
     holds,
@@ -104,7 +107,7 @@ def _missing_from_log(group: Group) -> Mask:
     log = group.final_log
     if log is None:
         return np.zeros(len(values), dtype=np.bool_)
-    return ~within(values, log.values) & retained(offsets, log.start)
+    return ~within(values, log.values) & retained(offsets, group.log_start)
 
 
 def _missing_from_read(group: Group) -> Mask:
@@ -132,12 +135,15 @@ def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
 
 def _labels(group: Group, loss: Loss) -> Labels:
     excuses = []
-    if loss.weak:
+    if loss.weak and may_be_dropped(group, loss.offset, loss.sent_ns):
         excuses.append(Excuse.ACKS.value)
-    if unclean_elections(group).took_one(loss.offset, loss.sent_ns):
+    if took_acknowledged(group, loss.offset, loss.value):
         excuses.append(Excuse.UNCLEAN.value)
     excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
-    return tuple(excuses), _broken(group, loss)
+    if loss.from_read and not loss.from_log and group.facts.plan.transactional:
+        sends = group.table("sends")
+        excuses += marker_lost(group, select(sends, ints(sends, "value") == loss.value))
+    return tuple(dict.fromkeys(excuses)), _broken(group, loss)
 
 
 def _describe(group: Group, loss: Loss) -> Anomaly:
@@ -213,11 +219,10 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
 
 
 def _check(group: Group) -> Findings:
-    log, offsets = group.final_log, ints(group.committed, "offset")
-    judged = log is not None or group.final_reads_complete
-    start = group.log_start if log is None else log.start
+    offsets = ints(group.committed, "offset")
+    judged = group.final_log is not None or group.final_reads_complete
     return findings(
-        int(retained(offsets, start).sum()) if judged else 0,
+        int(retained(offsets, group.log_start).sum()) if judged else 0,
         losses(group),
         lambda loss: _describe(group, loss),
         lambda loss: _labels(group, loss),

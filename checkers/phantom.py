@@ -1,9 +1,11 @@
 """phantom: a reader was given a value that nobody of this run sent there.
 
-Definition: a value read that is in no reservation, or in a partition that it was not sent to.
+Definition: a value read that was not sent, or in a partition that it was not sent to. If a stream
+is cut, a send may be missing: then it is one that is in no reservation either.
 
-Why it proves something: workers reserve values on disk before they use them, and a value names its
-partition. So a value outside of both was made up, or moved, by something between writer and reader.
+Why it proves something: workers reserve values on disk before they use them, record each send
+before they make it, and a value names its partition. So a value outside of all was made up, or
+moved, by something between writer and reader.
 
 What would not prove it: a value whose send ended `fail` or `info` or never ended (it is ours all
 the same); a topic that somebody else writes to; a reservation that was lost because a stream was
@@ -23,14 +25,18 @@ from results.record.verdict import Anomaly
 NAME = "phantom"
 
 
-def _reserved(group: Group, values: Ints) -> Mask:
+def _sent(group: Group, values: Ints) -> Mask:
+    """Tell which values were sent to a partition, or may have been."""
+    sent = within(values, ints(group.table("sends"), "value"))
+    if not (group.facts.cut_streams or group.facts.history):
+        return np.asarray(sent, dtype=np.bool_)
     number = group.facts.numbers.get((group.topic, group.partition), -1)
     inside = np.zeros(len(values), dtype=np.bool_)
     for start, end in group.facts.reservations:
         if not start >> SEQUENCE_BITS <= number <= end >> SEQUENCE_BITS:
             continue
         inside |= (values >= start) & (values < end)
-    return inside | within(values, ints(group.table("sends"), "value"))
+    return inside | sent
 
 
 def _phantoms(group: Group) -> Ints:
@@ -39,7 +45,7 @@ def _phantoms(group: Group) -> Ints:
     values, offsets = ints(polls, "value"), ints(polls, "offset")
     number = group.facts.numbers.get((group.topic, group.partition), -1)
     ours = present(polls, "value") & (values >> SEQUENCE_BITS == number)
-    strange = np.flatnonzero(~(ours & _reserved(group, values)))
+    strange = np.flatnonzero(~(ours & _sent(group, values)))
     order = strange[np.lexsort((values[strange], offsets[strange]))]
     keys = stack([offsets[order]]), stack([values[order]])
     fresh = np.ones(len(order), dtype=np.bool_)

@@ -15,13 +15,15 @@ smallest circle of all.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from checkers.columns import NONE, Ints, Mask, distinct, runs_of, stack
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _STEP, _ALONG = 1.0, 2.0**-40
 """Lengths of an edge and of a step along a chain; the steps of any chain add up to far below 1."""
@@ -89,6 +91,8 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
     count = len(graph.ops)
     if not count:
         return np.zeros(0, dtype=np.int64)
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - runs without it are many
+
     matrix, _ = _matrix(graph, tuple(orders))
     _, found = connected_components(matrix, directed=True, connection="strong")
     mine = np.asarray(found[:count], dtype=np.int64)
@@ -180,6 +184,8 @@ def _leads_back(graph: Precedence, kind: str, sources: Ints, targets: Ints) -> M
 def _by_shortest_path(
     graph: Precedence, orders: tuple[Order, ...], sources: Ints, targets: Ints
 ) -> list[Hop]:
+    from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415 - as above
+
     matrix, chains = _matrix(graph, orders)
     heads = distinct(targets)
     heads = heads[: max(1, _WORK // max(1, matrix.nnz))]
@@ -220,6 +226,8 @@ def _matrix(
     graph: Precedence, orders: tuple[Order, ...]
 ) -> tuple["csr_array[np.float64]", dict[Order, int]]:
     """Return the graph with chains for its orders, and the first node of each chain."""
+    from scipy.sparse import csr_array  # noqa: PLC0415 - as above
+
     size = len(graph.ops)
     edges = [(graph.sources, graph.targets, np.full(len(graph.sources), _STEP))]
     chains: dict[Order, int] = {}

@@ -39,6 +39,8 @@ class Premise(StrEnum):
     KNOWN_MOVES = "known-moves"
     KNOWN_LOSSES = "known-losses"
     KEPT_COPIES = "kept-copies"
+    KNOWN_CAUSE = "known-cause"
+    UNDISTURBED = "undisturbed"
 
 
 class Excuse(StrEnum):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, seconds
@@ -66,6 +66,7 @@ def _findings(group: Group, name: str, steps: Steps) -> Findings:
     if name == INT_NONMONOTONIC:
         again = group.facts.retries and not group.facts.idempotent
         excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
+        excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
     story = _Story(group=group, name=name, steps=steps)
     return step_findings(
         int(written_rows(group).sum()),
@@ -73,6 +74,22 @@ def _findings(group: Group, name: str, steps: Steps) -> Findings:
         story.describe,
         excuses,
     )
+
+
+def _sent_again(group: Group, steps: Steps) -> Mask:
+    """Tell where the earlier record was written in a later producer epoch, or under another id.
+
+    An idempotent client that bumps its epoch sends again what it has no answer for, behind what
+    was written meanwhile (`duplicate` has the sources).
+    """
+    log = group.final_log
+    if log is None or not group.facts.idempotent or group.facts.plan.transactional:
+        return np.zeros(len(steps.at), dtype=np.bool_)
+    offsets = ints(group.table("sends"), "offset")
+    earlier, later = (first_match(offsets[rows], log.offsets) for rows in (steps.since, steps.at))
+    ids, epochs = (np.append(each, NONE) for each in (log.producer_ids, log.producer_epochs))
+    bumped = (ids[earlier] != ids[later]) | (epochs[earlier] > epochs[later])
+    return np.asarray((earlier >= 0) & (later >= 0) & bumped, dtype=np.bool_)
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:

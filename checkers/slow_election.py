@@ -9,6 +9,9 @@ Why it proves something: who leads answers ListOffsets, and each broker was aske
 second; so without any answer nobody led. Where answers tell no epoch (before Kafka 2.2), whom
 ZooKeeper or a broker's metadata name counts, for as long as it was not told otherwise.
 
+Where the look ended before the budget, and there was no sign of a leader since the last heal,
+nobody knows: a gap.
+
 What would not prove it: that a leader's answers lie seconds apart, because an answer that says
 nothing new is recorded every two seconds only: up to three between two answers of one leader in one
 epoch are no gap. That metadata name no leader, or a dead one, while somebody leads; that is
@@ -23,7 +26,7 @@ import numpy as np
 
 from checkers.calm import silent_ns
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, words_of
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise
 from results.record.clock import NS_PER_S
@@ -128,12 +131,31 @@ def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
 
 def _check(group: Group) -> Findings:
     calm_ns = group.facts.calm_from_ns
+    if calm_ns is None:
+        return Findings(rows=0)
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
+    found = vacancies(group)
+    gaps = () if found or _led(group, calm_ns) else (_unproven(group, calm_ns, looks),)
     return findings(
-        0 if calm_ns is None else int((looks >= calm_ns).sum()),
-        vacancies(group),
-        lambda vacancy: _describe(group, vacancy),
+        int((looks >= calm_ns).sum()),
+        found,
+        lambda vacancy: with_stacks(group, _describe(group, vacancy)),
         lambda vacancy: _labels(group, vacancy),
+        gaps=gaps,
+    )
+
+
+def _led(group: Group, calm_ns: int) -> bool:
+    """Tell whether there was any sign of a leader since the last heal."""
+    spans = (_claims(group), _named(group))
+    return bool(len(_served(group, calm_ns))) or any((end >= calm_ns).any() for _, end in spans)
+
+
+def _unproven(group: Group, calm_ns: int, looks: Ints) -> str:
+    looked_s = max(0, int(looks.max(initial=calm_ns)) - calm_ns) / NS_PER_S
+    return (
+        f"nobody was seen to lead {group.place} after the last heal, and it was looked at for"
+        f" {looked_s:.3f} s; the budget is {group.facts.plan.budgets.election_s:g} s"
     )
 
 

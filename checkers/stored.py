@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.calm import calm_from_ns, silences
-from checkers.columns import Ints, equal, ints
+from checkers.changes import disturbances
+from checkers.columns import Ints, equal, ints, select, texts
 from checkers.disk_losses import disk_losses
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.folder import (
@@ -222,6 +223,7 @@ def load_facts(root: Path) -> RunFacts:
         step_isrs={each.name: frozenset(f"n{broker}" for broker in each.isr) for each in steps},
         disk_losses=disk_losses(faults),
         unclean_orders=unclean_orders(faults),
+        disturbances=disturbances(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
@@ -232,8 +234,15 @@ def load_facts(root: Path) -> RunFacts:
         ),
         unread=unread,
         cut_streams=any(problem.cut for problem in noted) or bool(unread),
+        collected_nodes=_collected(paths),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
+
+
+def _collected(paths: RunPaths) -> frozenset[str]:
+    """Return the nodes of whose final logs any was read."""
+    states = load_table(paths, "replica_states", ["snapshot", "node"])
+    return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
 
 
 def _times(paths: RunPaths) -> Iterator[Ints]:

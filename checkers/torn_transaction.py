@@ -15,6 +15,7 @@ that is gone from the last leader's log is a `lost-write`, and not told again he
 still in it, and that a final read went past, is both.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,7 @@ from checkers.columns import (
     texts,
     within,
 )
+from checkers.dropped import marker_lost
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
@@ -46,7 +48,12 @@ from results.record.verdict import Anomaly
 
 NAME = "torn-transaction"
 SHARES = schema_of(
-    op_id=pa.int64(), value=pa.int64(), offset=pa.int64(), shown=pa.bool_(), place=pa.string()
+    op_id=pa.int64(),
+    value=pa.int64(),
+    offset=pa.int64(),
+    shown=pa.bool_(),
+    place=pa.string(),
+    excuse=pa.string(),
 )
 """The records of certainly committed transactions that final reads showed, or had to show."""
 _NAMED = 3
@@ -62,6 +69,7 @@ class Torn:
     values: tuple[int, ...]
     offsets: tuple[int, ...]
     places: tuple[str, ...]
+    excuses: tuple[str, ...]
 
 
 def shares(group: Group) -> pa.Table:
@@ -78,6 +86,10 @@ def shares(group: Group) -> pa.Table:
         "offset": offsets[told],
         "shown": shown[told],
         "place": repeat(group.place, int(told.sum())),
+        "excuse": [
+            "" if seen else " ".join(marker_lost(group, sends.slice(row, 1)))
+            for row, seen in zip(np.flatnonzero(told).tolist(), shown[told].tolist(), strict=True)
+        ],
     }
     return pa.table(columns, schema=SHARES)
 
@@ -133,7 +145,15 @@ def _one(table: pa.Table, rows: Ints) -> Torn:
         values=tuple(each[3] for each in hidden),
         offsets=tuple(each[2] for each in hidden),
         places=tuple(each[1] for each in hidden),
-    )
+        excuses=_common(excuse for excuse, seen in zip(texts(mine, "excuse"), shown, strict=True)
+                        if not seen),
+    )  # fmt: skip
+
+
+def _common(excuses: Iterable[str]) -> tuple[str, ...]:
+    """Return what excuses every record that is not shown."""
+    each = [frozenset(words.split()) for words in excuses]
+    return tuple(sorted(frozenset.intersection(*each))) if each else ()
 
 
 def _check(group: Group) -> Findings:
@@ -142,16 +162,16 @@ def _check(group: Group) -> Findings:
         table.num_rows,
         _torn(table),
         lambda torn: _describe(group, torn),
-        lambda _: _labels(group.facts),
+        lambda torn: _labels(group.facts, torn),
     )
 
 
-def _labels(facts: RunFacts) -> Labels:
+def _labels(facts: RunFacts, torn: Torn) -> Labels:
     premises = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
         (Premise.RECOVERED, not facts.recovered),
     )
-    return (), tuple(premise.value for premise, broken in premises if broken)
+    return torn.excuses, tuple(premise.value for premise, broken in premises if broken)
 
 
 def _describe(group: Group, torn: Torn) -> Anomaly:

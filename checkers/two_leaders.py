@@ -1,28 +1,34 @@
 """two-leaders-in-epoch: two brokers led one partition in one leader epoch.
 
-Definition: two brokers answered ListOffsets as leader of one partition in one epoch; or two leaders
-in one epoch among metadata-log records below the quorum's high watermark, or as ZooKeeper had them;
-or two different records at one offset and one epoch >= 0 on two replicas. Of the quorum itself: two
-controllers that were its leader in one epoch, by their own `quorum-state` files or logs.
+Definition: two leaders of one partition in one epoch, among all that names one: brokers that
+answered ListOffsets as leader, metadata-log records below the quorum's high watermark, ZooKeeper,
+and Metadata; or two different records at one offset and one epoch >= 0 on two replicas. Of the
+quorum itself: two controllers that were its leader in one epoch, by their own `quorum-state` files
+or logs.
 
 Why it proves something: an epoch is given to one leader only; everything that replicas do to agree
 (truncation, fencing) rests on it. Only a broker that believes to lead answers ListOffsets, and it
-names its epoch. Two records of one epoch at one offset were written by two leaders.
+names its epoch. Metadata is belief and may be old, but what it says of an epoch was so once: leader
+and epoch come from one record of the controller. Two records of one epoch at one offset were
+written by two leaders.
 
-What would not prove it: Metadata, which is belief and may be old; leader -1, which is none; an old
-leader that still answers, in its *old* epoch, while a new one leads; metadata records above the
+What would not prove it: leader -1, which is none; a leader or an epoch alone; an old leader that
+still answers, in its *old* epoch, while a new one leads; metadata records above the
 quorum's high watermark, which may yet be dropped; records of formats without an epoch. A node that
 never came back may keep metadata records that the others dropped, below what is the quorum's high
 watermark by now: without a recovery, what metadata logs name is not trusted.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
 from checkers.columns import (
+    NONE,
     Ints,
+    Mask,
     equal,
     ints,
     present,
@@ -41,7 +47,8 @@ from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
 
 NAME = "two-leaders-in-epoch"
-_CLAIMS = ("list-offsets", "metadata-log", "zookeeper")
+_CLAIMS = ("list-offsets", "metadata-log", "zookeeper", "metadata")
+_SEVERAL = "several"
 _QUORUM_TOPIC = "__cluster_metadata"
 
 
@@ -50,10 +57,12 @@ class Clash:
     """Two leaders of one epoch.
 
     Attributes:
-        source: list-offsets, metadata-log, zookeeper, replica-records, or quorum.
+        source: Who shows it: list-offsets, metadata-log, zookeeper, metadata, several of them
+            together, replica-records, or quorum.
         leaders: The brokers that claimed, or the nodes whose records differ.
         offset: Of the records that differ, -1 otherwise.
         witnesses: Sentences for the evidence.
+        by_log: Whether only what the metadata log names makes them two.
     """
 
     epoch: int
@@ -61,41 +70,86 @@ class Clash:
     leaders: tuple[str, ...]
     offset: int
     witnesses: tuple[str, ...]
+    by_log: bool = False
 
 
-def _claims(group: Group, source: str) -> tuple[Ints, Ints, Ints]:
-    """Return epochs, leaders and times of the claims of a source that count."""
-    rows = group.table("leadership")
-    counts = equal(rows, "source", source) & (ints(rows, "leader") >= 0)
-    counts &= ints(rows, "leader_epoch") >= 0
-    if source == "metadata-log":
-        mark = group.facts.quorum_high_watermark
-        place = ints(rows, "log_offset")
-        counts &= (place >= 0) & (place < (mark if mark is not None else 0))
-    claims = select(rows, counts)
-    return ints(claims, "leader_epoch"), ints(claims, "leader"), ints(claims, "observed_ns")
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Claims:
+    """Who is said to have led in which epoch; columns.
 
+    Attributes:
+        epochs, leaders: What is claimed.
+        times_ns: When it was told, -1 if nobody knows.
+        sources: Places in `_CLAIMS`.
+    """
 
-def _clashing_claims(group: Group, source: str) -> tuple[int, list[Clash]]:
-    epochs, leaders, times = _claims(group, source)
-    once, claimed = unique_pairs(epochs, leaders)
-    clashes = []
-    for epoch in repeated(once).tolist():
-        brokers = claimed[once == epoch].tolist()
-        seen = [times[(epochs == epoch) & (leaders == broker)] for broker in brokers]
-        clashes.append(
-            Clash(
-                epoch=epoch,
-                source=source,
-                leaders=tuple(f"n{broker}" for broker in brokers),
-                offset=-1,
-                witnesses=tuple(
-                    f"n{broker}: {len(at)} times, from {int(at.min())} ns to {int(at.max())} ns"
-                    for broker, at in zip(brokers, seen, strict=True)
-                ),
-            )
+    epochs: Ints
+    leaders: Ints
+    times_ns: Ints
+    sources: Ints
+
+    def where(self, mask: Mask) -> "Claims":
+        """Return those where a mask is true."""
+        return Claims(
+            epochs=self.epochs[mask],
+            leaders=self.leaders[mask],
+            times_ns=self.times_ns[mask],
+            sources=self.sources[mask],
         )
-    return len(epochs), clashes
+
+    def disputed(self) -> Ints:
+        """Return the epochs with more than one leader."""
+        once, _ = unique_pairs(self.epochs, self.leaders)
+        return repeated(once)
+
+
+def _claims(group: Group) -> Claims:
+    """Return the claims that count."""
+    rows = group.table("leadership")
+    sources = np.full(rows.num_rows, NONE)
+    for place, name in enumerate(_CLAIMS):
+        sources[equal(rows, "source", name)] = place
+    counts = (sources >= 0) & (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
+    mark, offsets = group.facts.quorum_high_watermark or 0, ints(rows, "log_offset")
+    of_log = sources == _CLAIMS.index("metadata-log")
+    counts &= ~of_log | ((offsets >= 0) & (offsets < mark))
+    return Claims(
+        epochs=ints(rows, "leader_epoch"),
+        leaders=ints(rows, "leader"),
+        times_ns=ints(rows, "observed_ns"),
+        sources=sources,
+    ).where(counts)
+
+
+def _clashing_claims(claims: Claims) -> list[Clash]:
+    """Return a clash for each source that shows one, and for what only several show together."""
+    clashes = []
+    for epoch in claims.disputed().tolist():
+        here = claims.where(claims.epochs == epoch)
+        alone = [here.where(here.sources == place) for place in np.unique(here.sources)]
+        shown = [each for each in alone if len(each.disputed())]
+        clashes += [_clash(epoch, each) for each in shown or [here]]
+    return clashes
+
+
+def _clash(epoch: int, claims: Claims) -> Clash:
+    sources, log = np.unique(claims.sources).tolist(), _CLAIMS.index("metadata-log")
+    several = len(sources) > 1
+    return Clash(
+        epoch=epoch,
+        source=_SEVERAL if several else _CLAIMS[sources[0]],
+        leaders=tuple(f"n{broker}" for broker in np.unique(claims.leaders).tolist()),
+        offset=-1,
+        witnesses=tuple(_witnesses(claims, name_source=several)),
+        by_log=not len(claims.where(claims.sources != log).disputed()),
+    )
+
+
+def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
+    for broker, source in zip(*unique_pairs(claims.leaders, claims.sources), strict=True):
+        at = claims.times_ns[(claims.leaders == broker) & (claims.sources == source)]
+        told = f"{len(at)} times, from {int(at.min())} ns to {int(at.max())} ns"
+        yield f"n{broker}: {f'{_CLAIMS[source]}, ' if name_source else ''}{told}"
 
 
 def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
@@ -122,7 +176,8 @@ def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple
 
 
 def _check(group: Group) -> Findings:
-    looked = [_clashing_claims(group, source) for source in _CLAIMS]
+    claims = _claims(group)
+    looked = [(len(claims.epochs), _clashing_claims(claims))]
     for _, logs in sorted(group.logs.items()):
         pairs = combinations([logs[node] for node in sorted(logs)], 2)
         looked += [_clashing_records(group, one, other) for one, other in pairs]
@@ -136,7 +191,7 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, clash: Clash) -> Labels:
-    left_behind = clash.source == "metadata-log" and not group.facts.recovered
+    left_behind = clash.by_log and not group.facts.recovered
     return (), (Premise.RECOVERED.value,) if left_behind else ()
 
 
@@ -172,6 +227,8 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
         "list-offsets": f"{who} both answered as leader of {group.place} in epoch {clash.epoch}",
         "metadata-log": f"the metadata log names {who} as leaders of {group.place} in epoch"
         f" {clash.epoch}",
+        "metadata": f"Metadata named {who} as leaders of {group.place} in epoch {clash.epoch}",
+        _SEVERAL: f"{who} are both named as leader of {group.place} in epoch {clash.epoch}",
         "zookeeper": f"ZooKeeper named {who} as leaders of {group.place} in epoch {clash.epoch}",
         "quorum": f"{who} were both leader of the controllers' quorum in epoch {clash.epoch}",
         "replica-records": f"{who} hold different records of epoch {clash.epoch} at offset"

@@ -10,6 +10,9 @@ Why it proves something: a system that tolerates faults must be of use again onc
 the plan says how soon. The clients are ours and were never cut; each of these seconds somebody was
 asking.
 
+Where clients were stopped before the budget was over, and no send to the partition had succeeded
+since the last heal, nobody knows: a gap.
+
 What would not prove it: seconds in which nobody sent, because no process of ours was free, the
 rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
 the client itself refused (its queue was full of messages to whatever partition, its producer was
@@ -31,7 +34,7 @@ import pyarrow as pa
 from checkers.calm import silent_ns
 from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise
 from results.record.clock import NS_PER_S
@@ -111,7 +114,7 @@ def outages(group: Group) -> list[Outage]:
     )
     known = ended >= begun
     last = np.where(known, ended, begun)
-    taken = equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
+    taken = _taken(sends)
     ends = np.concatenate([[NONE], np.unique(last[known & taken]), [_NEVER]])
     found = []
     for at in np.flatnonzero(np.diff(ends) > _EDGES).tolist():
@@ -139,12 +142,36 @@ def _counted(errors: list[str]) -> tuple[tuple[str, int], ...]:
 
 
 def _check(group: Group) -> Findings:
-    sends = group.table("sends")
+    sends, calm_ns = group.table("sends"), group.facts.calm_from_ns
+    if calm_ns is None:
+        return Findings(rows=0)
+    found = outages(group)
+    gaps = () if found or _took_any(sends, calm_ns) else (_unproven(group, calm_ns),)
     return findings(
-        0 if group.facts.calm_from_ns is None else sends.num_rows,
-        outages(group),
-        lambda outage: _describe(group, outage),
+        _lasting_until(sends, calm_ns).num_rows,
+        found,
+        lambda outage: with_stacks(group, _describe(group, outage)),
         lambda outage: _labels(group, outage),
+        gaps=gaps,
+    )
+
+
+def _taken(sends: pa.Table) -> Mask:
+    """Tell which sends the partition took."""
+    return equal(sends, "acked", True) | equal(sends, "outcome", Outcome.OK.value)  # noqa: FBT003 - a value
+
+
+def _took_any(sends: pa.Table, calm_ns: int) -> bool:
+    return bool((_taken(sends) & (ints(sends, "complete_ns") >= calm_ns)).any())
+
+
+def _unproven(group: Group, calm_ns: int) -> str:
+    stopped = group.facts.milestone("final-reads")
+    ended_ns = stopped.at_ns if stopped else min(_last_known_ns(group.facts), _NEVER)
+    return (
+        f"{group.place} took no message after the last heal, and clients went on for"
+        f" {max(0, ended_ns - calm_ns) / NS_PER_S:.3f} s; the budget is"
+        f" {group.facts.plan.budgets.unavailable_s:g} s"
     )
 
 

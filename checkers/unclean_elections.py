@@ -9,6 +9,9 @@ Both are known of elections that faults ordered: what the replica said of itself
 began, and that all who were in sync were dead when it led. Where the plan allows such elections,
 nobody knows when one comes, and a leader of before may live on, cut off, and take records for a
 while: there one that was seen may have cost the partition any record.
+
+Any record of an epoch before its own, that is: what was written in the epoch that it began, or in a
+later one, it did not cost. A copy in some log tells the epoch of a record, and so does a reader.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +20,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select
+from checkers.columns import (
+    NONE,
+    Ints,
+    Mask,
+    equal,
+    first_match,
+    ints,
+    present,
+    select,
+)
 from checkers.facts import FINAL, UncleanOrder
 from checkers.group import Group
 from results.record.terms import Mode
@@ -59,22 +71,27 @@ class UncleanElections:
         """Whether there was any."""
         return bool(self.found)
 
-    def took(self, offsets: Ints, sent_ns: Ints | None = None) -> Mask:
+    def took(self, offsets: Ints, sent_ns: Ints | None = None, epochs: Ints | None = None) -> Mask:
         """Tell which records such a leader may have lacked.
 
         Args:
             offsets: Where they stood; -1 if unknown.
             sent_ns: When each was sent, -1 if unknown; None: nobody knows.
+            epochs: The leader epoch that each was written in, -1 if unknown; None: nobody knows.
         """
         taken = np.zeros(len(offsets), dtype=np.bool_)
         for each in self.found:
             behind = (offsets >= each.start) | (offsets < 0)
-            taken |= behind if sent_ns is None else behind & (sent_ns <= each.until_ns)
+            if sent_ns is not None:
+                behind &= sent_ns <= each.until_ns
+            if epochs is not None:
+                behind &= epochs < each.last
+            taken |= behind
         return taken
 
-    def took_one(self, offset: int, sent_ns: int = -1) -> bool:
-        """Tell whether such a leader may have lacked one record."""
-        return bool(self.took(np.array([offset]), np.array([sent_ns]))[0])
+    def took_one(self, offset: int) -> bool:
+        """Tell whether such a leader may have lacked one record, of which nobody knows more."""
+        return bool(self.took(np.array([offset]))[0])
 
     def took_after(self, offset: int, epoch: int) -> bool:
         """Tell whether a leader of a later epoch may have lacked what stood there in an epoch.
@@ -120,6 +137,29 @@ def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
     begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # -1 is the last.
     rows = np.where(values >= 0, first_match(values, ints(sends, "value")), NONE)
     return unclean_elections(group).took(offsets, begun_ns[rows])
+
+
+def took_acknowledged(group: Group, offset: int, value: int) -> bool:
+    """Tell whether an unclean leader may have lacked a record that was acknowledged at an offset.
+
+    Nobody sends again what was acknowledged: a copy of the value there is that record, or was an
+    earlier try, so that its epoch is the record's or an earlier one.
+    """
+    elections = unclean_elections(group)
+    if not elections.seen:
+        return False
+    sends, polls = group.table("sends"), group.table("polls")
+    sent = ints(sends, "invoke_ns")[ints(sends, "value") == value]
+    logs = [log for copies in group.logs.values() for log in copies.values()]
+    columns = [(ints(polls, "value"), ints(polls, "offset"), ints(polls, "leader_epoch"))]
+    columns += [(log.values, log.offsets, log.epochs) for log in logs]
+    told = [
+        epochs[(values == value) & (offsets == offset) & (epochs >= 0)]
+        for values, offsets, epochs in columns
+    ]
+    epoch = min((int(each.min()) for each in told if len(each)), default=NONE)
+    asked = (np.array([each]) for each in (offset, sent[0] if len(sent) else NONE, epoch))
+    return bool(elections.took(*asked)[0])
 
 
 def unclean_elections(group: Group) -> UncleanElections:

@@ -36,17 +36,27 @@ _OF_LEADERS = {
     "log-divergence": _MECHANISM,
     "incomplete-leader": _MECHANISM,
     "high-watermark-regression": _MECHANISM,
+    "log-end-regression": _MECHANISM,
+    "epoch-mismatch": _TWICE,
 }
 _TWO = "two leaders write two logs, of which one has to be cut off"
+_BELOW = "what lay below the new start of a log is gone"
 _LACKING = "a leader that lacks what is committed announces less, and goes on from there"
 
 SYMPTOMS: Mapping[str, Mapping[str, str]] = {
     "lost-write": {**_OF_A_LOST_END, **_OF_LEADERS},
     "two-leaders-in-epoch": dict.fromkeys({**_OF_A_LOST_END, **_OF_LEADERS}, _TWO),
+    "log-start-moved": {
+        **dict.fromkeys(("unseen", "torn-transaction"), _BELOW),
+        "poll-skip": "readers jump to where the log begins",
+        "committed-truncation": _BELOW,
+    },
     "committed-truncation": {
         **_OF_A_LOST_END,
         "log-divergence": "who cut it off and was given another record differs from who kept it",
         "incomplete-leader": "who cut it off leads without it",
+        "log-end-regression": "for a while the log of who cut it off was shorter",
+        "epoch-mismatch": "it was read, and another record was written in its place",
         "high-watermark-regression": _LACKING,
     },
     "log-divergence": {

@@ -4,7 +4,8 @@ from results.record.verdict import Verdict
 
 _REASONS = (
     "malformed-history", "the checker of", "the run failed", "the run ended",
-    "host-not-restored", "final-read-incomplete", "fault-without-effect", "not-enough-traffic",
+    "broker-hit-from-outside", "host-not-restored", "final-read-incomplete",
+    "fault-without-effect", "not-enough-traffic",
     "not every", "not everything",
 )  # fmt: skip
 """How sentences of `unknown_because` begin, the heaviest first; others weigh less."""

@@ -105,6 +105,26 @@ ANOMALIES = {
         "operations' messages lie apart",
         "Messages of others lie between those that one operation sent, as they always may.",
     ),
+    "log-start-moved": Words(
+        "replica dropped the beginning of its log",
+        "replicas dropped the beginning of their logs",
+        "A log starts above offset 0, though nobody asked for retention.",
+    ),
+    "under-replicated": Words(
+        "acknowledged record is on too few replicas",
+        "acknowledged records are on too few replicas",
+        "What was acknowledged with acks=all is on fewer brokers than were promised.",
+    ),
+    "acknowledged-below-min-isr": Words(
+        "time in which acks=all was acknowledged with too few replicas in sync",
+        "times in which acks=all was acknowledged with too few replicas in sync",
+        "A leader took messages though fewer replicas than min.insync.replicas were in sync.",
+    ),
+    "forbidden-election": Words(
+        "leader was elected that may have lacked committed records",
+        "leaders were elected that may have lacked committed records",
+        "A leader came from outside of the in-sync replicas, and nobody had allowed that.",
+    ),
     "epoch-regression": Words(
         "leader epoch went down", "leader epochs went down", "Leader epochs only ever grow."
     ),
@@ -112,6 +132,16 @@ ANOMALIES = {
         "high watermark went down",
         "high watermarks went down",
         "A leader announced a lower end of what is committed than was announced before.",
+    ),
+    "log-end-regression": Words(
+        "replica's log went back behind its own high watermark",
+        "replicas' logs went back behind their own high watermarks",
+        "A broker told that its log ended below what it had called committed before.",
+    ),
+    "epoch-mismatch": Words(
+        "record was read with another leader epoch than the log has",
+        "records were read with other leader epochs than the log has",
+        "At that offset another record stood when it was read: it was cut off and replaced.",
     ),
     "committed-truncation": Words(
         "committed record was cut off a replica",
@@ -180,6 +210,21 @@ ANOMALIES = {
         "partition's replicas were not in sync again in time",
         "partitions' replicas were not in sync again in time",
         "After all faults were healed, its ISR was not full within the plan's budget.",
+    ),
+    "hanging-transaction": Words(
+        "transaction was never ended",
+        "transactions were never ended",
+        "It stayed open longer than its coordinator may leave it, and readers wait behind it.",
+    ),
+    "broker-ended": Words(
+        "broker ended by itself",
+        "brokers ended by themselves",
+        "It exited or crashed, though nothing had told it to stop and no fault had hit its disk.",
+    ),
+    "broker-hit-from-outside": Words(
+        "broker was hit by somebody else",
+        "brokers were hit by somebody else",
+        "Something beside the run ended or stopped it, or nobody saw how it ended.",
     ),
     "malformed-history": Words(
         "entry of the record contradicts another",
@@ -264,7 +309,13 @@ PROMISES = {
     "nonmonotonic-send": "A writer's later messages get higher offsets.",
     "int-nonmonotonic-send": "A writer's later messages get higher offsets.",
     "uncommitted-read": "Readers get only what is committed.",
+    "under-replicated": "What was acknowledged with acks=all is on min.insync.replicas brokers.",
+    "log-start-moved": "A log keeps its beginning where nobody asked for retention.",
+    "acknowledged-below-min-isr": "acks=all is refused while too few replicas are in sync.",
+    "forbidden-election": "Only an in-sync replica becomes the leader.",
     "epoch-regression": "Leader epochs only ever grow.",
+    "log-end-regression": "No replica drops what its broker called committed.",
+    "epoch-mismatch": "What was read stays where it stood.",
     "high-watermark-regression": "What was announced as committed stays committed.",
     "committed-truncation": "What was announced as committed is never truncated.",
     "incomplete-leader": "A leader begins with everything that was committed before it.",
@@ -275,6 +326,9 @@ PROMISES = {
     "unavailable": "After the last heal every partition takes messages within the budget.",
     "slow-election": "After the last heal every partition has a leader within the budget.",
     "isr-not-restored": "After the last heal every replica is in sync again within the budget.",
+    "hanging-transaction": "A transaction ends: by its client, or aborted after its timeout.",
+    "broker-ended": "A broker runs until it is told to stop.",
+    "broker-hit-from-outside": "Nobody but the run ends or stops its brokers.",
     "host-not-restored": "A run leaves its hosts as they were.",
 }
 """What the system, or Logquake itself, has to keep, by the anomaly that shows it broken."""

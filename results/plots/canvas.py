@@ -3,14 +3,13 @@
 import io
 import re
 from collections.abc import Sequence
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from results.page.faults import FaultLine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAX_POINTS = 900
 """A longer run is drawn in steps of several seconds."""
@@ -37,8 +36,12 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple[Figure, Axes]:
+def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axes"]:
     """Return an empty plot over seconds, with the time of each confirmed fault shaded."""
+    import matplotlib as mpl  # noqa: PLC0415 - half a second, which only who draws should wait
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 - as above
+    from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasSVG(figure)
@@ -71,7 +74,7 @@ def _in_force(faults: Sequence[FaultLine]) -> list[tuple[float, float]]:
     return [(begun, ended - begun) for begun, ended in spans]
 
 
-def finish(figure: Figure, axes: Axes, *, name: str) -> str:
+def finish(figure: "Figure", axes: "Axes", *, name: str) -> str:
     """Add the legend and return the SVG, ready to stand alone or inside of a page.
 
     Args:
@@ -79,6 +82,8 @@ def finish(figure: Figure, axes: Axes, *, name: str) -> str:
         axes: Its axes.
         name: Makes its ids different from those of other plots on a page.
     """
+    import matplotlib as mpl  # noqa: PLC0415 - as above
+
     axes.margins(x=0)
     axes.set_xlim(left=0)
     text = io.StringIO()

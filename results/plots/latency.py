@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.ticker import FuncFormatter, NullFormatter
-
 from results.page.faults import FaultLine
 from results.plots.canvas import SERIES_COLOURS, finish, new_axes, step_s
 from results.tables import RunTables
@@ -51,6 +49,8 @@ def _quantiles_plot(
         axes.plot(list(seconds), values, label=title, color=colour, linestyle=style, linewidth=1.3)
     axes.set_yscale("log")
     # The default writes powers as mathematics, which stays text here.
+    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415 - see `new_axes`
+
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
     return finish(figure, axes, name=name)

@@ -5,13 +5,17 @@ snapshot. In order: `looked` (what is on the hosts was noted, to be compared wit
 `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every partition has a leader and a
 full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends before the stop),
 `stopped`, `collected`; `failed`, if it was not played to its end; and last `audited`: the hosts
-were compared with how they were before.
+were compared with how they were before. `broker-ended` stands wherever that was found out,
+`stacks` where the cluster did not recover, and `open-transactions` after `final-reads`.
 """
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ENDED = "broker-ended"
+OPEN = "open-transactions"
+STACKS = "stacks"
 MAX_NS = 2**63 - 1
 """Of a time, as tables keep them."""
 
@@ -23,9 +27,13 @@ class Milestone:
     Attributes:
         name: One of those of the module's docstring.
         at_ns: Nanoseconds since the run's start.
-        detail: What is worth knowing of it: `stopped` has for each node `clean` or `killed`;
-            `healed` and `recovered` have `failed` and a sentence if it did not come to that;
-            `audited` has what is not as it was before the run, each with how it changed.
+        detail: What is worth knowing of it: `broker-ended` has its `node`, `incarnation`, the
+            `code` that it exited with (or minus the signal, or `stopped`, or nothing if nobody saw
+            it), and what it `said` of errors, line by line; `open-transactions` has for each
+            partition who has one; `stacks` has for each node the deadlocks that its JVM found;
+            `noted` has how many `lives` the servers had; `stopped` has for each node `clean` or
+            `killed`; `healed` and `recovered` have `failed` and a sentence if it did not come to
+            that; `audited` has what is not as it was before the run, each with how it changed.
     """
 
     name: str

@@ -106,6 +106,9 @@ FIRST_KRAFT = (3, 3, 0)
 FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 MESSAGE_FORMAT = "log.message.format.version"
 FIRST_WITH_PRODUCER_IDS = (0, 11)
+ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+MARKERS_S = 10.0
+"""Time to write the markers of a transaction that was aborted, on a machine that is busy."""
 
 
 REFERENCE = "reference"
@@ -179,6 +182,11 @@ class Plan(Part):
     transaction_timeout_s: float = Field(default=10, gt=0)
     """After so long a coordinator aborts what nobody ended (`transaction.timeout.ms`)."""
     min_insync: int = Field(default=2, ge=1, le=9)
+    drawn: bool = False
+    """Whether nobody named the families of `nemesis`: `all`, or the default. Not each of them need
+    have been played, as long as enough faults were."""
+    heap_mb: int = Field(default=512, ge=16, le=65_536)
+    """Of each JVM of a broker or controller, in MiB."""
     judge: Judge = Judge.CONTRACT
     seed: int = Field(default=0, ge=0)
     broker: dict[str, str] = Field(default_factory=dict)
@@ -294,6 +302,17 @@ class Plan(Part):
         return self.workload == "txn"
 
     @property
+    def hanging_after_s(self) -> float:
+        """After so long a transaction that its coordinator does not end hangs, in seconds.
+
+        Its timeout, the interval in which the coordinator looks for those that are over it, and
+        time to write the markers.
+        """
+        interval_ms = self.broker.get(ABORT_INTERVAL, "1000")
+        interval_s = int(interval_ms) / 1000 if interval_ms.isdecimal() else 0
+        return self.transaction_timeout_s + interval_s + MARKERS_S
+
+    @property
     def shifts_clocks(self) -> bool:
         """Whether a fault may shift the clock of a broker, which has to be started so."""
         if self.faults is not None:
@@ -337,13 +356,21 @@ class Plan(Part):
         return Mode.ZOOKEEPER if self.version_numbers < FIRST_KRAFT else Mode.COMBINED
 
     @property
+    def settings(self) -> tuple[dict[str, str], ...]:
+        """The brokers' settings, of all and of each."""
+        return (self.broker, *self.node.values())
+
+    @property
+    def least_insync(self) -> int:
+        """So many replicas hold a record at least before it is acknowledged with acks=all."""
+        told = (each.get("min.insync.replicas", "") for each in self.settings)
+        return min([self.min_insync, *(int(number) for number in told if number.isdecimal())])
+
+    @property
     def unclean_elections(self) -> bool:
         """Whether the brokers were told to elect leaders from outside of the ISR."""
         name = "unclean.leader.election.enable"
-        return any(
-            settings.get(name, "false").lower() == "true"
-            for settings in (self.broker, *self.node.values())
-        )
+        return any(settings.get(name, "false").lower() == "true" for settings in self.settings)
 
 
 def _mode_refusal(numbers: tuple[int, ...], mode: Mode, version: str) -> str | None:

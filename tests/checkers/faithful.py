@@ -203,6 +203,10 @@ class FaithfulRun:
     def end(self) -> None:
         for each in self.partitions:
             self.rejoin(each)
+        drawn = self.random.getstate()
+        for each in self.partitions:
+            self.clients.send_acknowledged(each)
+        self.random.setstate(drawn)
         for each in self.partitions:
             self.clients.read_to_end(each)
             self.add(

@@ -68,6 +68,10 @@ class Clients:
     def send(self, each: Partition) -> None:
         self._answer(each, *self._begin_send(self._thread(), each))
 
+    def send_acknowledged(self, each: Partition) -> None:
+        """Send what the partition takes, as it must once all is healed."""
+        self._answer(each, *self._begin_send(self._thread(), each), fate="ok")
+
     def send_together(self, each: Partition) -> None:
         """Two processes send at once; whose records come first is anybody's guess."""
         threads = self.random.sample(range(THREADS), 2)
@@ -137,8 +141,11 @@ class Clients:
             )
         return op_id, thread, values
 
-    def _answer(self, each: Partition, op_id: int, thread: int, values: list[int]) -> None:
-        fate = self.random.choice(("ok", "ok", "ok", "lost", "unanswered", "uncommitted", "fail"))
+    def _answer(
+        self, each: Partition, op_id: int, thread: int, values: list[int], *, fate: str = ""
+    ) -> None:
+        fates = ("ok", "ok", "ok", "lost", "unanswered", "uncommitted", "fail")
+        fate = fate or self.random.choice(fates)
         base = len(each.leaders_log)
         if fate in {"ok", "unanswered", "uncommitted"}:
             each.leaders_log.extend((each.epoch, value) for value in values)

@@ -17,6 +17,8 @@ from tests.checkers.faithful_clients import Row
 PLACE = {"topic": "log-0", "topic_id": "id-0", "partition": 0}
 A, B, C = (pack_value(1, number) for number in (1, 2, 3))
 S = 1_000_000_000
+RETENTION = {"broker": {"log.retention.ms": "1000"}}
+"""A plan by which brokers drop the beginnings of logs."""
 
 
 def facts(*, plan: Mapping[str, object] | None = None, **changes: object) -> RunFacts:

@@ -1,6 +1,7 @@
 """What leaders announced: later leaders have it, it never goes back, and readers get no more."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.checkers.partition_rows import (
     S,
     elected,
     facts,
+    final_read,
     found,
     group,
     leads,
@@ -413,6 +415,65 @@ def test_an_old_leader_alone_proves_nothing_while_a_newer_epoch_may_serve_reader
     for harmless in (late, untimed, unseen, elected(2, 1, 5)):
         on = group(polls=poll, leadership=[zombie, harmless])
         assert found(UNCOMMITTED, on).anomalies[0].evidence["announced_by"] == 1
+
+
+def unrecovered() -> tuple[Milestone, ...]:
+    """The run's, whose recovery was waited for in vain."""
+    failed = {"failed": "log-0-0 has no full ISR"}
+    return tuple(
+        replace(stone, detail=failed) if stone.name == "recovered" else stone
+        for stone in facts().milestones
+    )
+
+
+def test_the_end_that_final_reads_were_told_is_an_answer_too() -> None:
+    told = [announced(1, 0, 3, at=1)]
+    on = group(leadership=told, final_reads=[final_read(2)])
+    (anomaly,) = found(REGRESSION, on).anomalies
+    assert anomaly.sentence.endswith(", and its leader told the final reads the end 2")
+    assert anomaly.evidence["later_told_to"] == "final reads"
+    same = found(REGRESSION, group(leadership=told, final_reads=[final_read(3)]))
+    assert (same.rows, same.anomalies) == (2, ())
+
+
+def test_what_was_announced_after_the_final_reads_began_is_no_measure_of_their_ends() -> None:
+    began = next(stone.at_ns for stone in facts().milestones if stone.name == "final-reads")
+    for at, falls in ((began, 1), (began + 1, 0)):
+        told = {**announced(1, 0, 3), "asked_ns": 0, "observed_ns": at}
+        on = group(leadership=[told], final_reads=[final_read(2)])
+        assert len(found(REGRESSION, on).anomalies) == falls
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        facts(milestones=unrecovered()),
+        facts(plan={"workload": "txn"}),
+    ],
+    ids=["unrecovered", "transactional"],
+)
+def test_where_the_leader_may_be_an_old_one_or_the_last_stable_offset_lower_it_is_none(
+    about: RunFacts,
+) -> None:
+    told = group(about, leadership=[announced(1, 0, 3, at=1)], final_reads=[final_read(2)])
+    assert (found(REGRESSION, told).rows, found(REGRESSION, told).anomalies) == (1, ())
+
+
+def test_an_unclean_election_and_lost_power_explain_a_lower_end() -> None:
+    nodes = ("n1", "n2", "n3")
+    records = [row for node in nodes for row in log(node, (0, A), (5, C))]
+    told = [announced(1, 0, 3, at=1), elected(2, 5, 7, unclean=True)]
+    lost = facts(disk_losses=power_lost(*nodes, after=1, before=3))
+    for about, leadership, excuses in (
+        (facts(plan=UNCLEAN), told, ("unclean-election",)),
+        (lost, told[:1], ("power-loss",)),
+        (facts(), told[:1], ()),
+    ):
+        on = group(
+            about, leadership=leadership, replica_records=records, final_reads=[final_read(1)]
+        )
+        (anomaly,) = found(REGRESSION, on).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_the_epoch_of_the_record_itself_was_known_to_its_leader() -> None:

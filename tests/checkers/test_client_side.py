@@ -1,9 +1,17 @@
+from dataclasses import replace
+
+import pytest
+
 from checkers import duplicate, inconsistent_offsets, phantom
+from checkers.changes import SETTLED_NS
+from checkers.facts import Disturbance, RunFacts
 from results.record.values import pack_value
+from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
     B,
     C,
+    S,
     ack,
     elected,
     facts,
@@ -14,6 +22,10 @@ from tests.checkers.partition_rows import (
     read,
     state,
 )
+
+SENT = S - 5
+KILLED = Disturbance(kind="kill", begun_ns=S // 2, ended_ns=S)
+"""While the one send of a test was under way."""
 
 
 def test_a_value_read_twice_at_one_offset_is_no_duplicate() -> None:
@@ -46,6 +58,67 @@ def test_retries_without_idempotence_excuse_a_duplicate() -> None:
     assert found(duplicate.CHECKER, group(never, **rows)).anomalies[0].excuses == ()
 
 
+AGAIN, NO_CAUSE = ("retries-without-idempotence",), ("known-cause",)
+
+
+@pytest.mark.parametrize(
+    ("fault", "labels"),
+    [
+        (None, ((), NO_CAUSE)),
+        (KILLED, (AGAIN, ())),
+        (replace(KILLED, begun_ns=S - 4), (AGAIN, ())),
+        (replace(KILLED, begun_ns=S + 1), ((), NO_CAUSE)),
+        (replace(KILLED, ended_ns=SENT - SETTLED_NS), (AGAIN, ())),
+        (replace(KILLED, ended_ns=SENT - SETTLED_NS - 1), ((), NO_CAUSE)),
+    ],
+)
+def test_what_was_sent_again_in_a_quiet_time_is_not_trusted(
+    fault: Disturbance | None, labels: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    about = facts(
+        plan={"idempotence": False},
+        disturbances=() if fault is None else (fault,),
+    )
+    copies = {"polls": [read(A, 0), read(A, 1)], "sends": [ack(A, 1)]}
+    on = group(about, leadership=[leads(1, 0)], **copies)
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert (anomaly.excuses, anomaly.broken_premises) == labels
+
+
+def doubtful(about: RunFacts, *sends: Row) -> list[object]:
+    """Of which values it is not known why they were sent again: A, B and C were read twice."""
+    polls = [read(value, at) for at, value in enumerate((A, A, B, B, C, C))]
+    on = group(about, leadership=[leads(1, 0)], sends=[*sends], polls=polls)
+    found_ = found(duplicate.CHECKER, on).anomalies
+    return [each.evidence["value"] for each in found_ if each.broken_premises]
+
+
+def test_each_value_has_the_time_of_its_own_send() -> None:
+    later = Disturbance(kind="kill", begun_ns=40 * S, ended_ns=50 * S)
+    about = facts(plan={"idempotence": False}, disturbances=(later,))
+    sends = [ack(A, 1), ack(B, 3, op=2, at=45 * S), ack(C, 5, op=3)]
+    assert doubtful(about, *sends) == [A, C]
+    assert doubtful(about, *({**send, "complete_ns": None} for send in sends)) == []
+    assert doubtful(about, *({**send, "invoke_ns": None} for send in sends)) == []
+    assert doubtful(about, sends[0]) == [A], "nobody knows of the others' sends"
+    idempotent = facts(disturbances=(later,))
+    assert doubtful(idempotent, *sends) == [], "nothing is excused that could be doubted"
+
+
+def test_an_election_a_restart_or_a_machine_asleep_is_a_cause_too() -> None:
+    copies = {"polls": [read(A, 0), read(A, 1)], "sends": [ack(A, 1)]}
+    led = [leads(1, 0, at=S // 2)]
+    lives = [{"node": "n1", "incarnation": at, "observed_ns": at * S // 2} for at in (1, 2)]
+    for about, rows in (
+        (facts(plan={"idempotence": False}), {"leadership": [*led, leads(2, 1)]}),
+        (facts(plan={"idempotence": False}), {"leadership": led, "replica_states": lives}),
+        (facts(plan={"idempotence": False}, silences=((0, S),)), {"leadership": led}),
+        (facts(plan={"idempotence": False}, milestones=()), {"leadership": led}),
+    ):
+        (anomaly,) = found(duplicate.CHECKER, group(about, **rows, **copies)).anomalies
+        assert anomaly.excuses == ("retries-without-idempotence",)
+
+
 def test_a_copy_in_an_epoch_of_its_own_is_the_clients() -> None:
     """Brokers recognise what is sent again within one producer epoch only."""
 
@@ -57,7 +130,7 @@ def test_a_copy_in_an_epoch_of_its_own_is_the_clients() -> None:
             row["producer_id"], row["producer_epoch"] = each or (1, 0)
         polls = [read(A, at) for at in range(len(sessions))]
         on = group(
-            facts(plan=plan),
+            facts(plan=plan, disturbances=(KILLED,)),
             sends=[ack(A, acked)],
             polls=polls,
             leadership=[leads(1, 0)],
@@ -143,13 +216,19 @@ def test_acks_1_excuses_an_acknowledgement_at_a_truncated_offset_but_not_two_pol
     assert found(inconsistent_offsets.CHECKER, twice).anomalies[0].excuses == ()
 
 
-def test_a_value_that_was_reserved_is_ours_though_its_send_was_never_recorded() -> None:
-    on = group(facts(reservations=((A, A + 10),)), polls=[read(A + 9, 0)])
-    assert found(phantom.CHECKER, on).anomalies == ()
+def test_a_value_that_was_reserved_is_ours_only_if_its_send_may_be_missing() -> None:
+    span = ((A, A + 10),)
+    for about, strangers in (
+        (facts(reservations=span), 1),
+        (facts(reservations=span, cut_streams=True), 0),
+        (facts(reservations=span, history=True), 0),
+    ):
+        on = group(about, polls=[read(A + 9, 0)])
+        assert len(found(phantom.CHECKER, on).anomalies) == strangers
 
 
 def test_a_value_beyond_all_reservations_is_a_phantom() -> None:
-    on = group(facts(reservations=((A, A + 10),)), polls=[read(A + 10, 4, op=7)])
+    on = group(facts(reservations=((A, A + 10),), cut_streams=True), polls=[read(A + 10, 4, op=7)])
     (anomaly,) = found(phantom.CHECKER, on).anomalies
     assert (anomaly.offset, anomaly.evidence["value"], anomaly.evidence["op_id"]) == (4, A + 10, 7)
 

@@ -7,6 +7,7 @@ from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
+    RETENTION,
     A,
     B,
     C,
@@ -192,17 +193,17 @@ def test_a_log_that_only_lost_its_beginning_dropped_nothing() -> None:
     kept = [row for row in copies("n2", BOTH, BOTH, BOTH, BOTH)
             if row["snapshot"] == "step-01" or row["offset"] > 0]  # fmt: skip
     states = [{**state("n2", 2, 2, start=1), "snapshot": name} for name in (*STEPS[1:], "final")]
-    on = story(
-        records=[*copies("n1", BOTH, BOTH, BOTH, BOTH), *kept], states=states,
-        truncations=(cut("n2", 0),),
-    )  # fmt: skip
-    assert found(CHECKER, on).anomalies == ()
     at_start = [{**row, "log_start_offset": 0} for row in states]
-    on = story(
-        records=[*copies("n1", BOTH, BOTH, BOTH, BOTH), *kept], states=at_start,
-        truncations=(cut("n2", 0),),
-    )  # fmt: skip
-    assert len(found(CHECKER, on).anomalies) == 1
+    records = [*copies("n1", BOTH, BOTH, BOTH, BOTH), *kept]
+    for plan, told_states, dropped in (
+        (RETENTION, states, 0),
+        (RETENTION, at_start, 1),
+        ({}, states, 1),  # Nobody had asked for it.
+    ):
+        on = story(
+            told(plan=plan), records=records, states=told_states, truncations=(cut("n2", 0),)
+        )
+        assert len(found(CHECKER, on).anomalies) == dropped
 
 
 def test_compaction_may_take_records_but_not_replace_them() -> None:

@@ -113,6 +113,20 @@ def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
     assert uncut.startswith("no fault of kind partition was confirmed, of 1 that were started")
 
 
+def test_of_families_that_nobody_named_only_enough_faults_are_asked_for() -> None:
+    rows = [fault(1, "kill"), fault(2, "pause", confirmed=False)]
+    drawn = facts(plan={"nemesis": ["kill", "pause", "clock"], "drawn": True})
+    assert faults.CHECKER.applies(drawn)
+    assert sentences(faults.CHECKER, whole_run(drawn, faults=rows)) == []
+    many = [*rows, fault(3, "pause", confirmed=False)]
+    few, never = sentences(faults.CHECKER, whole_run(drawn, faults=many))
+    assert few.startswith("1 faults were confirmed, of 3 that were started; at least 2")
+    assert never.startswith("no fault of kind pause was confirmed, of 2 that were started")
+    waited = {**fault(4, "clock", confirmed=False), "targets": None}
+    rows += [fault(5, "kill"), fault(7, "kill"), waited, {**waited, "fault_id": 6}]
+    assert sentences(faults.CHECKER, whole_run(drawn, faults=rows)) == [], "it was never begun"
+
+
 def test_a_fault_counts_for_the_family_that_its_row_names() -> None:
     about = facts(plan={"nemesis": "network,disk"})
     told = [

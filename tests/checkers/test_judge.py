@@ -128,9 +128,10 @@ CONTRACT: dict[str, Set[str]] = {
                          "poll-skip", "int-poll-skip", "nonmonotonic-poll",
                          "int-nonmonotonic-poll", "uncommitted-read", "incomplete-leader",
                          "committed-truncation", "high-watermark-regression", "log-divergence",
-                         "duplicate"},
+                         "duplicate", "under-replicated", "log-end-regression",
+                         "epoch-mismatch", "hanging-transaction", "torn-transaction", "G1a"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
-    "new-producer-epoch": {"duplicate"},
+    "new-producer-epoch": {"duplicate", "int-nonmonotonic-send"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
     "unconfirmed-fault": set(),  # These two allow nothing: they take the trust.
     "last-copies": set(),
@@ -140,7 +141,9 @@ CONTRACT: dict[str, Set[str]] = {
          "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets", "uncommitted-read",
          "incomplete-leader",
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
-         "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}),
+         "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "log-start-moved",
+         "under-replicated", "log-end-regression", "epoch-mismatch",
+         "hanging-transaction", "torn-transaction", "G1a"}),
     ),
 }  # fmt: skip
 """The contract's table, row by row; what is always allowed needs no excuse."""

@@ -205,6 +205,27 @@ def test_the_budget_is_the_plans() -> None:
     assert outages(send(0, 5.9), plan={"budgets": {"unavailable_s": 5}}) == []
 
 
+def unproven(*sends: Row, ended_s: float = 4) -> tuple[str, ...]:
+    stones = (Milestone(name="final-reads", at_ns=CALM + int(ended_s * S)),)
+    return found(unavailable.CHECKER, group(about(milestones=stones), sends=list(sends))).gaps
+
+
+def test_a_partition_that_took_nothing_before_the_clients_stopped_is_a_gap() -> None:
+    told = (
+        "log-0-0 took no message after the last heal, and clients went on for 4.000 s; the budget"
+        " is 30 s"
+    )
+    assert unproven(send(1, 3)) == (told,)
+    assert unproven() == (told,)
+    assert unproven(send(-9, -1, ok=True)) == (told,)
+    assert unproven(send(-9, 0, ok=True)) == ()
+    assert unproven(send(1, 3, ok=True)) == ()
+    assert unproven(send(1, 3, outcome="ok")) == (), "it was taken, and aborted"
+    assert unproven(send(0, 40), ended_s=45) == (), "that long it is an anomaly"
+    result = found(unavailable.CHECKER, group(about(), sends=[send(-9, -1), send(1, 3)]))
+    assert result.rows == 1, "what ended before the heal was not looked at"
+
+
 # Leaders
 
 
@@ -243,6 +264,26 @@ def test_nobody_answers_as_leader_for_too_long() -> None:
         " client was served; by their metadata, n1 named nobody; the budget is 15 s from the last"
         " heal on, which was at 100.000 s"
     )
+
+
+def test_a_look_that_ended_before_the_budget_without_a_leader_is_a_gap() -> None:
+    def gap(*leadership: Row, **tables: list[Row]) -> tuple[str, ...]:
+        return found(
+            slow_election.CHECKER, group(PEACE, leadership=list(leadership), **tables)
+        ).gaps
+
+    told = (
+        "nobody was seen to lead log-0-0 after the last heal, and it was looked at for 4.000 s; the"
+        " budget is 15 s"
+    )
+    assert gap(belief(4, 1)) == (told,)
+    assert gap(claim(-3), belief(4, 1)) == (told,)
+    assert gap(claim(0), belief(4, 1)) == ()
+    assert gap(znode(1, 1), znode(2, 1), belief(4, 1)) == ()
+    assert gap(belief(4, 1), sends=[send(1, 3, ok=True)]) == ()
+    assert gap(belief(16, 1)) == (), "that long it is an anomaly"
+    (nothing,) = gap()
+    assert "looked at for 0.000 s" in nothing
 
 
 def test_it_lasts_from_the_last_sign_to_the_next_question_that_was_answered() -> None:

@@ -1,5 +1,11 @@
+from dataclasses import replace
+
+import pytest
+
+from checkers.facts import RunFacts
 from checkers.lost_write import CHECKER
 from tests.checkers.partition_rows import (
+    RETENTION,
     A,
     B,
     C,
@@ -84,6 +90,7 @@ def test_a_final_read_that_did_not_reach_the_offset_proves_nothing() -> None:
 
 def test_what_retention_took_is_not_lost() -> None:
     on = group(
+        facts(plan=RETENTION),
         sends=[ack(A, 0), ack(B, 5, op=2)],  # Offset 0 lies below the log start, 5.
         leadership=LED,
         replica_records=log("n3", (5, B), start=5),
@@ -142,8 +149,12 @@ def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excl
 
 def test_what_retention_took_is_not_counted_as_checked() -> None:
     rows = {"leadership": LED, "replica_states": [state("n3", 9, start=9)]}
-    assert found(CHECKER, group(sends=[ack(A, 0), ack(B, 8)], **rows)).rows == 0
-    assert found(CHECKER, group(sends=[ack(A, 0), ack(B, 9)], **rows)).rows == 1
+    assert (
+        found(CHECKER, group(facts(plan=RETENTION), sends=[ack(A, 0), ack(B, 8)], **rows)).rows == 0
+    )
+    assert (
+        found(CHECKER, group(facts(plan=RETENTION), sends=[ack(A, 0), ack(B, 9)], **rows)).rows == 1
+    )
 
 
 def test_a_final_read_need_not_return_what_lies_below_any_log_start_that_was_seen() -> None:
@@ -153,7 +164,7 @@ def test_a_final_read_need_not_return_what_lies_below_any_log_start_that_was_see
         "final_reads": [final_read(4)],
     }
     for start, lost in ((0, [1]), (1, [1]), (2, [])):
-        on = group(**rows, replica_states=[state("n3", 4, start=start)])
+        on = group(facts(plan=RETENTION), **rows, replica_states=[state("n3", 4, start=start)])
         assert [each.offset for each in found(CHECKER, on).anomalies] == lost
         assert found(CHECKER, on).rows == len(lost)
 
@@ -163,7 +174,7 @@ def test_without_an_offset_nobody_knows_whether_retention_took_a_record() -> Non
     kept = group(**unplaced, replica_states=[state("n3", 0)])
     assert len(found(CHECKER, kept).anomalies) == 1
     assert found(CHECKER, kept).rows == 1
-    moved = group(**unplaced, replica_states=[state("n3", 5, start=5)])
+    moved = group(facts(plan=RETENTION), **unplaced, replica_states=[state("n3", 5, start=5)])
     assert (found(CHECKER, moved).rows, found(CHECKER, moved).anomalies) == (0, ())
 
 
@@ -187,6 +198,65 @@ def test_a_log_shorter_than_its_broker_said_after_the_last_send_is_not_trusted()
     assert found(CHECKER, agreed).anomalies[0].broken_premises == ()
     before_the_end = group(**rows, replica_states=[state("n3", 1), {**noted, "observed_ns": 0}])
     assert found(CHECKER, before_the_end).anomalies[0].broken_premises == ()
+
+
+def after_stops(how: str = "clean", unread: frozenset[str] = frozenset()) -> RunFacts:
+    """A run whose n3 stopped so, and whose files were read."""
+    stones = tuple(
+        replace(stone, detail={"n3": how}) if stone.name == "stopped" else stone
+        for stone in facts().milestones
+    )
+    return facts(milestones=stones, collected_nodes=frozenset({"n3"}), unreadable_nodes=unread)
+
+
+HURT = frozenset({"n3"})
+
+
+@pytest.mark.parametrize(
+    ("about", "broken"),
+    [
+        (after_stops(), ()),
+        (after_stops("killed"), ("readable-final-logs",)),
+        (after_stops(unread=HURT), ("readable-final-logs",)),
+    ],
+    ids=["clean", "killed", "unreadable"],
+)
+def test_what_vanished_after_a_clean_stop_is_proven_by_the_files(
+    about: RunFacts, broken: tuple[str, ...]
+) -> None:
+    noted = {"node": "n3", "observed_ns": S, "log_end_offset": 2}
+    on = group(
+        about,
+        sends=[ack(A, 0), ack(B, 1)],
+        leadership=LED,
+        replica_records=log("n3", (4, A)),
+        replica_states=[state("n3", 1), noted],
+    )
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.broken_premises) == (1, broken)
+
+
+@pytest.mark.parametrize(
+    ("about", "lost"),
+    [
+        (after_stops(), [0]),
+        (after_stops("killed"), []),
+        (after_stops(unread=HURT), []),
+        (replace(after_stops(), collected_nodes=frozenset({"n1"})), []),
+    ],
+    ids=["clean", "killed", "unreadable", "not-collected"],
+)
+def test_a_leaders_folder_that_is_gone_where_others_were_read_is_an_empty_log(
+    about: RunFacts, lost: list[int]
+) -> None:
+    on = group(
+        about,
+        sends=[ack(A, 0)],
+        leadership=LED,
+        replica_records=log("n1", (4, A)),
+        replica_states=[state("n1", 1)],
+    )
+    assert [each.offset for each in found(CHECKER, on).anomalies] == lost
 
 
 def test_the_last_offset_of_a_read_is_not_passed() -> None:

@@ -13,6 +13,7 @@ from checkers.protocol import MAX_DESCRIBED
 from checkers.runner import run_checkers
 from results.record.values import pack_value
 from tests.checkers.partition_rows import (
+    RETENTION,
     ack,
     elected,
     facts,
@@ -208,9 +209,11 @@ def test_what_lies_below_the_log_start_need_not_be_read() -> None:
     polls = [*got(0, op=1), *got(3, op=2), *ELSEWHERE]
     for start, skipped in ((2, {"poll-skip": [3]}), (3, {})):
         states = [state("n1", 6, start=start)]
-        assert anomalies(group(polls=polls, replica_states=states)) == skipped
+        on = group(facts(plan=RETENTION), polls=polls, replica_states=states)
+        assert anomalies(on) == skipped
+    about = facts(plan=RETENTION)
     (anomaly,) = found(
-        SKIP_CHECKER, group(polls=polls, replica_states=[state("n1", 6, start=2)])
+        SKIP_CHECKER, group(about, polls=polls, replica_states=[state("n1", 6, start=2)])
     ).anomalies
     assert anomaly.evidence["skipped_offsets"] == [2]
 

@@ -66,18 +66,20 @@ def evidence(checker: Checker, group: Group) -> list[Row]:
 def agree(group: Group) -> None:
     rows = {name: table.to_pylist() for name, table in group.tables.items()}
     end = group.facts.quorum_high_watermark or 0
+    asked = group.facts.milestone("final-reads")
+    asked_ns = asked.at_ns if asked else -1
     started = evidence(incomplete_leader.CHECKER, group)
     assert {
         (each["epoch"], each["start_offset"], each["announced_high_watermark"]) for each in started
     } == replicas.incomplete_leaders(rows, CLEAN)
     fell = evidence(high_watermark_regression.CHECKER, group)
     assert {
-        each["later_epoch"]: (
+        each.get("later_epoch"): (
             each["earlier_high_watermark"] - each["later_high_watermark"],
             each["answers"],
         )
         for each in fell
-    } == replicas.high_watermark_regressions(rows)
+    } == {**replicas.high_watermark_regressions(rows), **replicas.short_targets(rows, asked_ns)}
     early = evidence(uncommitted_read.CHECKER, group)
     within = uncommitted_read.SEEN_WITHIN_NS
     assert {each["offset"]: each["polls"] for each in early} == (

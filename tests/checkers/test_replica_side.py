@@ -100,9 +100,7 @@ def test_two_brokers_that_answer_as_leader_in_one_epoch_are_two_leaders() -> Non
     assert (anomaly.evidence["leaders"], anomaly.evidence["epoch"]) == (["n1", "n2"], 4)
 
 
-def test_what_metadata_says_is_belief_and_no_leader_is_none() -> None:
-    belief = group(leadership=[leads(1, 4, source="metadata"), leads(2, 4, source="metadata")])
-    assert found(two_leaders.CHECKER, belief).anomalies == ()
+def test_no_leader_is_none() -> None:
     assert found(two_leaders.CHECKER, group(leadership=[leads(1, 4), leads(-1, 4)])).anomalies == ()
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
 from checkers.facts import DiskLoss
 from checkers.group import Group
@@ -16,7 +18,17 @@ from checkers.send_order import (
 )
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import elected, facts, found, group, leads, log, read, state
+from tests.checkers.partition_rows import (
+    RETENTION,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)  # fmt: skip
 
 V = [pack_value(1, number) for number in range(12)]
 """V[n] stands at offset n, unless a test says otherwise."""
@@ -170,6 +182,30 @@ def test_retries_without_idempotence_may_turn_the_order_inside_of_one_op_only() 
     for plan in ({"idempotence": True}, {"idempotence": False, "retries": 0}):
         on = group(facts(plan=plan), sends=sends, **held(9, 9, 2, 1, 0))
         assert excuses(INT_NONMONOTONIC_CHECKER, on) == [()]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "plan", "fits"),
+    [
+        ((1, 1), (1, 0), {}, ("new-producer-epoch",)),
+        ((2, 0), (1, 0), {}, ("new-producer-epoch",)),
+        ((1, 0), (1, 0), {}, ()),
+        ((1, 0), (1, 1), {}, ()),  # A broker that has seen epoch 1 refuses epoch 0.
+        ((1, 1), (1, 0), {"workload": "txn"}, ()),
+        ((1, 1), (1, 0), {"idempotence": False, "retries": 0}, ()),
+    ],
+)
+def test_an_idempotent_client_sends_again_in_another_epoch(
+    first: tuple[int, int], second: tuple[int, int], plan: Row, fits: tuple[str, ...]
+) -> None:
+    """Of one op, value 0 stands at offset 4, behind value 1 at offset 3."""
+    rows = held(9, 9, 2, 1, 0)
+    for record, session in ((rows["replica_records"][4], first),
+                            (rows["replica_records"][3], second)):  # fmt: skip
+        record["producer_id"], record["producer_epoch"] = session
+    sends = [*sent((0, 4), (1, 3), op=1)]
+    assert excuses(INT_NONMONOTONIC_CHECKER, group(facts(plan=plan), sends=sends, **rows)) == [fits]
+    assert excuses(INT_NONMONOTONIC_CHECKER, group(facts(plan=plan), sends=sends)) == [()]
 
 
 def test_a_send_that_began_after_another_ended_stands_behind_it() -> None:
@@ -329,7 +365,8 @@ def test_what_stood_below_the_log_start_may_have_stood_there() -> None:
     """Retries without idempotence write twice; retention takes the copy that was acknowledged."""
     for start, wrong in ((1, [1]), (2, [])):
         records = log("n1", *((0, V[each]) for each in (3, 1)), start=start)
-        on = group(sends=sent((1, 1), (3, start), op=1), replica_records=records,
+        on = group(facts(plan=RETENTION), sends=sent((1, 1), (3, start), op=1),
+                   replica_records=records,
                    replica_states=[state("n1", start + 2, start=start)],
                    leadership=[leads(1, 0)])  # fmt: skip
         result = found(ACK_MISMATCH, on)

@@ -223,7 +223,8 @@ def test_the_archive_holds_all_that_tasks_import(tmp_path: Path) -> None:
                           capture_output=True, check=True)  # fmt: skip
     direct = {"pyarrow", "numpy", "pandas", "pydantic", "scipy", "tomli_w", "networkx", "orjson"}
     assert direct & set(done.stdout.split()) <= set(NEEDED)
-    assert set(NEEDED) - {"pandas"} <= set(done.stdout.split())
+    later = {"pandas", "scipy"}  # By Spark, and where circles are looked for.
+    assert set(NEEDED) - later <= set(done.stdout.split())
     assert list(missing(())) == []
 
 

@@ -24,16 +24,17 @@ def places(on: RunFacts | None = None, /, **rows: list[Row]) -> list[tuple[int, 
 
 
 def test_a_reservation_holds_its_first_value_and_not_its_end() -> None:
-    about = facts(reservations=((A + 2, A + 4),))
+    about = facts(reservations=((A + 2, A + 4),), cut_streams=True)
     polls = [read(A + number, number) for number in range(1, 6)]
     assert places(about, polls=polls) == [(1, A + 1), (4, A + 4), (5, A + 5)]
 
 
 def test_each_of_several_reservations_counts_also_one_that_began_in_another_partition() -> None:
     first, other = pack_value(1, 0), pack_value(2, 0)
-    about = facts(plan=TWO, reservations=((A, A + 1), (first - 5, A + 1), (B, other + 3)))
+    spans = ((A, A + 1), (first - 5, A + 1), (B, other + 3))
+    about = facts(plan=TWO, reservations=spans, cut_streams=True)
     assert places(about, polls=[read(A, 0), read(B + 9, 1), read(first, 2)]) == []
-    elsewhere = facts(plan=TWO, reservations=((other, other + 9),))
+    elsewhere = facts(plan=TWO, reservations=((other, other + 9),), cut_streams=True)
     assert places(elsewhere, polls=[read(A, 0)]) == [(0, A)]
 
 
@@ -80,7 +81,7 @@ def test_a_record_that_is_not_ours_has_no_home() -> None:
 
 
 def test_values_of_a_partition_that_the_plan_does_not_have_are_strangers() -> None:
-    about = facts(reservations=((0, 2**40),))
+    about = facts(reservations=((0, 2**40),), cut_streams=True)
     polls = [{**read(value, at), **PLACE, "partition": 7} for at, value in enumerate((A, None))]
     table = pa.Table.from_pylist(polls, schema=TABLES["polls"])
     on = group_of(about, {"polls": table}, **{**PLACE, "partition": 7})  # type: ignore[arg-type]
@@ -98,7 +99,7 @@ def test_a_cut_stream_may_have_lost_a_reservation() -> None:
 
 def test_a_stranger_from_a_partition_before_this_one_is_one_too() -> None:
     mine = pack_value(2, 1)
-    about = facts(plan=TWO, reservations=((0, mine + 9),))
+    about = facts(plan=TWO, reservations=((0, mine + 9),), cut_streams=True)
     rows = [{**read(value, at), **PLACE, "partition": 1} for at, value in enumerate((A, mine))]
     table = pa.Table.from_pylist(rows, schema=TABLES["polls"])
     on = group_of(about, {"polls": table}, **{**PLACE, "partition": 1})  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 
 from checkers import aborted_read, lost_write, precommitted_read, torn_transaction, unseen
 from checkers.contract import allowed
-from checkers.facts import RunFacts
+from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.protocol import Findings
 from results.record.terms import Judge
@@ -15,9 +15,11 @@ from tests.checkers.faithful import STONES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     PLACE,
+    RETENTION,
     A,
     B,
     C,
+    elected,
     facts,
     final_read,
     group,
@@ -184,12 +186,18 @@ def test_half_a_transaction_is_torn() -> None:
         {"final_reads": [final_read(3)]},  # No read_committed one.
         {"final_reads": [{**final_read(3), **COMMITTED}, {**final_read(1), **COMMITTED}]},
         {"replica_records": log("n1", (0, A))},  # B is gone: a lost-write.
-        {"replica_states": [{**state("n1", 2, start=2), "snapshot": "final"}]},  # Retention.
         {"sends": [sent(A, 0), sent(B, None)], "leadership": []},  # Nobody knows where B stood.
     ],
 )
 def test_what_is_not_torn(rows: dict[str, list[Row]]) -> None:
     assert torn(half(**rows)).anomalies == ()
+
+
+def test_what_retention_took_of_a_transaction_is_not_hidden() -> None:
+    states = [{**state("n1", 2, start=2), "snapshot": "final"}]
+    about = facts(plan={"workload": "txn", **RETENTION})
+    assert torn(half(about, replica_states=states)).anomalies == ()
+    assert len(torn(half(replica_states=states)).anomalies) == 1
 
 
 def test_a_witnessed_transaction_can_be_torn() -> None:
@@ -219,6 +227,66 @@ def test_a_torn_transaction_rests_on_whole_records_and_a_recovery() -> None:
     (told,) = torn(half(txn(cut_streams=True, milestones=()))).anomalies
     assert told.broken_premises == ("whole-record", "recovered")
     assert "recovered" in STONES
+
+
+UNCLEAN = {"workload": "txn", "broker": {"unclean.leader.election.enable": "true"}}
+
+
+def lost_behind(*nodes: str) -> RunFacts:
+    """A run in which nodes lost power, and with it what stood from an offset on."""
+    cut = DiskLoss(
+        nodes=frozenset(nodes), topic="log-0", partition=0, end_after=2, end_before=3,
+        until_ns=99, excuse="power-loss",
+    )  # fmt: skip
+    return txn(disk_losses=(cut,))
+
+
+@pytest.mark.parametrize(
+    ("about", "led", "excuses"),
+    [
+        (txn(), [], ()),
+        (facts(plan=UNCLEAN), [elected(1, 1, 7, unclean=True)], ("unclean-election",)),
+        (facts(plan=UNCLEAN), [elected(1, 1, 7)], ()),
+        (lost_behind("n1", "n2", "n3"), [], ("power-loss",)),
+        (lost_behind("n1", "n2"), [], ()),
+    ],
+)
+def test_a_marker_that_went_while_its_records_stayed_excuses_what_comes_of_it(
+    about: RunFacts, led: list[Row], excuses: tuple[str, ...]
+) -> None:
+    leadership = [leads(1, 0, at=1), *led]
+    nodes = ("n1", "n2", "n3")
+    kept = {"replica_records": [row for node in nodes for row in log(node, (0, A), (0, B), (0, C))],
+            "leadership": leadership}  # fmt: skip
+    (half_shown,) = torn(half(about, **kept)).anomalies
+    assert half_shown.excuses == excuses
+    aborted = group(about, sends=[sent(A, 0, outcome="fail")], polls=[polled(A, 0)], **kept)
+    (read_,) = aborted_read.CHECKER.check(aborted).anomalies
+    assert read_.excuses == excuses
+    jumped = group(
+        about, sends=[sent(A, 0)], polls=[{**polled(B, 1), "phase": "final"}],
+        final_reads=[{**final_read(2), **COMMITTED}], **kept,
+    )  # fmt: skip
+    (lost,) = lost_write.CHECKER.check(jumped).anomalies
+    assert lost.excuses == excuses
+
+
+def test_a_plain_send_that_failed_has_no_marker() -> None:
+    send = {**sent(A, None, outcome="fail"), "txn_id": None}
+    led = [leads(1, 0, at=1), elected(1, 1, 7, unclean=True)]
+    on = group(facts(plan=UNCLEAN), sends=[send], polls=[polled(A, 0)], leadership=led)
+    (anomaly,) = aborted_read.CHECKER.check(on).anomalies
+    assert anomaly.excuses == ()
+
+
+def test_every_half_that_is_missing_needs_its_excuse() -> None:
+    """One partition had an unclean election, and the other one not."""
+    about = facts(plan={**UNCLEAN, "partitions": 2})
+    for led, excuses in (([elected(1, 1, 7, unclean=True)], ("unclean-election",)), ([], ())):
+        first = half(about, leadership=[leads(1, 0), elected(1, 1, 7, unclean=True)])
+        second = half(about, leadership=[leads(1, 0), *led])
+        (anomaly,) = torn(first, second).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_many_records_are_told_in_short() -> None:

@@ -89,3 +89,57 @@ def test_a_node_leads_the_quorum_in_one_epoch_by_its_own_file_only() -> None:
         states = [both[0], {**both[1], **change}]
         result = found(two_leaders.QUORUM_CHECKER, whole_run(quorum_states=states))
         assert (result.rows, result.anomalies) == (1, ())
+
+
+def believed(leader: int, epoch: int, *, at: int = S) -> Row:
+    return {**leads(leader, epoch, at=at, source="metadata"), "observer": "n3"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "witnesses"),
+    [
+        (
+            leads(1, 4, at=2 * S),
+            elected(2, 4, 0),
+            [f"n1: list-offsets, 1 times, from {2 * S} ns to {2 * S} ns",
+             "n2: metadata-log, 1 times, from -1 ns to -1 ns"],
+        ),
+        (
+            leads(1, 4),
+            believed(2, 4, at=3 * S),
+            [f"n1: list-offsets, 1 times, from {S} ns to {S} ns",
+             f"n2: metadata, 1 times, from {3 * S} ns to {3 * S} ns"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_only_two_sources_show_together_is_told_with_both(
+    one: Row, other: Row, witnesses: list[str]
+) -> None:
+    anomaly = told(leadership=[one, other])
+    assert anomaly.sentence.startswith("n1 and n2 are both named as leader of log-0-0 in epoch 4: ")
+    assert (anomaly.evidence["source"], anomaly.evidence["witnesses"]) == ("several", witnesses)
+
+
+def test_metadata_answers_that_name_two_leaders_of_an_epoch_are_enough() -> None:
+    anomaly = told(leadership=[believed(1, 4), believed(2, 4)])
+    assert anomaly.sentence.startswith("Metadata named n1 and n2 as leaders of log-0-0 in epoch 4")
+    one = [believed(1, 4), believed(2, 5), believed(-1, 4), believed(2, -1), leads(1, 4)]
+    result = found(two_leaders.CHECKER, group(leadership=one))
+    assert (result.rows, result.anomalies) == (3, ())
+
+
+def test_a_source_that_shows_two_leaders_is_told_and_not_the_union_as_well() -> None:
+    rows = [leads(1, 4), leads(2, 4), elected(1, 4, 0)]
+    assert told(leadership=rows).evidence["source"] == "list-offsets"
+
+
+def test_without_a_recovery_what_only_the_metadata_log_adds_is_not_trusted() -> None:
+    never = facts(milestones=())
+    for rows, broken in (
+        ([leads(1, 4), elected(2, 4, 0)], ("recovered",)),
+        ([elected(1, 4, 0), elected(2, 4, 1)], ("recovered",)),
+        ([leads(1, 4), believed(2, 4)], ()),
+        ([leads(1, 4), believed(2, 4), elected(1, 4, 0)], ()),
+    ):
+        assert told(never, leadership=rows).broken_premises == broken
+        assert told(leadership=rows).broken_premises == ()

@@ -158,6 +158,10 @@ def _hit(about: RunFacts, **rows: list[Row]) -> Group:
     )
 
 
+OLD = [row for node in ("n1", "n2") for row in log(node, (0, A), (1, B), (1, C))]
+"""All of it was written before the election, which began epoch 2."""
+
+
 def _of_a_loss(about: RunFacts, offset: int, *, sent: int = S, **rows: list[Row]) -> bool:
     send = {**ack(D, offset, at=sent + S), "invoke_ns": sent}
     (anomaly,) = found(lost_write.CHECKER, _hit(about, sends=[send], **rows)).anomalies
@@ -365,3 +369,17 @@ def test_a_leader_that_drops_what_lies_below_the_election_is_not_excused() -> No
         (anomaly,) = found(committed_truncation.CHECKER, on).anomalies
         assert anomaly.offset == first
         assert (KIND in anomaly.excuses) is excused
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 1, 2, 3])
+def test_a_record_of_the_epoch_that_it_began_it_did_not_cost(epoch: int | None) -> None:
+    """The election began epoch 2; a reader, or the copy of a step, tells the record's epoch."""
+    excused = epoch is None or epoch < 2
+    read_in = [{**read(D, 5), "leader_epoch": epoch}]
+    copied = log("n1", (-1 if epoch is None else epoch, D), start=5, snapshot="step-01")
+    for about in (ORDERED, ALLOWED):
+        assert _of_a_loss(about, 5, polls=read_in) is excused
+        assert _of_a_loss(about, 5, replica_records=[*OLD, *copied]) is excused
+    # Of another record, or of a copy elsewhere, it says nothing.
+    assert _of_a_loss(ORDERED, 5, polls=[{**read(D, 4), "leader_epoch": 3}])
+    assert _of_a_loss(ORDERED, 5, polls=[{**read(E, 5), "leader_epoch": 3}])

@@ -2,6 +2,7 @@ from checkers.facts import RunFacts
 from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
+    RETENTION,
     A,
     B,
     S,
@@ -126,7 +127,7 @@ def test_an_unclean_election_may_cost_a_transaction_its_marker_and_not_its_recor
 
 def test_what_was_deleted_need_not_be_seen() -> None:
     kept = {"replica_states": [state("n1", 3, start=1)], "final_reads": [final_read(2)]}
-    on = group(sends=[ack(A, 0), ack(B, 1, op=2)], **kept)
+    on = group(facts(plan=RETENTION), sends=[ack(A, 0), ack(B, 1, op=2)], **kept)
     result = found(UNSEEN_CHECKER, on)
     assert [each.evidence["value"] for each in result.anomalies] == [B]
     assert result.rows == 1
@@ -165,6 +166,7 @@ def test_nothing_can_be_unseen_that_is_never_acknowledged_or_may_be_compacted() 
 def test_what_lies_below_the_log_start_need_not_be_seen_and_is_not_counted() -> None:
     for start, hidden in ((1, [1, 2]), (2, [2]), (3, [])):
         on = group(
+            facts(plan=RETENTION),
             sends=[ack(A, 1), ack(B, 2, op=2)],
             final_reads=[final_read(3)],
             leadership=[leads(1, 0)],

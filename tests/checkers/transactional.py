@@ -230,6 +230,11 @@ class TransactionalRun(FaithfulRun):
             self.transactors.end_one()
         while self.transactors.unmarked:
             self.transactors.mark()
+        for each in self.partitions:
+            end = each.high_watermark
+            self.add("replica_states", **each.place, node=f"n{each.leader}", incarnation=1,
+                     observed_ns=self.tick(), log_start_offset=0, log_end_offset=end,
+                     high_watermark=end, last_stable_offset=end)  # fmt: skip
         super().end()
 
     def snapshot(

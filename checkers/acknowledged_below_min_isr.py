@@ -1,0 +1,133 @@
+"""acknowledged-below-min-isr: acks=all was acknowledged while too few replicas were in sync.
+
+Definition: for more than five seconds sends with acks=all were acknowledged, each begun and ended
+while every broker that was asked told an ISR smaller than `min.insync.replicas`, and not within
+four seconds of one that told otherwise.
+
+Why it proves something: with acks=all a leader refuses what fewer than `min.insync.replicas` would
+hold. An acknowledgement while the ISR is smaller is a promise that one broker's death can break,
+whether or not one died in this run.
+
+What would not prove it: a few acknowledgements, since a replica may have joined and left between
+two looks; those close to an answer that told a larger ISR, because brokers tell changes up to two
+seconds late; sends with acks=1; a time in which nobody was asked, longer than three seconds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import equal, ints, select
+from checkers.disk_losses import TOLD_LATE_NS
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings
+from checkers.told_isrs import Told, told_isrs
+from results.record.clock import NS_PER_S
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "acknowledged-below-min-isr"
+SLACK_NS = 2 * TOLD_LATE_NS
+"""The answer on either side may each be that old."""
+LASTING_NS = 5 * NS_PER_S
+"""Nobody joins and leaves an ISR unseen for that long: each broker is asked four times a second."""
+_REPEATED_NS = 3 * NS_PER_S
+"""An answer that says nothing new is recorded every two seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Acknowledgements while the ISR was too small.
+
+    Attributes:
+        from_ns, to_ns: Of the first and the last of them.
+        count: How many there were.
+        isr: As it was told last in that time.
+        low_from_ns, low_to_ns: From when to when every answer told of such an ISR.
+    """
+
+    from_ns: int
+    to_ns: int
+    count: int
+    isr: tuple[int, ...]
+    low_from_ns: int
+    low_to_ns: int
+
+
+def _stretches(group: Group) -> Iterator[list[Told]]:
+    """Yield the answers of each time in which all told of an ISR that is too small."""
+    stretch: list[Told] = []
+    for told in told_isrs(group):
+        low = len(told.isr) < group.facts.plan.least_insync
+        if stretch and (not low or told.asked_ns - stretch[-1].seen_ns > _REPEATED_NS):
+            yield stretch
+            stretch = []
+        if low:
+            stretch.append(told)
+    if stretch:
+        yield stretch
+
+
+def _accepted(group: Group) -> Iterator[Accepted]:
+    sends = group.committed
+    strong = select(sends, ~equal(sends, "acks", "1"))
+    begun, ended = ints(strong, "invoke_ns"), ints(strong, "complete_ns")
+    for stretch in _stretches(group):
+        low_from_ns, low_to_ns = stretch[0].seen_ns, stretch[-1].asked_ns
+        inside = (begun >= low_from_ns + SLACK_NS) & (ended <= low_to_ns - SLACK_NS)
+        acked = ended[inside & (ended >= begun)]
+        if len(acked) and int(acked.max()) - int(acked.min()) > LASTING_NS:
+            yield Accepted(
+                from_ns=int(acked.min()),
+                to_ns=int(acked.max()),
+                count=len(acked),
+                isr=tuple(sorted(stretch[-1].isr)),
+                low_from_ns=low_from_ns,
+                low_to_ns=low_to_ns,
+            )
+
+
+def _check(group: Group) -> Findings:
+    strong = int(np.sum(~equal(group.committed, "acks", "1")))
+    return findings(
+        strong if told_isrs(group) else 0,
+        list(_accepted(group)),
+        lambda each: _describe(group, each),
+    )
+
+
+def _describe(group: Group, each: Accepted) -> Anomaly:
+    needed = group.facts.plan.least_insync
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{group.place} acknowledged {each.count} sends with acks=all from"
+        f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, though from"
+        f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker told an ISR of"
+        f" less than min.insync.replicas, {needed}, at last {list(each.isr)}",
+        evidence={
+            "acknowledged": each.count,
+            "from_ns": each.from_ns,
+            "to_ns": each.to_ns,
+            "isr": list(each.isr),
+            "isr_from_ns": each.low_from_ns,
+            "isr_to_ns": each.low_to_ns,
+            "min_insync_replicas": needed,
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.least_insync > 1 and not facts.weak_acks
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "leadership"),
+    check=_check,
+    applies=_applies,
+)

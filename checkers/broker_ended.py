@@ -1,0 +1,174 @@
+"""broker-ended and broker-hit-from-outside: a broker that ended, and who was to blame.
+
+Definition: a process of the cluster ended though no fault stopped or killed it: with an exit code
+of its own, or by a signal that a crash raises (SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP,
+SIGSYS): broker-ended. By any other signal, or in a way that nobody saw, or it stood still (SIGSTOP)
+though no fault paused it: broker-hit-from-outside, the harness's surroundings.
+
+Why it proves something: a server that was started goes on until it is told to stop. One that exits,
+halts, runs out of memory (its JVM is told to exit then) or crashes takes its part of the cluster
+along, whatever that costs; Kafka halts where it finds itself unable to go on. No promise on records
+is broken by that alone, so it is a liveness anomaly. The kernel's OOM killer and people send
+signals that no program sends itself by accident: those say nothing of the broker.
+
+What would not prove it: an end after a fault that took something of the node's disk or kept it from
+writing (disk-full, read-only, wipe, bit-flip, power-loss): to halt is then the broker's right,
+and nobody need have seen how. A signal from outside is not explained by it.
+"""
+
+import signal
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import equal, ints, select
+from checkers.disk_losses import was_begun
+from checkers.facts import NOTED, RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Scope
+from results.record.milestones import ENDED
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
+_OF_DISKS = ("disk-full", "read-only", "wipe", "bit-flip", "power-loss")
+_CRASHES = frozenset(
+    getattr(signal, name)
+    for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
+)
+_BY_SIGNAL = 128
+"""Shells, Docker and Java's own shutdown say so much more than the signal's number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a process ended, or stood still.
+
+    Attributes:
+        node: Whose.
+        seen_ns: When it was found out.
+        how: For people: `with exit code 1`.
+        outside: Whether somebody else may have done that.
+        signalled: Whether a signal did it for certain.
+        said: Its last words of errors.
+    """
+
+    node: str
+    seen_ns: int
+    how: str
+    outside: bool
+    signalled: bool
+    said: tuple[str, ...]
+
+
+def _lives(facts: RunFacts) -> int:
+    """Return how many processes were watched; 0 in records of before anybody did."""
+    noted = facts.milestone(NOTED)
+    lives = noted.detail.get("lives", "") if noted else ""
+    return int(lives) if lives.isascii() and lives.isdigit() else 0
+
+
+def _applies(facts: RunFacts) -> bool:
+    return _lives(facts) > 0 or any(each.name == ENDED for each in facts.milestones)
+
+
+def _ends(group: Group) -> list[End]:
+    found = []
+    for each in group.facts.milestones:
+        if each.name == ENDED:
+            how, outside, signalled = _how(each.detail.get("code", ""))
+            said = tuple(line for line in each.detail.get("said", "").split("\n") if line)
+            node = each.detail.get("node", "")
+            found.append(
+                End(
+                    node=node,
+                    seen_ns=each.at_ns,
+                    how=how,
+                    outside=outside,
+                    signalled=signalled,
+                    said=said,
+                )
+            )
+    return found
+
+
+def _how(code: str) -> tuple[str, bool, bool]:
+    """Return how a process ended by its noted code, whether from outside, and by a signal."""
+    if code == "stopped":
+        return "was stopped (SIGSTOP)", True, True
+    try:
+        number = int(code)
+    except ValueError:
+        return "ended, and nobody saw how", True, False
+    number = _BY_SIGNAL - number if number > _BY_SIGNAL else number
+    if number >= 0:
+        return f"ended with exit code {number}", False, False
+    try:
+        by = signal.Signals(-number)
+    except ValueError:
+        return f"ended with exit code {_BY_SIGNAL - number}", False, False
+    return f"was ended by {by.name}", by not in _CRASHES, True
+
+
+def _check(group: Group, *, outside: bool) -> Findings:
+    return findings(
+        _lives(group.facts),
+        [
+            each
+            for each in _ends(group)
+            if each.outside is outside
+            and not (_explained(group, each) and not (outside and each.signalled))
+        ],
+        lambda end: _describe(group, end, OUTSIDE if outside else NAME),
+    )
+
+
+def _explained(group: Group, end: End) -> bool:
+    """Tell whether a fault of the node's disk had begun before."""
+    faults = group.table("faults")
+    of_disks = select(faults, equal(faults, "kind", *_OF_DISKS) & was_begun(faults))
+    begun = np.asarray(ints(of_disks, "requested_ns") <= end.seen_ns)
+    targets = of_disks["targets"].to_pylist()
+    return any(
+        before and end.node in (hit or ()) for before, hit in zip(begun, targets, strict=True)
+    )
+
+
+def _describe(group: Group, end: End, name: str) -> Anomaly:
+    last = f"; it said: {end.said[-1]}" if end.said else ""
+    return anomaly_at(
+        group,
+        name,
+        sentence=f"{end.node} {end.how}, and no fault had done that (found at"
+        f" {seconds(end.seen_ns)}){last}",
+        evidence={"node": end.node, "how": end.how, "seen_ns": end.seen_ns, "said": list(end.said)},
+    )
+
+
+def _by_itself(group: Group) -> Findings:
+    return _check(group, outside=False)
+
+
+def _from_outside(group: Group) -> Findings:
+    return _check(group, outside=True)
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("faults",),
+    check=_by_itself,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_applies,
+)
+OUTSIDE_CHECKER = Checker(
+    name=OUTSIDE,
+    anomaly_class=AnomalyClass.HARNESS,
+    tables=(),
+    check=_from_outside,
+    premises=(),
+    scope=Scope.RUN,
+    applies=_applies,
+)

@@ -1,0 +1,91 @@
+"""What may have disturbed a partition, and when: faults, elections, restarts, a machine asleep."""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import Ints, ints, present, select, texts
+from checkers.disk_losses import was_begun
+from checkers.facts import Disturbance, RunFacts
+from checkers.group import Group
+
+NEVER_NS: Final = int(np.iinfo(np.int64).max)
+SETTLED_NS = 10_000_000_000
+"""So long after the last heal everybody has heard of the newest leader."""
+TOLD_LATE_NS = 5_000_000_000
+"""An election or a restart may be told so much later than it was, on a busy machine."""
+
+
+def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
+    """Return the faults that may have been in force, confirmed or not, and from when to when."""
+    begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
+    healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
+    rows = zip(
+        texts(begun, "kind"), ints(begun, "requested_ns").tolist(), healed.tolist(), strict=True
+    )
+    return tuple(Disturbance(kind=kind, begun_ns=at, ended_ns=end) for kind, at, end in rows)
+
+
+def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
+    """Tell whether nothing is known that may have delayed or lost answers for a while.
+
+    No fault was in force, or just over, in the main phase or later; all observers tell of one
+    leader epoch and of one life of each broker; and the machine was awake. Where times or epochs
+    are not told, nobody knows, and it was not quiet.
+    """
+    facts = group.facts
+    main = facts.milestone("main")
+    if main is None or since_ns < main.at_ns or until_ns < since_ns:
+        return False
+    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
+    asleep = any(begun <= until_ns and since_ns <= ended for begun, ended in facts.silences)
+    return not (
+        disturbed(facts, since_ns, until_ns)
+        or asleep
+        or elected(group, since_ns - TOLD_LATE_NS, late_ns)
+        or restarted(group, since_ns - TOLD_LATE_NS, late_ns)
+    )
+
+
+def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
+    """Tell whether a leader epoch was first told in a time; where none is told, nobody knows."""
+    rows = group.table("leadership")
+    epochs = ints(rows, "leader_epoch")
+    if not (epochs >= 0).any():
+        return True
+    return _changed(epochs, ints(rows, "observed_ns"), (since_ns, until_ns))
+
+
+def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
+    """Tell whether a broker's new life was first told in a time."""
+    states = group.table("replica_states")
+    nodes = np.array(states["node"].to_pylist(), dtype=np.str_)
+    lives, seen_ns = ints(states, "incarnation"), ints(states, "observed_ns")
+    return any(
+        _changed(lives[nodes == node], seen_ns[nodes == node], (since_ns, until_ns))
+        for node in set(nodes)
+    )
+
+
+def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None = None) -> bool:
+    """Tell whether a fault, of a kind or of any, was in force in a time, or had just been."""
+    return any(
+        kind in {None, each.kind}
+        and each.begun_ns <= until_ns
+        and since_ns - SETTLED_NS <= each.ended_ns
+        for each in facts.disturbances
+    )
+
+
+def _changed(numbers: Ints, seen_ns: Ints, span: tuple[int, int]) -> bool:
+    """Tell whether a number that only grows grew in a time, or nobody knows when it did."""
+    told = numbers >= 0
+    numbers, seen_ns = numbers[told], seen_ns[told]
+    since_ns, until_ns = span
+    fresh = numbers > numbers.min(initial=NEVER_NS)
+    for number in np.unique(numbers[fresh]).tolist():
+        times = seen_ns[(numbers == number) & (seen_ns >= 0)]
+        if not len(times) or since_ns <= int(times.min()) <= until_ns:
+            return True
+    return False

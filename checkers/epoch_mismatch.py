@@ -1,0 +1,121 @@
+"""epoch-mismatch: a reader was given a record of another leader epoch than the logs have there.
+
+Definition: a poll returned offset o with the leader epoch of its batch, and in the last leader's
+final log the record at o has another epoch.
+
+Why it proves something: a leader writes its epoch into each batch that it appends, and whoever
+fetches the batch, replica or reader, gets it unchanged (KIP-101, KIP-320). Readers get only what is
+committed, and a committed record is never replaced. Two epochs at one offset are two records, even
+with the same value: the one that was read was cut off, and written or fetched again.
+
+What would not prove it: formats before 0.11, whose batches carry no epoch; an offset that the final
+log does not have (that is a loss, or retention). After an unclean election, and where every replica
+lost the offset on its disk, it is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.announcements import announces
+from checkers.columns import NONE, first_match, ints
+from checkers.disk_losses import lost_on_disks
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "epoch-mismatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """An offset with two epochs.
+
+    Attributes:
+        offset: Where.
+        read, logged: The epoch that the first such reader was given, and the log's.
+        op_id, read_ns: That reader's poll, and when it ended; -1 if unknown.
+        polls: How many polled records of that offset disagree with the log.
+    """
+
+    offset: int
+    read: int
+    logged: int
+    op_id: int
+    read_ns: int
+    polls: int
+
+
+def _check(group: Group) -> Findings:
+    log, polls = group.final_log, group.table("polls")
+    if log is None:
+        return Findings(rows=0)
+    offsets, epochs = ints(polls, "offset"), ints(polls, "leader_epoch")
+    logged = np.append(log.epochs, NONE)[first_match(offsets, log.offsets)]
+    both = (epochs >= 0) & (logged >= 0)
+    wrong = np.flatnonzero(both & (epochs != logged))
+    ops, ends = ints(polls, "op_id")[wrong], ints(polls, "complete_ns")[wrong]
+    order = np.lexsort((ops, offsets[wrong]))
+    at, first, counts = np.unique(offsets[wrong][order], return_index=True, return_counts=True)
+    rows = zip(
+        at, epochs[wrong][order][first], logged[wrong][order][first], ops[order][first],
+        ends[order][first], counts, strict=True,
+    )  # fmt: skip
+    return findings(
+        int(both.sum()),
+        [
+            Mismatch(
+                offset=int(row[0]), read=int(row[1]), logged=int(row[2]), op_id=int(row[3]),
+                read_ns=int(row[4]), polls=int(row[5]),
+            )
+            for row in rows
+        ],
+        lambda each: _describe(group, log, each),
+        lambda each: _labels(group, each),
+    )  # fmt: skip
+
+
+def _labels(group: Group, found: Mismatch) -> Labels:
+    older = min(found.read, found.logged)
+    unclean = unclean_elections(group).took_after(found.offset, older)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
+    return (*excuses, *lost_on_disks(group, found.offset, found.read_ns)), ()
+
+
+def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
+    more = f" ({found.polls} polled records disagree there)" if found.polls > 1 else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"op {found.op_id} was given offset {found.offset} of {group.place} as a record of"
+        f" epoch {found.read} at {seconds(found.read_ns)}, but in the log of the last leader"
+        f" {log.node} it is one of epoch {found.logged}{more}",
+        evidence={
+            "op_id": found.op_id,
+            "read_epoch": found.read,
+            "read_ns": known(found.read_ns),
+            "log_epoch": found.logged,
+            "log_of": log.node,
+            "polls": found.polls,
+        },
+        offset=found.offset,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    # Message formats before 0.11 have no epochs; readers of brokers that tell none get none.
+    return announces(facts) and facts.plan.keeps_producer_ids
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("polls", "leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

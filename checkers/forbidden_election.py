@@ -1,0 +1,147 @@
+"""forbidden-election: a leader was elected that may have lacked what was committed.
+
+Definition: the metadata log has a leader that was in neither the ISR nor the ELR (KIP-966) before,
+and then was the whole ISR, though the plan allows no unclean elections, no fault ordered one, and
+it is not who had led last; or the metadata log or ZooKeeper has a leader outside of the ISR of the
+same row.
+
+Why it proves something: only an in-sync replica, or one that is known to have had everything, has
+all that was committed. Whoever elects another one breaks the promise, even where by luck nothing
+was lost this time.
+
+What would not prove it: an unclean election that the plan allows or a fault ordered; the last known
+leader, which KIP-966 brings back when the ISR and the ELR are empty; a leader that joined the ISR
+with others when a reassignment ended; what stands above the quorum's high watermark. A node that
+never came back may keep metadata records that the others dropped: without a recovery it is not
+trusted. Before the metadata log there are no rows of elections, and only the second counts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, known
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "forbidden-election"
+_LOG = "metadata-log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forbidden:
+    """An election that must not have been.
+
+    Attributes:
+        source: metadata-log or zookeeper.
+        leader, epoch: Who was elected, and in which epoch.
+        isr: Of the same row.
+        before: The ISR of the row before; None if it does not matter.
+        log_offset: In the metadata log, -1 elsewhere.
+    """
+
+    source: str
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    before: tuple[int, ...] | None
+    log_offset: int
+
+
+def _rows(group: Group, source: str) -> pa.Table:
+    """Return the rows of a source that count, in its order."""
+    rows = group.table("leadership")
+    counts = equal(rows, "source", source) & present(rows, "isr")
+    order = "observed_ns"
+    if source == _LOG:
+        order = "log_offset"
+        place = ints(rows, order)
+        counts &= (place >= 0) & (place < (group.facts.quorum_high_watermark or 0))
+    rows = select(rows, counts)
+    return rows.take(np.argsort(ints(rows, order), kind="stable"))
+
+
+def _forbidden(group: Group, source: str, rows: pa.Table) -> Iterator[Forbidden]:
+    # A reassignment may end with one of the new replicas, elected and alone in the ISR.
+    moved = any(each.kind == "reassignment" for each in group.facts.disturbances)
+    unclean_is_forbidden = not group.facts.plan.unclean_elections and not moved
+    led, before = -1, None
+    columns = ("leader", "leader_epoch", "log_offset", "unclean")
+    told = zip(*(rows[name].to_pylist() for name in (*columns, "isr")), strict=True)
+    for leader, epoch, offset, unclean, isr in told:
+        lacking = unclean and isr == [leader] and leader != led and unclean_is_forbidden
+        lacking = lacking and not _ordered(group, epoch)
+        if leader >= 0 and (lacking or leader not in isr):
+            yield Forbidden(
+                source=source,
+                leader=leader,
+                epoch=epoch,
+                isr=tuple(isr),
+                before=before if lacking else None,
+                log_offset=-1 if offset is None else offset,
+            )
+        led, before = (leader if leader >= 0 else led), tuple(isr)
+
+
+def _ordered(group: Group, epoch: int) -> bool:
+    """Tell whether a fault may have ordered the election that began an epoch."""
+    here = (group.topic, group.partition)
+    orders = (each for each in group.facts.unclean_orders if (each.topic, each.partition) == here)
+    return any(each.may_be(epoch) for each in orders)
+
+
+def _check(group: Group) -> Findings:
+    found, count = list[Forbidden](), 0
+    for source in (_LOG, "zookeeper"):
+        rows = _rows(group, source)
+        count += rows.num_rows
+        found += _forbidden(group, source, rows)
+    return findings(
+        count, found, lambda each: _describe(group, each), lambda each: _labels(group, each)
+    )
+
+
+def _labels(group: Group, each: Forbidden) -> Labels:
+    left_behind = each.source == _LOG and not group.facts.recovered
+    return (), (Premise.RECOVERED.value,) if left_behind else ()
+
+
+def _describe(group: Group, each: Forbidden) -> Anomaly:
+    who = f"broker {each.leader} was elected leader of {group.place} in epoch {each.epoch}"
+    why = f"which is not in its ISR, {list(each.isr)}"
+    if each.before is not None:
+        why = f"from outside of the ISR, {list(each.before)}, and no unclean election was allowed"
+    where = f"metadata log, offset {each.log_offset}" if each.source == _LOG else "ZooKeeper"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{who}, {why} ({where})",
+        evidence={
+            "source": each.source,
+            "leader": each.leader,
+            "epoch": each.epoch,
+            "isr": list(each.isr),
+            "isr_before": None if each.before is None else list(each.before),
+            "log_offset": known(each.log_offset),
+        },
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.replication > 1
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership",),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

@@ -1,0 +1,161 @@
+"""hanging-transaction: a transaction stayed open that its coordinator had to end.
+
+Definition: after the last heal the leader's last stable offset stood still below its high watermark
+for longer than a transaction may be open (`Plan.hanging_after_s`: its timeout, the interval in
+which the coordinator looks for those that are over it, and time to write the markers).
+
+Why it proves something: the last stable offset stands where the first open transaction begins. Its
+client ends it or, once it is older than its timeout, its coordinator aborts it (KIP-98). One that
+stays open holds up every read_committed reader of the partition for ever; nobody but an operator
+can end it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
+
+What would not prove it: an open transaction that is not old enough when the run looked last, which
+is a gap; a partition that is still in trouble. Where an unclean election or disks that lost it on
+every replica may have cost a marker or the coordinator's own log, it is allowed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.calm import silent_ns
+from checkers.columns import equal, ints, present, select
+from checkers.facts import NOTED, RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.unclean_elections import unclean_elections
+from results.record.milestones import OPEN
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "hanging-transaction"
+_NS_PER_S = 1_000_000_000
+_COORDINATORS = 3
+"""Replicas of the coordinator's own log, where there are so many nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """A last stable offset that stood still to the last look.
+
+    Attributes:
+        stable, mark: It, and the high watermark, as they were told last.
+        since_ns, seen_ns: From when to when it was told.
+    """
+
+    stable: int
+    mark: int
+    since_ns: int
+    seen_ns: int
+
+    @property
+    def lasted_s(self) -> float:
+        """How long that was."""
+        return (self.seen_ns - self.since_ns) / _NS_PER_S
+
+
+def _looks(group: Group) -> pa.Table:
+    """Return what the last leader told of its replica, by time."""
+    states = group.table("replica_states")
+    if group.leader is None:
+        return states.slice(0, 0)
+    told = ~present(states, "snapshot") | equal(states, "snapshot", NOTED)
+    told &= equal(states, "node", group.leader.node) & present(states, "observed_ns")
+    told &= present(states, "last_stable_offset") & present(states, "high_watermark")
+    return select(states, told).sort_by("observed_ns")
+
+
+def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
+    """Return what the last offset stands at, and since when; None if no transaction is open."""
+    stable, marks = (ints(looks, name) for name in ("last_stable_offset", "high_watermark"))
+    times = ints(looks, "observed_ns")
+    same = (stable == stable[-1]) & (marks > stable) & (times >= calm_ns)
+    first = int(np.flatnonzero(~same).max(initial=-1)) + 1
+    if first == len(times):
+        return None
+    return Stuck(
+        stable=int(stable[-1]),
+        mark=int(marks[-1]),
+        since_ns=int(times[first]),
+        seen_ns=int(times[-1]),
+    )
+
+
+def _check(group: Group) -> Findings:
+    calm_ns, looks = group.facts.calm_from_ns, _looks(group)
+    if calm_ns is None or not looks.num_rows:
+        return Findings(rows=0)
+    stuck = _stuck(looks, calm_ns)
+    if stuck is None:
+        return Findings(rows=looks.num_rows)
+    proven = stuck.lasted_s > group.facts.plan.hanging_after_s
+    return findings(
+        looks.num_rows,
+        [stuck] if proven else [],
+        lambda each: _describe(group, each),
+        lambda each: _labels(group, each),
+        gaps=() if proven else (_unproven(group, stuck),),
+    )
+
+
+def _unproven(group: Group, stuck: Stuck) -> str:
+    return (
+        f"a transaction was still open in {group.place} at the last look at it: its last stable"
+        f" offset was {stuck.stable} and its high watermark {stuck.mark} for {stuck.lasted_s:.3f} s"
+        f" after the last heal, and it may be for {group.facts.plan.hanging_after_s:g} s"
+    )
+
+
+def _labels(group: Group, stuck: Stuck) -> Labels:
+    lost = group.facts.disk_losses
+    hit = frozenset[str]().union(*(each.nodes for each in lost))
+    copies = min(_COORDINATORS, group.facts.plan.nodes, group.facts.plan.replication)
+    excuses = {each.excuse for each in lost} if len(hit) >= copies else set()
+    if unclean_elections(group).seen:
+        excuses.add(Excuse.UNCLEAN.value)
+    broken = []
+    if group.facts.cut_streams:
+        broken.append(Premise.WHOLE_RECORD.value)
+    if not group.facts.recovered:
+        broken.append(Premise.RECOVERED.value)
+    asleep_ns = silent_ns(group.facts.silences, stuck.since_ns, stuck.seen_ns)
+    if stuck.lasted_s - asleep_ns / _NS_PER_S <= group.facts.plan.hanging_after_s:
+        broken.append(Premise.AWAKE.value)
+    return tuple(sorted(excuses)), tuple(broken)
+
+
+def _describe(group: Group, stuck: Stuck) -> Anomaly:
+    told = group.facts.milestone(OPEN)
+    witness = (told.detail if told else {}).get(group.place, "")
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"nobody ended a transaction in {group.place}: from {seconds(stuck.since_ns)} to"
+        f" {seconds(stuck.seen_ns)} its last stable offset stood at {stuck.stable}, below the high"
+        f" watermark {stuck.mark}{f' ({witness})' if witness else ''}",
+        evidence={
+            "last_stable_offset": stuck.stable,
+            "high_watermark": stuck.mark,
+            "since_ns": stuck.since_ns,
+            "seen_ns": stuck.seen_ns,
+            "may_be_open_s": group.facts.plan.hanging_after_s,
+            "producers": witness or None,
+        },
+        offset=stuck.stable,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.plan.transactional
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

@@ -1,0 +1,140 @@
+"""log-end-regression: a replica's log ended below what its own broker had called committed.
+
+Definition: a broker tells the end of its replica's log, or its files have it after the stop, and
+that is lower than a high watermark that it had told of the same replica before.
+
+Why it proves something: a replica's high watermark never lies above the end of its own log, and
+what lies below it is committed, so that no later leader makes it drop that. It may fetch the same
+records again at once, so that the final logs show nothing of it; but until then it could be elected
+without them, and that is how acknowledged messages are lost.
+
+What would not prove it: an end that was asked for before the high watermark (both of one look are);
+a replica that was moved away and made anew, by a reassignment or because the broker told of none in
+between; a disk that lost power or was emptied. After an unclean election it is allowed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.announcements import announces
+from checkers.changes import NEVER_NS, disturbed
+from checkers.columns import NONE, equal, ints, present, select, take, texts
+from checkers.disk_losses import excuses_of_disk
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "log-end-regression"
+_MOVES = "reassignment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fall:
+    """A log that ended below its own high watermark.
+
+    Attributes:
+        node: Whose.
+        mark, marked_ns: The high watermark, and when it was told.
+        end, seen_ns: The end, and when it was told.
+    """
+
+    node: str
+    mark: int
+    marked_ns: int
+    end: int
+    seen_ns: int
+
+
+def _in_order(looks: pa.Table) -> pa.Table:
+    """Return what was told of one replica by time; its files after the stop come last."""
+    last = equal(looks, "snapshot", FINAL)
+    return take(looks, np.lexsort((ints(looks, "observed_ns"), last)))
+
+
+def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
+    """Yield where the end fell; what was told before a fall counts for no later one."""
+    columns = ("log_end_offset", "high_watermark", "observed_ns")
+    highest, told_ns = NONE, NONE
+    for end, mark, at_ns in zip(*(ints(told, name).tolist() for name in columns), strict=True):
+        if end < 0:  # The broker has no such replica, or did not say.
+            highest = NONE
+            continue
+        if end < highest:
+            yield Fall(node=node, mark=highest, marked_ns=told_ns, end=end, seen_ns=at_ns)
+            highest = NONE
+        if mark > highest:
+            highest, told_ns = mark, at_ns
+
+
+def _check(group: Group) -> Findings:
+    states = group.table("replica_states")
+    ended = equal(states, "snapshot", FINAL)
+    ended &= ~equal(states, "node", *group.facts.unreadable_nodes)
+    told = ~present(states, "snapshot") & present(states, "observed_ns")
+    looks = select(states, ended | told)
+    falls = [
+        fall
+        for node in sorted(set(texts(looks, "node")))
+        for fall in _falls(_in_order(select(looks, equal(looks, "node", node))), node)
+        if not disturbed(group.facts, fall.marked_ns, _by(fall), kind=_MOVES)
+    ]
+    return findings(
+        int(present(looks, "log_end_offset").sum()),
+        falls,
+        lambda fall: _describe(group, fall),
+        lambda fall: _labels(group, fall),
+    )
+
+
+def _by(fall: Fall) -> int:
+    """Return when the fall was over; the files after the stop have no time."""
+    return fall.seen_ns if fall.seen_ns >= 0 else NEVER_NS
+
+
+def _labels(group: Group, fall: Fall) -> Labels:
+    unclean = unclean_elections(group).took_one(fall.end)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
+    ends = (fall.end, fall.mark - 1)
+    excuses += excuses_of_disk(group, fall.node, ends, since_ns=fall.marked_ns)
+    return tuple(excuses), ()
+
+
+def _describe(group: Group, fall: Fall) -> Anomaly:
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the log of {group.place} on {fall.node} ended at {fall.end} at"
+        f" {seconds(fall.seen_ns)}, though that broker had told its high watermark {fall.mark}"
+        f" at {seconds(fall.marked_ns)}",
+        evidence={
+            "node": fall.node,
+            "high_watermark": fall.mark,
+            "told_ns": fall.marked_ns,
+            "log_end": fall.end,
+            "seen_ns": fall.seen_ns,
+        },
+        offset=fall.end,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    # The steps of a story copy the files, of which committed-truncation tells more.
+    # Older ones truncate to a high watermark that was true seconds before (KIP-101, KIP-279).
+    return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

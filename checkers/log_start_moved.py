@@ -1,0 +1,120 @@
+"""log-start-moved: a replica dropped the beginning of its log, and nobody had asked for that.
+
+Definition: a log start offset above 0 that a broker told of itself, or that its files have, where
+the plan asks for no retention and no compaction.
+
+Why it proves something: a log begins at 0, and only retention, compaction and DeleteRecords move
+its start; without them a record that was acknowledged stays. Whoever drops the beginning on every
+replica leaves no two logs that differ and no reader that jumped: all that is seen of it is the
+start.
+
+What would not prove it: a start that moved by retention that was asked for (a follower keeps its
+own time, so that its start may be above the leader's); a replica whose disk was emptied, lost its
+power or had a bit flipped before: it may have begun again where another one's log starts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import equal, ints, select, texts
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Findings, Labels
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "log-start-moved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A log start above 0.
+
+    Attributes:
+        node: Whose log.
+        start: The highest start that was seen.
+        first_ns: When the first one was told, -1 if only its files have it.
+        snapshot: Whose files, or which look, showed it first; empty: an answer during the run.
+        times: In how many answers and copies.
+    """
+
+    node: str
+    start: int
+    first_ns: int
+    snapshot: str
+    times: int
+
+
+def _moved(group: Group) -> list[Moved]:
+    rows = group.table("replica_states")
+    above = select(rows, ints(rows, "log_start_offset") > 0)
+    found = []
+    for node in sorted(set(texts(above, "node"))):
+        mine = select(above, equal(above, "node", node))
+        told_ns = ints(mine, "observed_ns")
+        first = int(np.argmin(np.where(told_ns < 0, np.iinfo(np.int64).max, told_ns)))
+        found.append(
+            Moved(
+                node=node,
+                start=int(ints(mine, "log_start_offset").max()),
+                first_ns=int(told_ns[first]),
+                snapshot=texts(mine, "snapshot")[first],
+                times=mine.num_rows,
+            )
+        )
+    return found
+
+
+def _check(group: Group) -> Findings:
+    told = ints(group.table("replica_states"), "log_start_offset") >= 0
+    return findings(
+        int(told.sum()),
+        _moved(group),
+        lambda moved: _describe(group, moved),
+        lambda moved: _labels(group, moved),
+    )
+
+
+def _labels(group: Group, moved: Moved) -> Labels:
+    losses = {
+        loss.excuse
+        for loss in group.facts.disk_losses
+        if loss.concerns(group.topic, group.partition)
+        and moved.node in loss.nodes
+        and (moved.first_ns < 0 or loss.began_ns <= moved.first_ns)
+    }
+    return tuple(sorted(losses)), ()
+
+
+def _describe(group: Group, moved: Moved) -> Anomaly:
+    when = f"at {seconds(moved.first_ns)}" if moved.first_ns >= 0 else "in its files"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the log of {group.place} on {moved.node} starts at offset {moved.start}, first"
+        f" seen {when}: its records below are gone, though nobody asked for retention",
+        evidence={
+            "node": moved.node,
+            "log_start": moved.start,
+            "first_seen_ns": known(moved.first_ns),
+            "first_seen_in": moved.snapshot or None,
+            "times": moved.times,
+        },
+        offset=0,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return not facts.forgets
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("replica_states",),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

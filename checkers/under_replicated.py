@@ -1,0 +1,248 @@
+"""under-replicated: an acknowledged record is on fewer replicas than were promised.
+
+Definition: a record acknowledged with acks=all that stands in the last leader's final log, and in
+fewer final logs than `min.insync.replicas`; or, after the recovery, a member of the ISR as every
+broker told it last, whose final log ends below a high watermark that a leader had announced, or an
+offset that was acknowledged, two seconds before that.
+
+Why it proves something: a leader acknowledges with acks=all only when every in-sync replica has the
+record, and only while they are `min.insync.replicas` at least; a replica drops none of it later
+(KIP-101). So a record survives the loss of all brokers but these. A copy that is missing shows in
+no reader's answers and in no comparison of two logs, of which one merely ends early.
+
+What would not prove it: a replica outside of the ISR, which may lag as far as it likes; copies that
+a power loss, a wipe or a flipped bit took; what an unclean leader lacked, which its followers cut
+off; a log that is not there or could not be read to its noted end; what was announced within two
+seconds of the last ISR, which a broker may have told late.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.announcements import announcements
+from checkers.columns import Ints, Mask, equal, ints, select
+from checkers.disk_losses import TOLD_LATE_NS, taken_from
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group, ReplicaLog
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.told_isrs import told_isrs
+from checkers.unclean_elections import unclean_elections
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "under-replicated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scarce:
+    """An acknowledged record on too few replicas.
+
+    Attributes:
+        offset, value, op_id: Which record, and whose send.
+        acked_ns: When it was acknowledged; of a transaction, when its send was.
+        on, not_on: The nodes whose final logs have it, and have it not.
+        labels: Excuses and broken premises.
+    """
+
+    offset: int
+    value: int
+    op_id: int
+    acked_ns: int
+    on: tuple[str, ...]
+    not_on: tuple[str, ...]
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Short:
+    """A member of the ISR whose log ends too early.
+
+    Attributes:
+        node: Whose log.
+        end: Behind its last record.
+        offset: Up to there, exclusive, it had to have all.
+        labels: Excuses and broken premises.
+    """
+
+    node: str
+    end: int
+    offset: int
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
+class Acknowledged:
+    """What is committed with acks=all; columns.
+
+    Attributes:
+        offsets, values, ops: Where each record stands, and whose it is.
+        begun_ns, acked_ns: When its send began, and was acknowledged.
+    """
+
+    offsets: Ints
+    values: Ints
+    ops: Ints
+    begun_ns: Ints
+    acked_ns: Ints
+
+
+def _acknowledged(group: Group) -> Acknowledged:
+    sends = group.committed
+    strong = select(sends, ~equal(sends, "acks", "1") & (ints(sends, "offset") >= 0))
+    return Acknowledged(
+        offsets=ints(strong, "offset"),
+        values=ints(strong, "value"),
+        ops=ints(strong, "op_id"),
+        begun_ns=ints(strong, "invoke_ns"),
+        acked_ns=ints(strong, "complete_ns"),
+    )
+
+
+def _check(group: Group) -> Findings:
+    logs, leader = group.logs.get(FINAL, {}), group.final_log
+    if leader is None:
+        return Findings(rows=0)
+    sends, members = _acknowledged(group), _members(group)
+    # What the last leader lacks is lost-write's.
+    kept = leader.holds(sends.offsets, sends.values)
+    items: list[Scarce | Short] = [
+        *_scarce(group, logs, sends, kept),
+        *_short(group, [logs[node] for node in sorted(members & set(logs))], leader.read_end),
+    ]
+    return findings(
+        int(kept.sum()) + len(members),
+        sorted(items, key=lambda each: (each.offset, isinstance(each, Short))),
+        lambda each: _describe(group, each),
+        lambda each: each.labels,
+    )
+
+
+def _scarce(
+    group: Group, logs: Mapping[str, ReplicaLog], sends: Acknowledged, kept: Mask
+) -> Iterator[Scarce]:
+    needed = group.facts.plan.least_insync
+    held = {node: log.holds(sends.offsets, sends.values) for node, log in sorted(logs.items())}
+    count = np.sum(list(held.values()), axis=0)
+    few = np.flatnonzero(kept & (count < needed))
+    if not len(few):
+        return
+    unread = np.sum([_unread(group, log, sends.offsets[few]) for log in logs.values()], axis=0)
+    unread += max(0, group.facts.plan.replication - len(logs))
+    unclean = unclean_elections(group).took(sends.offsets[few], sends.begun_ns[few])
+    for place, row in enumerate(few.tolist()):
+        there = {node for node, mask in held.items() if mask[row]}
+        offset, acked_ns = int(sends.offsets[row]), int(sends.acked_ns[row])
+        absent = held.keys() - there
+        taken = {node: _taken(group, node, offset, since_ns=acked_ns) for node in absent}
+        enough = len(there) + sum(map(bool, taken.values())) >= needed
+        excuses = sorted(set().union(*taken.values())) if enough else []
+        excuses += [Excuse.UNCLEAN.value] if unclean[place] else []
+        doubtful = count[row] + unread[place] >= needed
+        yield Scarce(
+            offset=offset,
+            value=int(sends.values[row]),
+            op_id=int(sends.ops[row]),
+            acked_ns=acked_ns,
+            on=tuple(sorted(there)),
+            not_on=tuple(sorted(absent)),
+            labels=(tuple(excuses), (Premise.READABLE_LOGS.value,) if doubtful else ()),
+        )
+
+
+def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
+    """Tell which offsets a log may have, though it could not be read that far."""
+    if log.node in group.facts.unreadable_nodes:
+        return np.ones(len(offsets), dtype=np.bool_)
+    return np.asarray((offsets >= log.read_end) & (offsets < log.end), dtype=np.bool_)
+
+
+def _taken(group: Group, node: str, offset: int, *, since_ns: int) -> set[str]:
+    """Return the faults that took an offset from a replica, by their excuses."""
+    took = taken_from(group, node, np.array([offset]), since_ns=since_ns)
+    return {excuse for excuse, gone in took.items() if gone[0]}
+
+
+def _members(group: Group) -> frozenset[str]:
+    """Return who was in the ISR as every broker told it last, after the recovery."""
+    recovered = group.facts.milestone("recovered")
+    if recovered is None or not group.facts.recovered:
+        return frozenset()
+    last = {each.by: each for each in told_isrs(group) if each.asked_ns >= recovered.at_ns}
+    isrs = [each.nodes for each in last.values()]
+    return frozenset.intersection(*isrs) if isrs else frozenset()
+
+
+def _due(group: Group) -> int:
+    """Return up to where, exclusive, members of the last ISR must have all; 0: nobody knows."""
+    before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
+    told = announcements(group)
+    marks = told.marks[(told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
+    sends = _acknowledged(group)
+    placed = sends.offsets[(sends.acked_ns >= 0) & (sends.acked_ns <= before_ns)]
+    return max(int(marks.max(initial=0)), int(placed.max(initial=-1)) + 1)
+
+
+def _short(group: Group, logs: list[ReplicaLog], end: int) -> Iterator[Short]:
+    due = min(_due(group), end)  # What the leader lacks is lost, or went with an unclean election.
+    for log in logs:
+        if log.read_end >= due:
+            continue
+        excuses = sorted(_taken(group, log.node, log.read_end, since_ns=-1))
+        doubtful = bool(_unread(group, log, np.array([log.read_end]))[0])
+        broken = (Premise.READABLE_LOGS.value,) if doubtful else ()
+        yield Short(node=log.node, end=log.read_end, offset=due, labels=(tuple(excuses), broken))
+
+
+def _describe(group: Group, item: Scarce | Short) -> Anomaly:
+    return (
+        _describe_short(group, item) if isinstance(item, Short) else _describe_scarce(group, item)
+    )
+
+
+def _describe_scarce(group: Group, item: Scarce) -> Anomaly:
+    needed = group.facts.plan.least_insync
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{group.facts.name_of(item.value)}, acknowledged with acks=all at offset"
+        f" {item.offset} of {group.place} at {seconds(item.acked_ns)} by op {item.op_id}, is in the"
+        f" log of {', '.join(item.on)} only, not in that of {', '.join(item.not_on)}:"
+        f" min.insync.replicas is {needed}",
+        evidence={
+            "value": item.value,
+            "offset": item.offset,
+            "op_id": item.op_id,
+            "acknowledged_ns": known(item.acked_ns),
+            "on": list(item.on),
+            "not_on": list(item.not_on),
+            "min_insync_replicas": needed,
+        },
+        offset=item.offset,
+    )
+
+
+def _describe_short(group: Group, item: Short) -> Anomaly:
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"the log of {group.place} on {item.node} ends at offset {item.end}, though it was"
+        f" in the ISR to the end, and everything below {item.offset} was committed before",
+        evidence={"node": item.node, "log_end": item.end, "committed_up_to": item.offset},
+        offset=item.end,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return not facts.compacted and not facts.forgets and facts.plan.replication > 1
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("sends", "leadership", "replica_records", "replica_states"),
+    check=_check,
+    applies=_applies,
+)

@@ -1,0 +1,77 @@
+"""acknowledged-below-min-isr: made groups with it and, a hair beside them, without."""
+
+import pytest
+
+from checkers.acknowledged_below_min_isr import CHECKER
+from checkers.group import Group
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, sentences
+
+
+def isr(at_s: float, *brokers: int, by: str = "n1") -> Row:
+    at = int(at_s * S)
+    return {"source": "metadata", "observer": by, "leader": 1, "leader_epoch": 0, "isr": [*brokers],
+            "incarnation": 0, "asked_ns": at, "observed_ns": at + 1}  # fmt: skip
+
+
+def acked(begin_s: float, end_s: float, *, acks: str = "all", op: int = 1) -> Row:
+    times = {"invoke_ns": int(begin_s * S), "complete_ns": int(end_s * S)}
+    return {**ack((A, B)[op % 2], op, op=op, acks=acks), **times}
+
+
+LOW = [isr(at, 1) for at in range(10, 31, 2)]
+"""From 10 s to 30 s; so what was begun after 14 s and acknowledged before 26 s counts."""
+SENDS = [acked(14.001, 14.5), acked(19, 25.9, op=2)]
+
+
+def made(told: list[Row], sends: list[Row] | None = None) -> Group:
+    return group(leadership=told, sends=SENDS if sends is None else sends)
+
+
+def test_what_was_acknowledged_while_the_isr_was_too_small_is_told_once() -> None:
+    result = found(CHECKER, made(LOW))
+    assert result.rows == 2
+    (anomaly,) = result.anomalies
+    assert anomaly.sentence == (
+        "log-0-0 acknowledged 2 sends with acks=all from 14.500 s to 25.900 s, though from 10.000 s"
+        " to 30.000 s every broker told an ISR of less than min.insync.replicas, 2, at last [1]"
+    )
+    assert anomaly.evidence == {
+        "acknowledged": 2, "from_ns": 14_500_000_000, "to_ns": 25_900_000_000, "isr": [1],
+        "isr_from_ns": 10 * S + 1, "isr_to_ns": 30 * S, "min_insync_replicas": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [*LOW, isr(20, 1, 2, by="n2")],  # Somebody knew of two.
+        [*LOW[:4], *LOW[7:]],  # From 16 s to 24 s nobody was asked.
+        [isr(at, 1, 2) for at in range(10, 31, 2)],
+        [each for each in LOW if each["asked_ns"] < 24 * S],
+        [],
+    ],
+)
+def test_what_anybody_may_have_known_otherwise(told: list[Row]) -> None:
+    assert sentences(CHECKER, made(told)) == []
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        [acked(14, 14.5), acked(19, 25.9, op=2)],  # Four seconds behind the first answer.
+        [acked(14.001, 14.5), acked(19, 26.1, op=2)],  # Less than four before the last one.
+        [acked(14.001, 14.5), acked(19, 19.5, op=2)],  # Five seconds: no longer.
+        [acked(15, 15.5, acks="1"), acked(19, 25, op=2)],
+        [{**acked(15, 15.5), "acked": False, "outcome": "info"}, acked(19, 25, op=2)],
+    ],
+)
+def test_too_few_acknowledgements_or_too_close_to_another_answer(sends: list[Row]) -> None:
+    assert sentences(CHECKER, made(LOW, sends)) == []
+
+
+def test_it_applies_where_more_than_one_replica_is_asked_for() -> None:
+    assert CHECKER.applies(facts())
+    assert not CHECKER.applies(facts(plan={"min_insync": 1}))
+    assert not CHECKER.applies(facts(plan={"acks": "1"}))
+    assert found(CHECKER, made([])).rows == 0

@@ -1,0 +1,148 @@
+"""broker-ended and broker-hit-from-outside: who ended a process of the cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from checkers import broker_ended
+from checkers.protocol import Checker
+from checkers.run import judge_runs
+from results.record.milestones import ENDED, Milestone, append_milestone
+from results.record.paths import RunPaths
+from results.record.terms import Validity
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, facts, found, group, sentences
+
+BY_ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
+WATCHED = Milestone(name="noted", at_ns=90 * S, detail={"lives": "4"})
+
+
+def ended(code: str, *, said: str = "", node: str = "n2") -> Milestone:
+    detail = {"node": node, "incarnation": "1", "code": code, "said": said}
+    return Milestone(name=ENDED, at_ns=60 * S, detail=detail)
+
+
+def said_of(checker: Checker, *stones: Milestone, fault: str = "", at_s: int = 50) -> list[str]:
+    rows = []
+    if fault:
+        rows = [{"id": 1, "kind": fault, "targets": ["n2"], "requested_ns": at_s * S}]
+    rows = [{**row, "applied_ns": row["requested_ns"], "confirmed_ns": None} for row in rows]
+    about = facts(milestones=(*facts().milestones, *stones))
+    return sentences(checker, group(about, faults=rows))
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("0", "ended with exit code 0"),
+        ("1", "ended with exit code 1"),
+        ("3", "ended with exit code 3"),
+        ("-6", "was ended by SIGABRT"),
+        ("-11", "was ended by SIGSEGV"),
+        ("134", "was ended by SIGABRT"),
+        ("255", "ended with exit code 255"),
+        ("128", "ended with exit code 128"),
+    ],
+)
+def test_a_broker_that_exits_or_crashes_is_to_blame(code: str, how: str) -> None:
+    assert said_of(BY_ITSELF, WATCHED, ended(code)) == [
+        f"n2 {how}, and no fault had done that (found at 60.000 s)"
+    ]
+    assert said_of(OUTSIDE, WATCHED, ended(code)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("-9", "was ended by SIGKILL"),
+        ("137", "was ended by SIGKILL"),
+        ("143", "was ended by SIGTERM"),
+        ("", "ended, and nobody saw how"),
+        ("torn", "ended, and nobody saw how"),
+        ("-1", "was ended by SIGHUP"),
+        ("stopped", "was stopped (SIGSTOP)"),
+    ],
+)
+def test_who_was_hit_by_somebody_else_is_not(code: str, how: str) -> None:
+    assert said_of(BY_ITSELF, WATCHED, ended(code)) == []
+    assert said_of(OUTSIDE, WATCHED, ended(code)) == [
+        f"n2 {how}, and no fault had done that (found at 60.000 s)"
+    ]
+
+
+def test_its_last_words_are_told() -> None:
+    said = "ERROR first\njava.lang.OutOfMemoryError: Java heap space"
+    (sentence,) = said_of(BY_ITSELF, WATCHED, ended("3", said=said))
+    assert sentence.endswith("; it said: java.lang.OutOfMemoryError: Java heap space")
+
+
+@pytest.mark.parametrize("kind", ["disk-full", "read-only", "wipe", "bit-flip", "power-loss"])
+def test_a_disk_that_a_fault_hit_before_explains_an_exit_and_no_signal(kind: str) -> None:
+    assert said_of(BY_ITSELF, WATCHED, ended("1"), fault=kind) == []
+    assert said_of(BY_ITSELF, WATCHED, ended("1"), fault=kind, at_s=61)
+    assert said_of(BY_ITSELF, WATCHED, ended("1", node="n1"), fault=kind)
+    assert said_of(OUTSIDE, WATCHED, ended("-9"), fault=kind)
+
+
+def test_a_disk_explains_an_end_that_nobody_saw() -> None:
+    assert said_of(OUTSIDE, WATCHED, ended(""), fault="disk-full") == []
+    assert said_of(OUTSIDE, WATCHED, ended("stopped"), fault="disk-full")
+    assert said_of(OUTSIDE, WATCHED, ended(""), fault="kill")
+
+
+def test_a_kill_elsewhere_explains_nothing() -> None:
+    assert said_of(BY_ITSELF, WATCHED, ended("1"), fault="kill")
+
+
+def test_rows_are_the_processes_that_were_watched() -> None:
+    about = facts(milestones=(*facts().milestones, WATCHED))
+    assert found(BY_ITSELF, group(about)).rows == 4
+    assert not BY_ITSELF.applies(facts()), "a record of before anybody watched"
+    assert not OUTSIDE.applies(facts())
+    for lives, applies in (("1", True), ("0", False), ("", False), ("²", False), ("-3", False)):
+        noted = Milestone(name="noted", at_ns=1, detail={"lives": lives})
+        assert BY_ITSELF.applies(facts(milestones=(noted,))) is applies
+    unknown = facts(milestones=(ended("1"),))
+    assert (BY_ITSELF.applies(unknown), found(BY_ITSELF, group(unknown)).rows) == (True, 0)
+
+
+def test_the_evidence_is_whose_end_it_was_and_what_was_said() -> None:
+    about = facts(milestones=(ended("1", said="FATAL one\n\nlast"),))
+    (anomaly,) = found(BY_ITSELF, group(about)).anomalies
+    assert anomaly.name == "broker-ended"
+    assert anomaly.evidence == {
+        "node": "n2",
+        "how": "ended with exit code 1",
+        "seen_ns": 60 * S,
+        "said": ["FATAL one", "last"],
+    }
+    (outside,) = found(OUTSIDE, group(facts(milestones=(ended("-9"),)))).anomalies
+    assert outside.name == "broker-hit-from-outside"
+
+
+def test_a_fault_that_was_asked_for_as_it_ended_explains_it_and_one_that_never_began_does_not() -> (
+    None
+):
+    assert said_of(BY_ITSELF, WATCHED, ended("1"), fault="wipe", at_s=60) == []
+    never: Row = {"kind": "wipe", "targets": None, "requested_ns": 1, "spec": "{}"}
+    refused: Row = {
+        "kind": "wipe", "targets": ["n2"], "requested_ns": 1,
+        "effect": '{"without_effect": "no"}',
+    }  # fmt: skip
+    about = facts(milestones=(WATCHED, ended("1")))
+    assert len(sentences(BY_ITSELF, group(about, faults=[never, refused]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "validity"),
+    [(None, Validity.VALID), ("1", Validity.INVALID), ("-9", Validity.UNKNOWN)],
+)
+def test_a_faithful_run_is_judged_by_it(
+    tmp_path: Path, code: str | None, validity: Validity
+) -> None:
+    root = FaithfulRun(5, steps=120).write(tmp_path / "t" / "run")
+    if code is not None:
+        append_milestone(RunPaths(root).milestones, ended(code))
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is validity

@@ -1,0 +1,136 @@
+"""What may have disturbed a partition, and when; and when it was quiet."""
+
+import pyarrow as pa
+import pytest
+
+from checkers.changes import (
+    NEVER_NS,
+    SETTLED_NS,
+    disturbances,
+    disturbed,
+    elected,
+    restarted,
+    was_quiet,
+)
+from checkers.facts import Disturbance, RunFacts
+from results.record.milestones import Milestone
+from results.record.tables import TABLES
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, facts, group, leads
+
+LATE = 5 * S
+"""What was may be told so much later."""
+SINCE, UNTIL = 100 * S, 110 * S
+MAIN = (Milestone(name="main", at_ns=50 * S),)
+
+
+def about(**changes: object) -> RunFacts:
+    return facts(**{"plan": None, "milestones": MAIN, **changes})  # type: ignore[arg-type]  # Of a dict.
+
+
+def fault(begun_ns: int, ended_ns: int, kind: str = "kill") -> RunFacts:
+    return about(disturbances=(Disturbance(kind=kind, begun_ns=begun_ns, ended_ns=ended_ns),))
+
+
+def quiet(on: RunFacts | None = None, *led: Row, states: tuple[Row, ...] = ()) -> bool:
+    rows = group(on or about(), leadership=[leads(1, 3, at=S), *led], replica_states=[*states])
+    return was_quiet(rows, SINCE, UNTIL)
+
+
+def life(number: int | None, at_ns: int | None, *, node: str = "n1") -> Row:
+    return {"node": node, "incarnation": number, "observed_ns": at_ns}
+
+
+def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
+    rows: list[Row] = [
+        {"fault_id": 1, "kind": "kill", "targets": ["n1"], "requested_ns": 5, "healed_ns": 7},
+        {"fault_id": 2, "kind": "wipe", "targets": ["n1"], "requested_ns": 9},
+        {"fault_id": 3, "kind": "kill", "targets": None, "requested_ns": 5, "healed_ns": 7},
+        {"fault_id": 4, "kind": "kill", "targets": ["n1"], "requested_ns": None},
+    ]
+    assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
+        Disturbance(kind="kill", begun_ns=5, ended_ns=7),
+        Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS),
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [
+        (fault(UNTIL, NEVER_NS), True),
+        (fault(UNTIL + 1, NEVER_NS), False),
+        (fault(0, SINCE - SETTLED_NS), True),
+        (fault(0, SINCE - SETTLED_NS - 1), False),
+    ],
+)
+def test_a_fault_disturbs_until_everybody_has_heard_of_its_end(
+    on: RunFacts, expected: object
+) -> None:
+    assert disturbed(on, SINCE, UNTIL) is expected
+    assert disturbed(on, SINCE, UNTIL, kind="kill") is expected
+    assert not disturbed(on, SINCE, UNTIL, kind="wipe")
+    assert quiet(on) is not expected
+
+
+def test_it_is_quiet_where_nothing_is_known() -> None:
+    assert quiet()
+    assert quiet(None, leads(1, 3, at=SINCE), states=(life(1, S), life(1, SINCE)))
+
+
+def test_before_the_main_phase_and_backwards_nobody_knows() -> None:
+    rows = group(about(), leadership=[leads(1, 3, at=S)])
+    assert not was_quiet(rows, 50 * S - 1, UNTIL)
+    assert was_quiet(rows, 50 * S, UNTIL)
+    assert was_quiet(rows, UNTIL, UNTIL)
+    assert not was_quiet(rows, UNTIL, UNTIL - 1)
+    assert was_quiet(rows, SINCE, NEVER_NS)
+    assert not quiet(about(milestones=()))
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "expected"),
+    [
+        (SINCE - LATE - 1, True),
+        (SINCE - LATE, False),
+        (UNTIL + LATE, False),
+        (UNTIL + LATE + 1, True),
+    ],
+)
+def test_elections_and_restarts_may_be_told_late(at_ns: int, expected: object) -> None:
+    assert quiet(None, leads(2, 4, at=at_ns)) is expected
+    assert quiet(states=(life(1, S), life(2, at_ns))) is expected
+
+
+@pytest.mark.parametrize(
+    ("silence", "expected"),
+    [
+        ((UNTIL, UNTIL + 9), False),
+        ((UNTIL + 1, UNTIL + 9), True),
+        ((0, SINCE), False),
+        ((0, SINCE - 1), True),
+    ],
+)
+def test_a_machine_asleep_is_not_quiet(silence: tuple[int, int], expected: object) -> None:
+    assert quiet(about(silences=(silence,))) is expected
+
+
+def test_an_election_is_when_its_epoch_was_told_first() -> None:
+    led = [leads(1, 3, at=10), leads(2, 4, at=20), leads(2, 4, at=90), leads(2, 5, at=30)]
+    rows = group(leadership=led)
+    assert [elected(rows, since) for since in (20, 21, 30, 31)] == [True, True, True, False]
+    assert [elected(rows, 11, until) for until in (19, 20, 25)] == [False, True, True]
+    assert not elected(group(leadership=led[:1]), 0), "the first epoch is no change"
+    assert elected(group(leadership=[{**led[0], "leader_epoch": None}]), 0), "nobody knows"
+    untimed = {**leads(2, 7), "observed_ns": None}
+    assert elected(group(leadership=[led[0], untimed]), 999), "nobody knows when"
+    assert elected(group(leadership=[led[0], {**led[1], "observed_ns": 0}]), 0)
+
+
+def test_a_restart_is_one_of_a_brokers_own() -> None:
+    lives = [life(1, 10), life(3, 20, node="n2"), life(2, 10, node="n0"), life(2, 40)]
+    rows = group(replica_states=lives)
+    assert restarted(rows, 40)
+    assert not restarted(rows, 41)
+    assert not restarted(group(replica_states=lives[:3]), 0)
+    unknown = [life(None, 50, node="n3"), life(1, 60, node="n3")]
+    assert not restarted(group(replica_states=unknown), 0)

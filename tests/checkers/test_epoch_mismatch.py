@@ -1,0 +1,85 @@
+"""epoch-mismatch: the epochs that readers were given, and those of the last leader's log."""
+
+from checkers.epoch_mismatch import CHECKER
+from checkers.facts import DiskLoss, RunFacts
+from checkers.group import Group
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    read,
+    sentences,
+)  # fmt: skip
+
+UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+
+
+def polled(offset: int, epoch: int | None, *, op: int = 9, value: int = A) -> Row:
+    return {**read(value, offset, op=op), "leader_epoch": epoch, "complete_ns": 3 * S}
+
+
+def of(*polls: Row, about: RunFacts | None = None, leadership: tuple[Row, ...] = ()) -> Group:
+    nodes = ("n1", "n2", "n3")
+    records = [row for node in nodes for row in log(node, (0, A), (0, B), (4, C))]
+    led = [leads(1, 0), leads(3, 4, at=2 * S), *leadership]
+    return group(about, polls=list(polls), leadership=led, replica_records=records)
+
+
+def test_what_was_read_as_the_log_has_it_is_right() -> None:
+    on = of(polled(0, 0), polled(1, 0), polled(2, 4))
+    assert (found(CHECKER, on).rows, sentences(CHECKER, on)) == (3, [])
+
+
+def test_the_same_value_of_another_epoch_is_another_record() -> None:
+    on = of(polled(2, 3, op=8, value=C), polled(2, 3, op=7, value=C), polled(2, 4))
+    (sentence,) = sentences(CHECKER, on)
+    assert sentence == (
+        "op 7 was given offset 2 of log-0-0 as a record of epoch 3 at 3.000 s, but in the log of"
+        " the last leader n3 it is one of epoch 4 (2 polled records disagree there)"
+    )
+    assert found(CHECKER, on).rows == 3
+
+
+def test_a_later_epoch_than_the_logs_is_another_record_too() -> None:
+    assert len(sentences(CHECKER, of(polled(1, 4, value=B)))) == 1
+
+
+def test_formats_without_epochs_and_brokers_that_tell_none_are_left_out() -> None:
+    old: dict[str, object] = {"log.message.format.version": "0.10.2"}
+    for plan, applies in (
+        ({"system": "kafka:4.3.1"}, True),
+        ({"system": "kafka:2.1.1"}, False),
+        ({"system": "kafka:2.8.2", "broker": old, "acks": "1"}, False),
+    ):
+        assert CHECKER.applies(facts(plan=plan)) is applies
+
+
+def test_without_epochs_offsets_or_a_log_there_is_nothing_to_compare() -> None:
+    on = of(polled(2, None), polled(9, 3), {**polled(2, 3), "offset": None})
+    assert (found(CHECKER, on).rows, sentences(CHECKER, on)) == (0, [])
+    assert found(CHECKER, group(polls=[polled(2, 3)])).rows == 0
+
+
+def test_later_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None:
+    lost = DiskLoss(
+        nodes=frozenset({"n1", "n2", "n3"}), topic="log-0", partition=0, end_after=2, end_before=9,
+        until_ns=9 * S, excuse="power-loss",
+    )  # fmt: skip
+    later, older = elected(3, 4, 7, unclean=True), elected(3, 2, 7, unclean=True)
+    for about, leadership, excuses in (
+        (facts(plan=UNCLEAN), (later,), ("unclean-election",)),
+        (facts(plan=UNCLEAN), (older,), ()),
+        (facts(disk_losses=(lost,)), (), ("power-loss",)),
+        (facts(), (), ()),
+    ):
+        on = of(polled(2, 3, value=C), about=about, leadership=leadership)
+        (anomaly,) = found(CHECKER, on).anomalies
+        assert anomaly.excuses == excuses

@@ -1,0 +1,143 @@
+"""log-end-regression: what a broker tells of its own replica, look after look."""
+
+import pytest
+
+from checkers.facts import DiskLoss, Disturbance, RunFacts
+from checkers.log_end_regression import CHECKER
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, elected, facts, found, group, sentences
+
+UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+
+
+def told(end: int | None, mark: int | None, *, at_s: int, node: str = "n2") -> Row:
+    """One look of a broker at its own replica."""
+    return {
+        "node": node,
+        "observed_ns": at_s * S,
+        "log_end_offset": end,
+        "high_watermark": mark,
+    }
+
+
+def of(*rows: Row, about: RunFacts | None = None) -> list[str]:
+    return sentences(CHECKER, group(about, replica_states=list(rows)))
+
+
+def test_a_log_that_grows_or_loses_what_was_never_committed_is_right() -> None:
+    rows = [told(5, 3, at_s=1), told(3, 3, at_s=2), told(9, 8, at_s=3), told(8, 5, at_s=4)]
+    assert of(*rows) == []
+    assert found(CHECKER, group(replica_states=rows)).rows == 4
+
+
+def test_an_end_below_what_its_broker_had_called_committed_is_none() -> None:
+    (sentence,) = of(told(5, 4, at_s=1), told(3, 3, at_s=2), told(9, 9, at_s=3))
+    assert sentence == (
+        "the log of log-0-0 on n2 ended at 3 at 2.000 s, though that broker had told its high"
+        " watermark 4 at 1.000 s"
+    )
+
+
+def test_brokers_are_compared_with_themselves_only() -> None:
+    assert of(told(5, 5, at_s=1, node="n1"), told(3, 3, at_s=2, node="n2")) == []
+
+
+def test_a_mark_of_the_same_look_was_asked_for_later() -> None:
+    assert of(told(3, 4, at_s=1), told(4, 4, at_s=2)) == []
+
+
+def test_copies_of_a_step_are_no_looks_and_the_files_after_the_stop_are_the_last() -> None:
+    files = told(3, 3, at_s=0)
+    assert of(told(5, 5, at_s=1), {**told(3, 3, at_s=2), "snapshot": "step-01"}) == []
+    assert len(of(told(5, 5, at_s=1), {**files, "snapshot": "final"})) == 1
+    assert of({**told(9, 9, at_s=1), "snapshot": "final"}, told(5, 5, at_s=2)) == []
+    unread = facts(unreadable_nodes=frozenset({"n2"}))
+    assert of(told(5, 5, at_s=1), {**files, "snapshot": "final"}, about=unread) == []
+
+
+def test_each_fall_is_told_once() -> None:
+    rows = [told(9, 9, at_s=1), told(4, 4, at_s=2), told(5, 5, at_s=3), told(2, 2, at_s=4)]
+    anomalies = found(CHECKER, group(replica_states=rows)).anomalies
+    assert [each.evidence["log_end"] for each in anomalies] == [4, 2]
+    assert [each.evidence["high_watermark"] for each in anomalies] == [9, 5]
+
+
+def test_the_highest_mark_counts_whenever_it_was_told_since_the_last_fall() -> None:
+    rows = [told(9, 7, at_s=1), told(9, 9, at_s=2), told(9, 8, at_s=3), told(8, 8, at_s=4)]
+    (anomaly,) = found(CHECKER, group(replica_states=rows)).anomalies
+    assert (anomaly.evidence["high_watermark"], anomaly.evidence["told_ns"]) == (9, 2 * S)
+    empty = [told(1, 1, at_s=1), told(0, 0, at_s=2)]
+    assert len(of(*empty)) == 1
+
+
+def test_a_look_without_a_time_and_a_story_are_left_out() -> None:
+    untimed = {**told(9, 9, at_s=0), "observed_ns": None}
+    assert of(untimed, told(5, 5, at_s=1)) == []
+    assert CHECKER.applies(facts())
+    assert not CHECKER.applies(facts(plan={"system": "kafka:2.1.1"}))
+    old: dict[str, object] = {"log.message.format.version": "0.10.2"}
+    assert not CHECKER.applies(facts(plan={"system": "kafka:2.8.2", "broker": old, "acks": "1"}))
+    story = {"name": "leader-epoch-1", "topic": "example"}
+    assert not CHECKER.applies(facts(plan={"workload": "script", "scenario": story}))
+
+
+def test_a_disk_must_have_taken_all_that_is_gone() -> None:
+    rows = [told(9, 9, at_s=1), told(4, 4, at_s=2)]
+    for end_before, excuses in ((9, ("power-loss",)), (8, ())):
+        lost = DiskLoss(
+            nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=4,
+            end_before=end_before, until_ns=9 * S, excuse="power-loss",
+        )  # fmt: skip
+        (anomaly,) = found(
+            CHECKER, group(facts(disk_losses=(lost,)), replica_states=rows)
+        ).anomalies
+        assert anomaly.excuses == excuses
+
+
+def test_a_replica_that_went_and_was_made_anew_is_another_log() -> None:
+    rows = [told(9, 9, at_s=1), told(None, None, at_s=2), told(0, 0, at_s=3)]
+    assert of(*rows) == []
+    assert len(of(*rows, told(7, 7, at_s=4), told(6, 6, at_s=5))) == 1
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "ended_s", "kind", "falls"),
+    [
+        (15, 30, "reassignment", 0),
+        (1, 5, "reassignment", 0),
+        (21, 30, "reassignment", 1),
+        (1, 4, "reassignment", 1),
+        (15, 30, "kill", 1),
+    ],
+)
+def test_a_reassignment_may_make_a_replica_anew_unseen(
+    begun_s: int, ended_s: int, kind: str, falls: int
+) -> None:
+    moved = Disturbance(kind=kind, begun_ns=begun_s * S, ended_ns=ended_s * S)
+    about = facts(disturbances=(moved,))
+    rows = [told(9, 9, at_s=15), told(0, 0, at_s=20)]
+    assert len(of(*rows, about=about)) == falls
+
+
+def test_the_files_after_the_stop_are_later_than_every_reassignment() -> None:
+    moved = Disturbance(kind="reassignment", begun_ns=30 * S, ended_ns=40 * S)
+    files = {**told(0, 0, at_s=0), "observed_ns": None, "snapshot": "final"}
+    assert of(told(9, 9, at_s=15), files, about=facts(disturbances=(moved,))) == []
+    assert len(of(told(9, 9, at_s=15), files)) == 1
+
+
+def test_lost_power_and_unclean_elections_explain_it() -> None:
+    rows = [told(9, 9, at_s=1), told(4, 4, at_s=2)]
+    lost = DiskLoss(
+        nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=4, end_before=9,
+        until_ns=9 * S, excuse="power-loss",
+    )  # fmt: skip
+    for about, leadership, excuses in (
+        (facts(disk_losses=(lost,)), [], ("power-loss",)),
+        (facts(plan=UNCLEAN), [elected(1, 3, 7, unclean=True)], ("unclean-election",)),
+        (facts(), [], ()),
+    ):
+        (anomaly,) = found(
+            CHECKER, group(about, replica_states=rows, leadership=leadership)
+        ).anomalies
+        assert anomaly.excuses == excuses

@@ -1,0 +1,100 @@
+"""log-start-moved: made groups with it and, a hair beside them, without."""
+
+import pytest
+
+from checkers.facts import DiskLoss
+from checkers.log_start_moved import CHECKER
+from checkers.lost_write import CHECKER as LOST_WRITE
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    state,
+)  # fmt: skip
+
+
+def told(node: str, start: int, *, at: int = S) -> Row:
+    return {"node": node, "observed_ns": at, "log_start_offset": start, "log_end_offset": 9}
+
+
+def test_a_beginning_that_is_gone_everywhere_is_told_of_each_replica_and_lost() -> None:
+    on = group(
+        sends=[ack(A, 0), ack(B, 5, op=2)],
+        leadership=[leads(1, 0)],
+        replica_records=[*log("n1", (0, B), start=5), *log("n2", (0, B), start=5)],
+        replica_states=[
+            told("n1", 0, at=S), told("n1", 5, at=3 * S), told("n1", 5, at=2 * S),
+            state("n1", 6, start=5), state("n2", 6, start=5),
+        ],
+    )  # fmt: skip
+    result = found(CHECKER, on)
+    assert result.rows == 5
+    assert [each.sentence for each in result.anomalies] == [
+        f"the log of log-0-0 on {node} starts at offset 5, first seen {when}: its records below"
+        " are gone, though nobody asked for retention"
+        for node, when in (("n1", "at 2.000 s"), ("n2", "in its files"))
+    ]
+    assert result.anomalies[0].evidence == {
+        "node": "n1", "log_start": 5, "first_seen_ns": 2 * S, "first_seen_in": None, "times": 3,
+    }  # fmt: skip
+    assert result.anomalies[1].evidence["first_seen_in"] == "final"
+    assert [each.offset for each in found(LOST_WRITE, on).anomalies] == [0]
+
+
+@pytest.mark.parametrize("start", [-1, 0])
+def test_a_log_that_begins_at_its_beginning_is_right(start: int) -> None:
+    result = found(CHECKER, group(replica_states=[told("n1", start)]))
+    assert (result.rows, result.anomalies) == (start + 1, ())
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes"],
+)
+def test_whoever_asked_for_retention_gets_it(setting: str) -> None:
+    assert not CHECKER.applies(facts(plan={"broker": {setting: "5"}}))
+    assert CHECKER.applies(facts(plan={"broker": {setting: "-1"}}))
+
+
+def test_only_whose_plan_is_known_asked_for_none() -> None:
+    assert CHECKER.applies(facts())
+    assert not CHECKER.applies(facts(plan={"broker": {"log.cleanup.policy": "compact,delete"}}))
+    assert not CHECKER.applies(facts(plan_known=False))
+    assert not CHECKER.applies(facts(history=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "excuses"),
+    [
+        ({}, ("wipe",)),
+        ({"nodes": frozenset({"n2"})}, ()),
+        ({"partition": 1}, ()),
+        ({"began_ns": 2 * S}, ("wipe",)),
+        ({"began_ns": 2 * S + 1}, ()),  # The start had moved before.
+    ],
+)
+def test_a_replica_whose_disk_was_taken_may_begin_where_another_one_does(
+    changes: Row, excuses: tuple[str, ...]
+) -> None:
+    values: Row = {
+        "nodes": frozenset({"n1"}), "topic": "log-0", "partition": 0, "end_after": 0,
+        "end_before": 9, "until_ns": S, "began_ns": S, "excuse": "wipe", **changes,
+    }  # fmt: skip
+    on = group(facts(disk_losses=(DiskLoss(**values),)), replica_states=[told("n1", 5, at=2 * S)])
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.excuses, anomaly.broken_premises) == (excuses, ())
+
+
+def test_of_files_nobody_knows_when_and_so_any_loss_may_be_why() -> None:
+    loss = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=0, end_before=9,
+                    until_ns=S, began_ns=9 * S, excuse="power-loss")  # fmt: skip
+    on = group(facts(disk_losses=(loss,)), replica_states=[state("n1", 9, start=1)])
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == ("power-loss",)

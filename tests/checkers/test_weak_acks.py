@@ -1,0 +1,92 @@
+"""What acks=1 excuses: only a loss that an election, a restart or a truncation can explain."""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers.changes import SETTLED_NS, TOLD_LATE_NS
+from checkers.facts import DiskLoss, Disturbance, RunFacts
+from checkers.lost_write import CHECKER
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    S,
+    ack,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    read,
+)  # fmt: skip
+
+SENT = 30 * S
+WEAK = {**ack(A, 0, acks="1", at=SENT + 5)}
+CALM = facts()
+"""Everybody had known the newest leader for a while when the send began."""
+
+
+def after(ended_ns: int) -> RunFacts:
+    """A run with one fault, which ended then."""
+    return facts(disturbances=(Disturbance(kind="kill", begun_ns=S, ended_ns=ended_ns),))
+
+
+UNSETTLED = after(SENT - SETTLED_NS)
+
+
+def excused(
+    about: RunFacts, *led: Row, states: tuple[Row, ...] = (), cuts: tuple[Row, ...] = ()
+) -> bool:
+    """Whether the loss is; a final read went past it."""
+    on = group(about, sends=[WEAK], leadership=[*led], polls=[read(B, 1)],
+               final_reads=[final_read(2)], replica_states=[*states],
+               truncations=[*cuts])  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    return anomaly.excuses == ("acks-0-1",)
+
+
+def life(number: int, *, at: int = S) -> Row:
+    return {"node": "n1", "incarnation": number, "observed_ns": at}
+
+
+def cut(start: int) -> Row:
+    return {"node": "n1", "from_offset": start, "to_offset": None, "source": "server-log"}
+
+
+def test_a_loss_without_any_election_restart_or_truncation_is_no_matter_of_acks() -> None:
+    for about in (UNSETTLED, CALM):
+        assert not excused(about, leads(1, 4), leads(1, 4, at=40 * S))
+        assert not excused(about, leads(1, 4), states=(life(1), life(1, at=50 * S)))
+        assert not excused(about, leads(1, 4), cuts=(cut(1),))
+
+
+@pytest.mark.parametrize("about", [UNSETTLED, CALM])
+def test_what_comes_after_the_send_may_be_why(about: RunFacts) -> None:
+    assert excused(about, leads(1, 4), leads(2, 5, at=SENT))
+    assert excused(about, leads(1, 4), states=(life(1), life(2, at=SENT)))
+    assert excused(about, leads(1, 4), cuts=(cut(0),))
+    loss = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=0, end_before=9,
+                    until_ns=S, excuse="power-loss")  # fmt: skip
+    assert excused(replace(about, disk_losses=(loss,)), leads(1, 4))
+
+
+def test_what_came_before_may_be_why_until_everybody_knew_the_newest_leader() -> None:
+    earlier = (leads(1, 4), leads(1, 5, at=20 * S), leads(1, 5, at=40 * S))
+    assert excused(UNSETTLED, *earlier)
+    assert not excused(after(SENT - SETTLED_NS - 1), *earlier)
+    assert not excused(CALM, *earlier)
+    assert excused(CALM, leads(1, 4), leads(2, 5, at=SENT - TOLD_LATE_NS)), "it was told late"
+    restarted = (life(1), life(2, at=20 * S), life(2, at=40 * S))
+    assert excused(UNSETTLED, leads(1, 4), states=restarted)
+    assert not excused(CALM, leads(1, 4), states=restarted)
+
+
+def test_an_epoch_without_a_time_may_have_begun_whenever() -> None:
+    log_row: Row = {**leads(2, 5, source="metadata-log"), "observed_ns": None}
+    assert excused(CALM, leads(1, 4), log_row)
+    assert not excused(CALM, leads(1, 4), log_row, leads(1, 5, at=20 * S)), "it was told before"
+
+
+def test_where_epochs_are_not_told_nobody_knows() -> None:
+    assert excused(CALM, leads(1, -1, source="zookeeper"))
