@@ -10,12 +10,13 @@ the record is closed, then the hosts are taken down.
 import shutil
 import threading
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from cluster.hosts.choose import make_hosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
+from cluster.kafka.configuration import called
 from cluster.kafka.fetch import fetch_kafka
 from cluster.kafka.java import find_java
 from cluster.kafka.observer import Observer
@@ -32,7 +33,7 @@ from results.record.clock import (
     stopwatch_s,
     wait_until,
 )
-from results.record.milestones import Milestone, append_milestone
+from results.record.milestones import ENDED, OPEN, STACKS, Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Mode
@@ -72,13 +73,43 @@ class Arena:
     hosts: Hosts = field(init=False)
     observer: Observer | None = None
     troubles: list[str] = field(default_factory=list)
+    _ended: set[tuple[str, int]] = field(default_factory=set)
 
-    def reach(self, name: str, *, failed: str = "") -> None:
-        """Note a milestone, and what of it did not come to be."""
-        detail = {"failed": failed} if failed else {}
+    def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
+        """Note a milestone, what of it did not come to be, and what else is worth knowing of it."""
+        self._note(name, {"failed": failed, **detail} if failed else detail)
+
+    def _note(self, name: str, detail: dict[str, str]) -> None:
         append_milestone(
             self.paths.milestones, Milestone(name=name, at_ns=self.clock.now_ns(), detail=detail)
         )
+
+    def note_ended(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
+        """Note who ended, or stands still, though nobody of ours did that; each end once.
+
+        Args:
+            cluster: The run's.
+            away: Nodes that have gone for good by the plan.
+        """
+        for each in cluster.ended():
+            life = (each.node, each.incarnation)
+            if each.node in away or life in self._ended:
+                continue
+            self._ended.add(life)
+            code = "stopped" if each.stopped else "" if each.code is None else str(each.code)
+            last = each.incarnation == cluster.incarnation(each.node)
+            said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
+            detail = {"node": each.node, "incarnation": str(each.incarnation)}
+            self._note(ENDED, {**detail, "code": code, "said": said})
+            self.progress.say(f"  {called(each.node)} ended, or stands still, by itself")
+
+    def note_stacks(self, cluster: KafkaCluster) -> None:
+        """Have all servers print their threads' stacks: something of the cluster does not move."""
+        found = cluster.stacks()
+        self._note(STACKS, found)
+        for node, deadlock in found.items():
+            if deadlock:
+                self.progress.say(f"  {called(node)}: {deadlock}")
 
     def start(self) -> KafkaCluster:
         """Make the hosts; return a cluster that the caller starts."""
@@ -131,6 +162,32 @@ class Arena:
         except WaitTimeoutError as late:
             self.reach("recovered", failed=str(late))
 
+    def await_traffic(
+        self,
+        untouched: Callable[[], Collection[object]],
+        *,
+        deadline_s: float,
+        writers_lost: Callable[[], Sequence[str]],
+    ) -> None:
+        """Let clients go on until every partition has taken a message, or a deadline is reached.
+
+        Args:
+            untouched: Tells which partitions have taken none.
+            deadline_s: In seconds of `stopwatch_s`.
+            writers_lost: As for `pass_s`.
+        """
+        what, left_s = "a message for every partition", deadline_s - stopwatch_s()
+        if left_s <= 0 or not untouched():
+            return
+        self.progress.phase(f"recovery: {what}", lasts_s=round(left_s))
+        with suppress(WaitTimeoutError):  # Then the record shows it.
+            wait_until(
+                lambda: not untouched() or writers_lost(),
+                timeout_s=left_s,
+                what=what,
+                stop=self.interrupts.abandon,
+            )
+
     def read_all(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> None:
         """Read every partition to its end with fresh consumers."""
         self.progress.phase("final reads")
@@ -150,16 +207,15 @@ class Arena:
     def _last_stable_offsets(self, cluster: KafkaCluster) -> dict[tuple[str, int], int]:
         """Return where a committed record can lie, once all transactions have ended."""
         places, plan = self.plan.topic_partitions, self.plan
-        limit_s = NOTE_LIMIT_S + (plan.transaction_timeout_s if plan.transactional else 0)
+        limit_s = NOTE_LIMIT_S + (plan.hanging_after_s if plan.transactional else 0)
         stable = cluster.leader_ends(places, committed=True, timeout_s=limit_s)
         if plan.transactional:
             ends = cluster.leader_ends(places, committed=False, timeout_s=NOTE_LIMIT_S)
-            self.troubles += [
-                f"a transaction stayed open in {topic}-{part}: its last stable offset is {at}, and"
-                f" its high watermark {ends[topic, part]}"
-                for (topic, part), at in sorted(stable.items())
-                if ends.get((topic, part), at) > at
-            ]
+            behind = [place for place, at in stable.items() if ends.get(place, at) > at]
+            told = cluster.open_transactions(behind) if behind else {}
+            if told:
+                witnesses = {f"{place[0]}-{place[1]}": "; ".join(told[place]) for place in told}
+                self._note(OPEN, witnesses)
         return stable
 
     def note(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
@@ -170,7 +226,8 @@ class Arena:
             self.troubles += [f"{node} did not answer before its stop" for node in silent]
             self.observer.stop()
             self.troubles += self.observer.failures()
-        self.reach("noted", failed="; ".join(self.troubles))
+        self.note_ended(cluster, away=away)
+        self.reach("noted", failed="; ".join(self.troubles), lives=str(cluster.lives()))
 
     def stop(self, cluster: KafkaCluster) -> None:
         """Stop the brokers, take the hosts down, tidy the nodes' folders."""

@@ -22,7 +22,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cluster.hosts.choose import make_hosts
-from cluster.hosts.docker.objects import container_of
 from cluster.hosts.ledger import boot_id, mark, read_ledger
 from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import is_running, process_id
@@ -264,9 +263,15 @@ def _machines(plan: Plan, paths: RunPaths, cluster: KafkaCluster) -> dict[str, M
             start_ticks=own.start_ticks,
             folder=str(folder.absolute()),
             address=f"{at.host}:{at.broker_port}" if at else "",
-            container=container_of(paths.root, name) if plan.hosts == "docker" else "",
+            container=_container(paths.root, name) if plan.hosts == "docker" else "",
         )
     return found
+
+
+def _container(root: Path, node: str) -> str:
+    from cluster.hosts.docker.objects import container_of  # noqa: PLC0415 - as in `choose`
+
+    return container_of(root, node)
 
 
 def _last_line(path: Path) -> str:

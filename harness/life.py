@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import called
 from cluster.kafka.observer import Summary
 from cluster.protocol import Ability, ClusterError, ClusterView
 from harness.arena import Arena
@@ -21,7 +20,7 @@ from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
-from results.record.clock import RunClock
+from results.record.clock import RunClock, stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Outcome, Phase
@@ -30,6 +29,8 @@ from workloads.fleet import Fleet, FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
 """Clients go on for so long after the recovery: there must be traffic after the faults too."""
+EDGES_S = 5.0
+"""Behind the budget: so much longer sends must fail until that proves something."""
 
 
 class Life:
@@ -143,17 +144,20 @@ class Life:
         arena = self._arena
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
-        # Before the heal, which starts again whoever is down.
-        hit = self._nemesis.ended_by_faults()
-        arena.troubles += [
-            f"{called(node)} ended by itself" for node in sorted(set(cluster.exited()) - hit)
-        ]
+        arena.note_ended(cluster)  # Before the heal, which starts again whoever is down.
         for sentence in self._healing.now().done:
             self._progress.say(f"  {sentence}")
+        self._fleet.phase(Phase.RECOVERY)  # Who takes messages is counted from the heal on.
+        deadline_s = stopwatch_s() + self._plan.budgets.unavailable_s + EDGES_S
         arena.recover(lambda: whole(cluster.view(), self._plan))
         arena.pass_s(
             RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon, writers_lost=self._fleet.died
         )
+        arena.await_traffic(
+            self._fleet.untouched, deadline_s=deadline_s, writers_lost=self._fleet.died
+        )
+        if not whole(cluster.view(), self._plan) or self._fleet.untouched():
+            arena.note_stacks(cluster)
 
     def _end_traffic(self) -> None:
         if self._fleet is None:

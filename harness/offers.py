@@ -9,7 +9,6 @@ from rich.text import Text
 
 from cluster.hosts.abilities import abilities_of
 from cluster.hosts.choose import HostKind, choose_hosts
-from cluster.hosts.docker.image import try_daemon
 from cluster.protocol import Ability, UserError
 from nemesis.registry import kinds_of, needs_of
 from results.record.plan import NEMESIS_KINDS
@@ -70,6 +69,8 @@ def _offer(kind: HostKind, form: str) -> Offer:
         return Offer(hosts=kind, unusable=WHICH_SSH)
     try:
         if kind is HostKind.DOCKER:  # Which image is not known.
+            from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - as in `choose`
+
             try_daemon()
             return Offer(hosts=kind, why_not=abilities_of(kind))
         chosen = choose_hosts(form)

@@ -9,8 +9,8 @@ from cluster.protocol import Ability, UserError
 from cluster.reference.settings import SettingsError, parsed
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
-from nemesis.schedule import deal_schedule, played_families, unsupported
-from results.record.plan import ALL, Plan, load_plan, plan_from
+from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
+from results.record.plan import Plan, load_plan, plan_from
 from workloads.clients.settings import check_client_settings
 
 DISK_MB = 512
@@ -33,6 +33,7 @@ hosts = "auto"               # namespace (each broker a machine of its own), doc
 nodes = 3
 replication = 3
 min_insync = 2               # min.insync.replicas
+heap_mb = 512                # Of each broker's JVM, in MiB.
 topics = 2
 partitions = 4               # Of each topic.
 
@@ -187,7 +188,7 @@ def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     """
     if plan.faults is not None or plan.scenario is not None:
         return []
-    named = plan.nemesis if "nemesis" in plan.model_fields_set and ALL not in plan.nemesis else ()
+    named = plan.nemesis if names_families(plan) else ()
     played = played_families(plan, abilities=abilities)
     return [
         f"nemesis {family!r}: no fault of it can come to be with nodes {plan.nodes} and"
@@ -241,5 +242,10 @@ def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan
         needs = [KINDS[fault.kind].needs for fault in plan.faults]
     disk_mb = DISK_MB if any(Ability.DISK in each for each in needs) else None
     return plan.model_copy(
-        update={"hosts": hosts, "nemesis": families, "disk_mb": plan.disk_mb or disk_mb}
+        update={
+            "hosts": hosts,
+            "nemesis": families,
+            "drawn": plan.drawn or not names_families(plan),
+            "disk_mb": plan.disk_mb or disk_mb,
+        }
     )

@@ -7,11 +7,12 @@ packets travel, as `cluster.protocol.Link` does.
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from random import Random
-from typing import TypeVar
-
-import networkx as nx
+from typing import TYPE_CHECKING, TypeVar
 
 from cluster.protocol import Link
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 T = TypeVar("T")
 LEAST_RING = 3
@@ -56,6 +57,8 @@ def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
     Args:
         order: The nodes around the ring.
     """
+    import networkx as nx  # noqa: PLC0415 - most runs cut no ring
+
     size = len(order)
     if size <= LEAST_RING:
         return split_around(order[1:-1], order[:1], order[-1:])
@@ -110,6 +113,8 @@ def _both(pairs: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
 
 
 def _cut(nodes: Collection[str], links: Iterable[Link]) -> "nx.DiGraph[str]":
+    import networkx as nx  # noqa: PLC0415 - as above
+
     grudge: nx.DiGraph[str] = nx.DiGraph()
     grudge.add_nodes_from(nodes)
     grudge.add_edges_from(links)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from cluster.protocol import Ability, CanPartition, Cluster, HasControllers, Hosts, ProcessId
+from cluster.protocol import CanPartition, Cluster, HasControllers, Hosts, ProcessId
 from nemesis.claims import Claims
 from nemesis.ledger import Ledger
 from nemesis.life import Book, FaultPhase, Life
@@ -152,15 +152,6 @@ class Nemesis:
             if life.phase not in {FaultPhase.WAITING, FaultPhase.OVER}
             for row in [life.row]
         ]
-
-    def ended_by_faults(self) -> frozenset[str]:
-        """Return the nodes whose brokers may end by themselves because of a fault in force now."""
-        return frozenset(
-            node
-            for fault in self.in_force()
-            if Ability.DISK in KINDS[fault.kind].needs
-            for node in fault.targets
-        )
 
     def close(self) -> None:
         """End the `faults` stream; nothing can be recorded after it."""

@@ -99,7 +99,7 @@ def deal_schedule(
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
     """Return the families of a plan's `nemesis` that can be played, each with its kinds.
 
-    Of a default, which nobody asked for, only what the main phase has room for.
+    Of `all` or a default, which nobody named, only what the main phase has room for.
     """
     kinds = {
         family: tuple(
@@ -110,8 +110,13 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
         for family in _wanted(plan)
     }
     able = {family: each for family, each in kinds.items() if each}
-    asked_for = plan.faults is not None or "nemesis" in plan.model_fields_set
+    asked_for = plan.faults is not None or names_families(plan)
     return able if asked_for else _with_room(plan, able)
+
+
+def names_families(plan: Plan) -> bool:
+    """Tell whether somebody named the families of a plan's `nemesis`, rather than all or none."""
+    return "nemesis" in plan.model_fields_set and ALL not in plan.nemesis and not plan.drawn
 
 
 def _with_room(

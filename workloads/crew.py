@@ -121,6 +121,8 @@ class Crew:
         self.ops: Counter[tuple[F, Outcome]] = Counter()
         self.latencies_ns: list[int] = []
         """Of sends and transactions that ended ok, since whoever shows them emptied the list."""
+        self.taken: set[Key] = set()
+        """Partitions that took a message, since whoever asks for them emptied the set."""
 
     @property
     def free(self) -> int:
@@ -203,6 +205,8 @@ class Crew:
         def done(result: SendResult) -> None:
             self._in_flight[op.key] -= 1
             self._recorder.sent(op_id, result)
+            if result.outcomes is None or Outcome.OK in result.outcomes:
+                self.taken.add(op.key)
             if result.outcomes is None:
                 self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
             self._end(thread, op_id, F.SEND, result.worst, error=result.error)
@@ -225,6 +229,7 @@ class Crew:
             self._transacting -= 1
             self._recorder.transacted(op_id, op, transactor.transactional_id, result)
             if result.outcome is Outcome.OK:
+                self.taken.update(keys)
                 self.latencies_ns.append(self._clock.now_ns() - invoked_ns)
             self._settle(thread, result)
             self._end(thread, op_id, F.TXN, result.outcome, error=result.error)

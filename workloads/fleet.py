@@ -145,7 +145,12 @@ class Fleet:
     def phase(self, phase: Phase) -> None:
         """Tell the workers in which phase the ops are that they invoke from now on."""
         for worker in self._workers:
-            worker.tell({"phase": phase.value})
+            worker.enter(phase)
+
+    def untouched(self) -> frozenset[tuple[str, int]]:
+        """Return the partitions that took no message since the recovery was entered last."""
+        taken = {place for worker in self._workers for place in worker.taken()}
+        return frozenset(self._plan.topic_partitions) - taken
 
     def counts(self) -> FleetCounts:
         """Return what the workers have told of themselves so far."""
@@ -221,6 +226,8 @@ class _Worker:
         self.log = folder / f"worker-{self.number}.log"
         self._error: str | None = None
         self._lock = threading.Lock()
+        self._phases = 0
+        self._taken: set[tuple[str, int]] = set()
         self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
         path = folder / f"worker-{self.number}.json"
         path.write_text(config.model_dump_json(exclude_none=True), encoding="utf-8")
@@ -248,6 +255,17 @@ class _Worker:
             f"worker {self.number} ended by itself with status {status};"
             f" {self.log} has its last words"
         )
+
+    def enter(self, phase: Phase) -> None:
+        with self._lock:
+            self._phases += 1
+            self._taken.clear()
+        self.tell({"phase": phase.value})
+
+    def taken(self) -> frozenset[tuple[str, int]]:
+        """Return the partitions that took a message of its since the recovery was entered last."""
+        with self._lock:
+            return frozenset(self._taken)
 
     def tell(self, command: dict[str, object]) -> None:
         stdin = self._process.stdin
@@ -291,8 +309,13 @@ class _Worker:
             elif "error" in told:
                 self._error = f"worker {self.number}: {told['error']}"
             else:
-                with self._lock:
-                    self._statuses.append(_status(line))
+                self._note(_Told.model_validate_json(line))
+
+    def _note(self, told: "_Told") -> None:
+        with self._lock:
+            self._statuses.append(_status(told))
+            if told.phases == self._phases:  # What was said before is of another phase.
+                self._taken.update(told.taken)
 
 
 class _Told(BaseModel):
@@ -303,10 +326,11 @@ class _Told(BaseModel):
     missed: int
     in_flight: int
     latency_ms: tuple[float, float] | None
+    phases: int
+    taken: list[tuple[str, int]]
 
 
-def _status(line: bytes) -> _Status:
-    told = _Told.model_validate_json(line)
+def _status(told: _Told) -> _Status:
     by_kind = {(f, outcome): count for f, outcome, count in told.ops}
     return _Status(
         at_s=stopwatch_s(),

@@ -1,6 +1,7 @@
 """One worker: `python -m workloads.worker CONFIG.json`, with many logical processes in one thread.
 
-Standard input brings JSON lines: `{"phase": "main"}`, and `{"stop": 10.0}` (no new ops; wait that
+Standard input brings JSON lines: `{"phase": "main"}` (again, to have counted anew which partitions
+take messages in the recovery), and `{"stop": 10.0}` (no new ops; wait that
 many seconds for those in flight). Its end means that the controller has died: the record is
 finished and the worker gone within a second. Standard output has a JSON line when the worker is
 ready, and five a second with its counts so far. Who steers it is `workloads.fleet`.
@@ -151,7 +152,7 @@ class Worker:
             recorder=self._recorder,
             clock=self._clock,
         )
-        self._phase = Phase.WARMUP
+        self._phase, self._phases = Phase.WARMUP, 0
         self._flush_at_s = self._status_at_s = 0.0
 
     def run(self) -> None:
@@ -173,6 +174,8 @@ class Worker:
                 if command.order is not None:
                     return command
                 self._phase = command.phase or self._phase
+                self._phases += 1
+                self._crew.taken.clear()
             self._crew.serve(self._pause_s(busy=self._start_ops()))
             self._housekeep()
 
@@ -214,12 +217,16 @@ class Worker:
         latencies_ms = [each / 1e6 for each in self._crew.latencies_ns]
         self._crew.latencies_ns.clear()
         cuts = quantiles(latencies_ms, n=100) if len(latencies_ms) > 1 else latencies_ms * 99
+        taken = sorted(self._crew.taken) if self._phase is Phase.RECOVERY else []
+        self._crew.taken.clear()
         _say({
             "ops": [[f, outcome, count] for (f, outcome), count in self._crew.ops.items()],
             "offered": self._arrivals.offered,
             "missed": self._arrivals.missed,
             "in_flight": self._crew.in_flight,
             "latency_ms": [cuts[49], cuts[98]] if cuts else None,
+            "phases": self._phases,
+            "taken": taken,
         })  # fmt: skip
 
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from cluster.hosts import clock
 from cluster.hosts.examine import NO_REMEDY, Finding, disk_trial, shape_trial
-from cluster.hosts.ssh.examine import why_not_shape
-from cluster.hosts.ssh.file import load_hosts
 from cluster.protocol import Ability
 
 NO_LINKS = "nodes that share an address have no links between them; use --hosts namespace"
@@ -42,6 +40,9 @@ def _of_containers() -> Mapping[Ability, str]:
 
 
 def _of_ssh(file: str) -> Mapping[Ability, str]:
+    from cluster.hosts.ssh.examine import why_not_shape  # noqa: PLC0415 - as in `choose`
+    from cluster.hosts.ssh.file import load_hosts  # noqa: PLC0415 - as above
+
     no_shape = why_not_shape(load_hosts(Path(file))) if file else ""
     return {Ability.CUT: "", Ability.CUT_CLIENTS: NOT_BUILT,
             Ability.SHAPE: no_shape, Ability.DISK: NOT_BUILT,

@@ -44,6 +44,7 @@ QUESTION, ANSWER = b"\0?", b"\0!"
 SERIES_BYTES, NUMBER_BYTES = 16, 4
 HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
 REMEMBERED_SERIES = 200
+REMEMBERED_EXITS = 1000
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
 SHAPER_START_S = 10.0
@@ -148,6 +149,7 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._exits: dict[int, int] = {}
         self._deeds: dict[str, Callable[[Message], Message]] = {
             "ping": self._ping,
             "spawn": self._spawn,
@@ -156,6 +158,7 @@ class Agent:
             "seen": self._seen,
             "signal": self._signal,
             "state": self._state,
+            "exit": self._exit,
             "series": self._start_series,
             "returned": self._returned,
             "arrived": self._arrived,
@@ -230,6 +233,8 @@ class Agent:
                 child = self._children.pop(ended[0], None)
                 if child is not None:
                     child.returncode = os.waitstatus_to_exitcode(ended[1])
+                    _forget_oldest(self._exits, REMEMBERED_EXITS)
+                    self._exits[ended[0]] = child.returncode
 
     def _tidy(self, pid: int) -> None:
         """Remove what libfaketime leaves of a process that was killed."""
@@ -284,6 +289,7 @@ class Agent:
                 preexec_fn=self._die_with_agent,  # noqa: PLW1509 - the agent has one thread
             )
         self._children[child.pid] = child
+        self._exits.pop(child.pid, None)  # Another one with this number, long ago.
         if FAKED in request["env"]:
             self._faked.add(child.pid)
         return {"pid": child.pid, "start_ticks": start_ticks(child.pid)}
@@ -401,6 +407,11 @@ class Agent:
 
     def _state(self, request: Message) -> Message:
         return {"state": state(request["pid"], request["start_ticks"])}
+
+    def _exit(self, request: Message) -> Message:
+        """Tell the exit code of a child, or minus the signal that ended it; null if unknown."""
+        self._reap()
+        return {"code": self._exits.get(request["pid"])}
 
     def _kill_all(self) -> None:
         """SIGKILL the groups of our children, then orphans, until there is no child left."""

@@ -6,13 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import assert_never
 
-from cluster.hosts.docker.hosts import DockerHosts
-from cluster.hosts.docker.image import try_image
 from cluster.hosts.examine import namespace_trials
 from cluster.hosts.namespace import NamespaceHosts
 from cluster.hosts.node_disks import NamespaceDisks
 from cluster.hosts.process import ProcessHosts
-from cluster.hosts.ssh.hosts import SshHosts, try_hosts
 from cluster.protocol import Hosts, UserError
 
 
@@ -72,11 +69,15 @@ def choose_hosts(
     if name == HostKind.PROCESS:
         return Choice(kind=HostKind.PROCESS, why="it was asked for")
     if name == HostKind.DOCKER:
+        from cluster.hosts.docker.image import try_image  # noqa: PLC0415 - others wait for no library
+
         inside = try_image(image)
         own = f", with its own Kafka {inside.kafka}" if inside.kafka else ""
         why = f"containers of {image}{own}"
         return Choice(kind=HostKind.DOCKER, why=why, kafka=inside.kafka)
     if name == HostKind.SSH:
+        from cluster.hosts.ssh.hosts import try_hosts  # noqa: PLC0415 - as above
+
         path = Path(file).expanduser().absolute()
         return Choice(kind=HostKind.SSH, why=try_hosts(path, nodes), file=path)
     failed = next((finding for finding in namespace_trials() if not finding.works), None)
@@ -117,8 +118,12 @@ def make_hosts(
         case HostKind.PROCESS:
             return ProcessHosts(nodes, processes_file)
         case HostKind.SSH:
+            from cluster.hosts.ssh.hosts import SshHosts  # noqa: PLC0415 - as above
+
             return SshHosts(nodes, processes_file, file=Path(file))
         case HostKind.DOCKER:
+            from cluster.hosts.docker.hosts import DockerHosts  # noqa: PLC0415 - as above
+
             return DockerHosts(nodes, processes_file, image=image or "")
         case never:
             assert_never(never)

@@ -13,7 +13,6 @@ from pathlib import Path
 from cluster.hosts import clock
 from cluster.hosts.agent import SHAPER
 from cluster.hosts.cuts import cut_rules, drop_marked
-from cluster.hosts.docker.image import try_daemon
 from cluster.hosts.links import HUB_ADDRESS
 from cluster.hosts.namespace import NODE_PREFIX, enter_prefix, search_path
 from cluster.hosts.shaper import TRIAL, TUN
@@ -148,6 +147,8 @@ def _user() -> Finding:
 
 def docker() -> Finding:
     """Return whether containers can be hosts; which image is not known."""
+    from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - only who asks waits for it
+
     try:
         try_daemon()
     except UserError as refused:

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster.hosts.docker.objects import heal_docker
-from cluster.hosts.docker.trials import remove_dead_trials
 from cluster.hosts.leavings import remove_leavings
 from cluster.hosts.leftovers import kill_leftovers
-from cluster.hosts.ssh.heal import ssh_ways
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths
@@ -55,6 +52,8 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 def heal_trials() -> Healed:
     """Remove what trials of hosts left, which no run's folder knows. Idempotent."""
+    from cluster.hosts.docker.trials import remove_dead_trials  # noqa: PLC0415 - as in `choose`
+
     try:
         return Healed(done=tuple(remove_dead_trials()))
     except UserError:
@@ -76,21 +75,25 @@ def hosts_of(paths: RunPaths) -> str | None:
 
 
 def _ways(paths: RunPaths) -> Iterator[Way]:
+    from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
+
     yield partial(kill_leftovers, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
     # What a run noted of its ssh hosts is enough: the plan's file may say how to reach them today.
     yield from ssh_ways(Path(file), paths)
-    if kind == "docker":
-        yield partial(heal_docker, paths.root)
-    elif hosts is None:
-        yield partial(_heal_docker_if_there, paths.root)
+    if kind == "docker" or hosts is None:
+        yield partial(_heal_docker, paths.root, known=hosts is not None)
 
 
-def _heal_docker_if_there(root: Path) -> list[str]:
-    """Remove containers of a run of which nobody knows whether it had any."""
+def _heal_docker(root: Path, *, known: bool) -> list[str]:
+    """Remove containers of a run, of which it may not be known whether it had any."""
+    from cluster.hosts.docker.objects import heal_docker  # noqa: PLC0415 - as in `choose`
+
     try:
         return heal_docker(root)
     except UserError:
+        if known:
+            raise
         return []  # There is no daemon, and most likely was none.

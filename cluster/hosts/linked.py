@@ -13,7 +13,7 @@ from cluster.hosts.cuts import TABLE, chain, cut_rules, drop_marked, dropped_pac
 from cluster.hosts.machine import Machine
 from cluster.hosts.series import measure
 from cluster.hosts.shapes import device, order, receivers_by_sender
-from cluster.protocol import ClusterError, Link, Measured, Quality
+from cluster.protocol import ClusterError, Link, Measured, ProcessId, Quality
 from results.record.clock import pause_until, stopwatch_s
 
 PROBE_INTERVAL_S = 0.1
@@ -47,6 +47,10 @@ class LinkedHosts(ABC):
         if node not in self.machines:
             raise ClusterError("the hosts are down")
         return self.machines[node]
+
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        """Return the exit code of what was spawned on a node, or minus the signal that ended it."""
+        return self.machines[node].exit_of(process) if node in self.machines else None
 
     def nft(self, node: str) -> Sequence[str]:  # noqa: ARG002 - hosts of other kinds may differ
         """Return how nft is called on a machine: through sudo, maybe."""

@@ -131,6 +131,14 @@ class Machine:
         state: str | None = self._ask({"do": "state", **_named(process)})["state"]
         return state
 
+    def exit_of(self, process: ProcessId) -> int | None:
+        """Return the exit code of what was spawned here, or minus the signal that ended it.
+
+        None: it has not ended, or nobody saw its end.
+        """
+        code: int | None = self._ask({"do": "exit", **_named(process)})["code"]
+        return code
+
     def close(self) -> None:
         """Tell the agent to kill all that it started, and to end."""
         self.line.close()

@@ -55,6 +55,11 @@ class ProcessHosts(LocalHosts):
             raise ClusterError("the hosts are down")
         return self._machine.spawn(node, command)
 
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        """Return the exit code of what was spawned, or minus the signal that ended it."""
+        self._check(node)
+        return self._machine.exit_of(process) if self._machine else None
+
     def down(self) -> None:
         """End every process. Idempotent."""
         self.clocks.close()

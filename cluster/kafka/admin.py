@@ -13,7 +13,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from cluster.kafka import orders, questions
 from cluster.kafka.beliefs import coordinator_of, topics_of
 from cluster.kafka.configuration import Endpoint, node_id
-from cluster.kafka.ends import leader_ends
+from cluster.kafka.ends import leader_ends, open_transactions
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
@@ -141,6 +141,10 @@ class Admin:
     ) -> dict[Place, int]:
         """Ask the leaders for their high watermarks or last stable offsets; see `ends`."""
         return leader_ends(self._lines, self.view, places, committed=committed, timeout_s=timeout_s)
+
+    def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
+        """Ask the leaders whose transactions are open; see `ends`."""
+        return open_transactions(self._lines, self.view, places)
 
     def close(self) -> None:
         """Close all connections."""

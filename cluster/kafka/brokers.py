@@ -3,7 +3,8 @@
 import logging
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cluster.kafka.configuration import called
@@ -14,7 +15,9 @@ log = logging.getLogger(__name__)
 
 ENDED = frozenset({None, "Z", "X"})
 """Letters of `/proc/PID/stat`: there is no such process, or it waits to be counted."""
+STOPPED = "T"
 KILL_TIMEOUT_S = 10.0
+REAPED_WITHIN_S = 2.0
 """A process that was sent SIGKILL is gone as soon as the kernel has freed its memory."""
 
 
@@ -26,6 +29,23 @@ class _Broker:
     incarnation: int
     paused: bool = False
     ended_by_us: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A process that ended, or stands still, though nobody of ours stopped, killed or paused it.
+
+    Attributes:
+        node: Whose.
+        incarnation: Which of its starts.
+        code: Its exit code, or minus the signal that ended it; None if nobody saw its end.
+        stopped: It did not end, but was stopped (SIGSTOP).
+    """
+
+    node: str
+    incarnation: int
+    code: int | None = None
+    stopped: bool = False
 
 
 class BrokerProcesses:
@@ -40,6 +60,7 @@ class BrokerProcesses:
         self._hosts = hosts
         self._command = command
         self._brokers: dict[str, _Broker] = {}
+        self._replaced: list[Ended] = []
         self._lock = threading.Lock()
 
     def start(self, node: str) -> ProcessId:
@@ -50,9 +71,11 @@ class BrokerProcesses:
         """
         if self.runs(node):
             raise ClusterError(f"{called(node)} runs already")
+        before = self._brokers.get(node)
+        if before and not before.ended_by_us:
+            self._replaced.append(self._ended(node, before))
         process = self._hosts.spawn(node, self._command(node))
         with self._lock:
-            before = self._brokers.get(node)
             incarnation = before.incarnation + 1 if before else 1
             self._brokers[node] = _Broker(process, incarnation)
         log.info("%s started (pid %d, incarnation %d)", called(node), process.pid, incarnation)
@@ -85,6 +108,8 @@ class BrokerProcesses:
         broker = self._brokers.get(node)
         if broker is None:
             return
+        if not broker.ended_by_us and not self._is_running(broker.process):
+            self._replaced.append(self._ended(node, broker))
         broker.ended_by_us = True
         self._hosts.send_signal(broker.process, signal.SIGKILL)
         self._wait_gone(broker.process, KILL_TIMEOUT_S)
@@ -107,6 +132,11 @@ class BrokerProcesses:
         if broker := self._brokers.get(node):
             self._hosts.send_signal(broker.process, signal.SIGCONT)
             broker.paused = False
+
+    def send_signal(self, node: str, number: signal.Signals) -> None:
+        """Send a signal that ends nobody to a node's process, if there is one."""
+        if broker := self._brokers.get(node):
+            self._hosts.send_signal(broker.process, number)
 
     def process(self, node: str) -> ProcessId | None:
         """Return the process that was started last."""
@@ -137,6 +167,35 @@ class BrokerProcesses:
             for node, broker in brokers.items()
             if not broker.ended_by_us and not self._is_running(broker.process)
         }
+
+    def lives(self) -> int:
+        """Return how many processes were started."""
+        with self._lock:
+            return sum(broker.incarnation for broker in self._brokers.values())
+
+    def ended(self) -> Sequence[Ended]:
+        """Return what ended, or stands still, by itself or by strangers; earlier lives included."""
+        with self._lock:
+            brokers = dict(self._brokers)
+        found = [*self._replaced]
+        for node, broker in brokers.items():
+            state = self._hosts.state_of(broker.process)
+            if state in ENDED and not broker.ended_by_us:
+                found.append(self._ended(node, broker))
+            elif state == STOPPED and not broker.paused:
+                found.append(Ended(node=node, incarnation=broker.incarnation, stopped=True))
+        return found
+
+    def _ended(self, node: str, broker: _Broker) -> Ended:
+        def code() -> tuple[int] | None:
+            seen = self._hosts.exit_of(node, broker.process)
+            return None if seen is None else (seen,)
+
+        # A process whose threads still wait for a disk is a zombie that nobody can reap yet.
+        with suppress(WaitTimeoutError):
+            (seen,) = wait_until(code, timeout_s=REAPED_WITHIN_S, what="an exit code")
+            return Ended(node=node, incarnation=broker.incarnation, code=seen)
+        return Ended(node=node, incarnation=broker.incarnation)
 
     def _is_running(self, process: ProcessId) -> bool:
         return self._hosts.state_of(process) not in ENDED

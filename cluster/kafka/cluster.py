@@ -9,7 +9,7 @@ from kio.schema.describe_quorum.v1.response import DescribeQuorumResponse
 from cluster.kafka import questions
 from cluster.kafka.admin import Admin
 from cluster.kafka.broker_clock import clock_error_s
-from cluster.kafka.brokers import BrokerProcesses
+from cluster.kafka.brokers import BrokerProcesses, Ended
 from cluster.kafka.configuration import Endpoint, called, is_controller, node_id, session_timeout_s
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
@@ -19,6 +19,7 @@ from cluster.kafka.lines import Lines
 from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.programs import KafkaPrograms, Programs, ReferencePrograms
 from cluster.kafka.questions import Place
+from cluster.kafka.stacks import printed_stacks
 from cluster.kafka.versions import ZOOKEEPER_MACHINE
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
@@ -205,6 +206,31 @@ class KafkaCluster:
         """Return what ended though nobody stopped or killed it, ZooKeeper (`zk`) included."""
         return self._processes.exited()
 
+    def ended(self) -> Sequence[Ended]:
+        """Return what ended, or stands still, though nobody of ours stopped, killed or paused it.
+
+        ZooKeeper (`zk`) and earlier lives of brokers included.
+        """
+        return self._processes.ended()
+
+    def lives(self) -> int:
+        """Return how many servers were started, each start counted."""
+        return self._processes.lives()
+
+    def complaints(self, node: str) -> list[str]:
+        """Return the last lines of a server that tell of an error, and its very last one."""
+        return self._layout.complaints(node)
+
+    def stacks(self) -> dict[str, str]:
+        """Have each JVM that runs print its threads' stacks; return the deadlocks found, by node.
+
+        Nodes of the reference cluster are no JVMs.
+        """
+        if self._plan.is_reference:
+            return {}
+        running = [node for node in (*self.nodes, *self.controllers) if self.answers(node)]
+        return printed_stacks(running, self._layout.disk, self._processes.send_signal)
+
     def last_words(self, node: str) -> str:
         """Return the end of what a server wrote: its log, then its standard output."""
         return self._layout.last_words(node)
@@ -344,6 +370,10 @@ class KafkaCluster:
             timeout_s: After so long, what was answered last is returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
+
+    def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
+        """Return whose transactions are open, a sentence each, as the partitions' leaders tell."""
+        return self._admin.open_transactions(places)
 
     def _start_zookeeper(self, address: tuple[str, int]) -> None:
         self._processes.start(ZOOKEEPER_MACHINE)

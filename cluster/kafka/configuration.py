@@ -11,14 +11,12 @@ from pathlib import Path
 
 from cluster.kafka.properties import properties
 from cluster.kafka.versions import FIRST_CONTROLLER, ZOOKEEPER_MACHINE
-from results.record.plan import Plan
+from results.record.plan import ABORT_INTERVAL, Plan
 from results.record.terms import Mode
 
 CONTROLLER_LISTENER = "CONTROLLER"
 BROKER_LISTENER = "BROKER"
 JVM_FLAGS = (
-    "-Xms128m",
-    "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # Starts in half the time; a run is too short to win it back.
     "-XX:+ExitOnOutOfMemoryError",  # A broker that limps on is not a fault of the schedule.
@@ -36,7 +34,7 @@ _SECOND_SCALE = {
     "controller.socket.timeout.ms": "3000",
     "controlled.shutdown.retry.backoff.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    ABORT_INTERVAL: "1000",
 }
 _SECOND_SCALE_SINCE_2_7 = {
     "socket.connection.setup.timeout.ms": "1000",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from kio.schema.describe_producers.v0.response import DescribeProducersResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsRequest
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 
@@ -52,6 +53,37 @@ def leader_ends(
             break
         if missing:
             pause_until(min(deadline_s, stopwatch_s() + RETRY_S))
+    return found
+
+
+def open_transactions(
+    lines: Lines, view: Callable[[], ClusterView | None], places: Iterable[Place]
+) -> dict[Place, list[str]]:
+    """Ask leaders whose transactions are open, one sentence each; brokers before 2.8 do not tell.
+
+    Args:
+        lines: To the brokers.
+        view: Tells who leads.
+        places: (topic, partition) each.
+    """
+    found: dict[Place, list[str]] = {}
+    for node, led in _by_leader(view(), places).items():
+        try:
+            said = lines.ask(node, questions.producers(led), DescribeProducersResponse)
+        except WireError as failed:
+            found |= {place: [str(failed)] for place in led}
+            continue
+        found |= {
+            (str(topic.name), int(each.partition_index)): [
+                f"{node}: the transaction of producer {producer.producer_id} epoch"
+                f" {producer.producer_epoch} is open since offset"
+                f" {producer.current_txn_start_offset}"
+                for producer in each.active_producers
+                if producer.current_txn_start_offset >= 0
+            ]
+            for topic in said.topics
+            for each in topic.partitions
+        }
     return found
 
 

@@ -1,5 +1,6 @@
 """Where the servers of a cluster listen, where their files lie, and how they are started."""
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +25,10 @@ from results.record.plan import Plan
 from results.record.terms import Mode
 
 TAIL_BYTES = 32_768
+MAX_COMPLAINTS = 6
+_COMPLAINT = re.compile(
+    r"FATAL|ERROR|OutOfMemoryError|Terminating due|fatal error has been|hs_err_|Error:|Traceback"
+)
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 
@@ -125,6 +130,12 @@ class Layout:
         else:
             disk, own = self._hosts.disk(node), "server.log"
         return "\n".join(_tail(disk, f"logs/{name}") for name in (own, "stdout.log"))
+
+    def complaints(self, node: str) -> list[str]:
+        """Return the last lines of a server that tell of an error, and its very last one."""
+        lines = [line.strip() for line in self.last_words(node).splitlines() if line.strip()]
+        bad = [line for line in lines if _COMPLAINT.search(line)][-MAX_COMPLAINTS:]
+        return [*bad, *(line for line in lines[-1:] if line not in bad)]
 
     def _endpoint(self, node: str, place: Endpoint) -> Endpoint:
         if is_controller(node):

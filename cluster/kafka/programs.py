@@ -104,6 +104,7 @@ class KafkaPrograms:
             f"-Djava.io.tmpdir={folder / TEMPORARY}",
             "kafka.Kafka",
             str(folder / SETTINGS),
+            heap_mb=self.plan.heap_mb,
         )
 
     def _logging(self, folder: Path) -> Logging:

@@ -13,6 +13,8 @@ from kio.schema.create_topics.v7.request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+from kio.schema.describe_producers.v0.request import TopicRequest as ProducersTopic
 from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v1.request import PartitionData as QuorumPartition
 from kio.schema.describe_quorum.v1.request import TopicData as QuorumTopic
@@ -94,6 +96,16 @@ def coordinator(kind: CoordinatorKind, key: str) -> FindCoordinatorRequest:
 def leader_ends(places: Iterable[Place], *, committed: bool = False) -> ListOffsetsRequest:
     """Ask for high watermarks (or last stable offsets), which only a partition's leader answers."""
     return _ends(places, CONSUMER, i8(1 if committed else 0))
+
+
+def producers(places: Iterable[Place]) -> DescribeProducersRequest:
+    """Ask a leader who writes to partitions, and whose transactions are open there (KIP-664)."""
+    return DescribeProducersRequest(
+        topics=tuple(
+            ProducersTopic(name=TopicName(topic), partition_indexes=tuple(map(i32, partitions)))
+            for topic, partitions in _by_topic(places).items()
+        )
+    )
 
 
 def replica_ends(places: Iterable[Place]) -> ListOffsetsRequest:

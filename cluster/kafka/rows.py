@@ -189,7 +189,7 @@ class RowMaker:
 
     node: str
     topic_ids: Mapping[str, str]
-    _beliefs: Thinning = field(default_factory=Thinning)
+    _beliefs: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
     _claims: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
     _replicas: Thinning = field(default_factory=Thinning)
     _quorum: Thinning = field(default_factory=Thinning)

@@ -19,13 +19,22 @@ from cluster.kafka.versions import dump_class, java_properties, numbers_of
 from cluster.protocol import ClusterError, UserError
 
 FORMAT_TIMEOUT_S = 60
+LEAST_HEAP_MB = 128
+"""What a JVM begins with, unless it may not have so much."""
+DEFAULT_HEAP_MB = 512
 
 
-def java_argv(java: Java, distribution: Distribution, *arguments: str) -> list[str]:
-    """Return the command line of a program of Kafka: properties of Java, then its class."""
+def java_argv(
+    java: Java, distribution: Distribution, *arguments: str, heap_mb: int = DEFAULT_HEAP_MB
+) -> list[str]:
+    """Return the command line of a program of Kafka: properties of Java, then its class.
+
+    Its heap has at most `heap_mb` MiB.
+    """
     classpath = ":".join(str(jar) for jar in distribution.classpath)
     properties = java_properties(numbers_of(distribution.version))
-    flags = (*JVM_FLAGS, *class_flags(java, distribution), *properties)
+    heap = (f"-Xms{min(LEAST_HEAP_MB, heap_mb)}m", f"-Xmx{heap_mb}m")
+    flags = (*heap, *JVM_FLAGS, *class_flags(java, distribution), *properties)
     return [str(java.path), *flags, "-cp", classpath, *arguments]
 
 

@@ -23,7 +23,7 @@ FOLDER = "zookeeper"
 TICK_MS = 500
 """Sessions end at a multiple of it."""
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 600_000
-HEAP = "-Xmx192m"
+HEAP_MB = 192
 ANSWER_TIMEOUT_S = 1.0
 
 
@@ -67,10 +67,10 @@ def zookeeper_command(java: Java, distribution: Distribution, folder: Path) -> C
     argv: Sequence[str] = java_argv(
         java,
         distribution,
-        HEAP,
         logging.java_property,
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         str(folder / "zoo.cfg"),
+        heap_mb=HEAP_MB,
     )
     log = folder / "logs" / "stdout.log"
     return Command(argv=argv, log=log, cwd=folder, env=JAVA_ENVIRONMENT)

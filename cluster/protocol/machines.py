@@ -56,6 +56,12 @@ class Hosts(Protocol):
     def state_of(self, process: ProcessId) -> str | None:
         """Return the letter of its state, as in `/proc/PID/stat`; None: there is none any more."""
 
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        """Return the exit code of what was spawned on a node, or minus the signal that ended it.
+
+        None: it has not ended, or nobody saw its end.
+        """
+
     def disk(self, node: str) -> "Disk":
         """Return the files of a node's folder (`RunPaths.node`), wherever they are."""
 

@@ -102,6 +102,7 @@ def _without() -> tuple[Step, ...]:
             (
                 Resume(FIRST),
                 Resume(SECOND),
+                leads(LAST),  # The two that return may take a moment to hear of it.
                 isr_is(*ALL),
                 *(log_end(node, 0) for node in ALL),
             ),

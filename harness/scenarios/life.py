@@ -13,7 +13,6 @@ from rich.console import Console
 
 from cluster.kafka.asking import Asker
 from cluster.kafka.cluster import KafkaCluster
-from cluster.kafka.configuration import called
 from cluster.kafka.versions import machines
 from cluster.protocol import ClusterError, ClusterView
 from harness.arena import Arena
@@ -182,9 +181,7 @@ class ScriptedLife:
     def _end(self, props: Props, topic: CreatedTopic) -> None:
         arena, cluster = self._arena, props.cluster
         arena.progress.phase("healing everything")
-        arena.troubles += [
-            f"{called(node)} ended by itself" for node in cluster.exited() if node not in self._away
-        ]
+        arena.note_ended(cluster, away=self._away)
         assert self._healing is not None
         self._healing.now()
         arena.recover(lambda: self._is_whole(cluster.view()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from cluster.protocol import ClusterError
 from cluster.reference.simulator.host import Boot, Host
 from cluster.reference.simulator.simulation import Simulation
-from harness.life import RECOVERY_TRAFFIC_S, whole
+from harness.life import EDGES_S, RECOVERY_TRAFFIC_S, whole
 from harness.simulated.clock import VirtualClock
 from harness.simulated.cluster import ADMINS, SimulatedCluster
 from harness.simulated.errands import Errand, Steps, until
@@ -148,11 +148,21 @@ class SimulatedLife:
         self._enter(Phase.RECOVERY)
         yield from nemesis.end()
         self._reach("healed", failed="; ".join(nemesis.not_healed()))
+        healed_ns = self._agenda.now
+        for worker in self.workers:
+            worker.crew.taken.clear()
         limit_s = self._plan.budgets.isr_s
         is_whole = yield from until(self._agenda, self._whole, limit_s=limit_s)
         what = "a leader and a full ISR for every partition"
         self._reach("recovered", failed="" if is_whole else f"waited {limit_s:g} s for {what}")
         yield RECOVERY_TRAFFIC_S
+        passed_s = (self._agenda.now - healed_ns) / NS_PER_S
+        places = set(self._plan.topic_partitions)
+        yield from until(
+            self._agenda,
+            lambda: places <= {each for worker in self.workers for each in worker.crew.taken},
+            limit_s=max(0, self._plan.budgets.unavailable_s + EDGES_S - passed_s),
+        )
 
     def _end_traffic(self) -> Steps:
         for worker in self.workers:

@@ -185,6 +185,18 @@ class DockerHosts(LinkedHosts):
                 return None
         return STATES.get(state["Status"])
 
+    def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - a process names its container
+        """Return what the daemon knows of the end of a node's process."""
+        container = self._containers.get(process)
+        if container is None or self._client is None or self.state_of(process) is not None:
+            return None
+        with explained():
+            try:
+                code: int = self._client.api.inspect_container(container)["State"]["ExitCode"]
+            except NotFound:
+                return None
+        return code
+
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
         """Drop what travels over the links, in containers' namespaces only.
 
