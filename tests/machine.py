@@ -9,6 +9,7 @@ A test is not left out where the product refuses: it asks `abilities_of`, and ex
 
 import os
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -126,6 +127,18 @@ def _java() -> str:
     return ""
 
 
+def _compiler() -> str:
+    """Return what is missing to start a Java program from its source: a JRE has no compiler."""
+    if reason := _java():
+        return reason
+    modules = subprocess.run(
+        [find_java().path, "--list-modules"], capture_output=True, text=True, check=True
+    )
+    if "jdk.compiler" in modules.stdout:
+        return ""
+    return "a Java compiler: this Java has none; type: apt-get install default-jdk-headless"
+
+
 def _namespaces() -> str:
     try:
         choose_hosts("namespace")
@@ -170,6 +183,7 @@ NEEDS: Mapping[str, Callable[[], str]] = {
     "chromium": lambda: _of(browser()),
     "faketime": lambda: _of(clock_trial()),
     "java": _java,
+    "compiler": _compiler,
     "namespaces": _namespaces,
     "/dev/full": _full,
 }

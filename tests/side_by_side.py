@@ -14,6 +14,7 @@ import pytest
 LONG = (
     "tests/nemesis/test_every_fault_everywhere.py",
     "tests/harness/test_whole_runs.py",
+    "tests/harness/test_runs_cut_short.py",
     "tests/suites/test_nights_simulated.py",
     "tests/harness/test_leader_epochs_on_kafka.py",
     "tests/checkers/test_spark_cluster.py",

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.hosts import choose
 from cluster.hosts.docker.trials import TRIAL_LABEL, Owner
 from cluster.protocol import ClusterError
 from harness.cli import exit_code
@@ -58,7 +57,7 @@ def test_whatever_else_a_host_refuses_is_one_sentence_too(
     def lost(*_: object, **__: object) -> None:
         raise ClusterError("the connection to lab1 was lost: it was closed")
 
-    monkeypatch.setattr(choose, "try_hosts", lost)
+    monkeypatch.setattr("cluster.hosts.ssh.hosts.try_hosts", lost)
     assert "connection to lab1 was lost" in refused("--hosts", "ssh:/etc/HOSTS.toml")
 
 

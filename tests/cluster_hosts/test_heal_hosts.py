@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cluster.hosts import heal
 from cluster.hosts import leavings as leavings_module
 from cluster.hosts.agent import Message
 from cluster.hosts.docker.objects import labels_of, prefix_of
@@ -127,7 +126,9 @@ def test_a_host_that_cannot_be_reached_keeps_nothing_else_from_being_healed(
     def away() -> list[str]:
         raise ClusterError("n1 does not answer")
 
-    monkeypatch.setattr(heal, "ssh_ways", lambda *_: (away, lambda: ["removed a table from n2"]))
+    monkeypatch.setattr(
+        "cluster.hosts.ssh.heal.ssh_ways", lambda *_: (away, lambda: ["removed a table from n2"])
+    )
     paths = RunPaths(tmp_path)
     paths.plan.write_text('hosts = "ssh:/hosts.toml"\n')
     healed = heal_hosts(paths)

@@ -277,3 +277,15 @@ def test_leftovers_of_a_dead_run_are_killed(room: "Room", tmp_path: Path) -> Non
     harness.end_worker()
     if room.kind == HostKind.NAMESPACE:
         assert not harness.namespaces & network_namespaces_in_use()
+
+
+def test_how_a_process_ended_is_known(room: "Room", tmp_path: Path) -> None:
+    with room.hosts(tmp_path) as hosts:
+        exits = hosts.spawn("n1", shell("exit 3", tmp_path))
+        other = sleeping(hosts, tmp_path, "n2")
+        wait_until(lambda: hosts.state_of(exits) in GONE, timeout_s=20, what="its end")
+        assert hosts.exit_of("n1", exits) == 3
+        assert hosts.exit_of("n2", other) is None, "it still runs"
+        room.hit(other, signal.SIGKILL)
+        wait_until(lambda: hosts.state_of(other) in GONE, timeout_s=20, what="its death")
+        assert hosts.exit_of("n2", other) in {-signal.SIGKILL, 128 + signal.SIGKILL}

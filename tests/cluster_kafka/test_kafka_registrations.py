@@ -37,6 +37,9 @@ class Remembering(LocalHosts):
     def address(self, node: str) -> str:
         return f"127.0.0.{len(node) + int(node[-1], 36)}"
 
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        raise NotImplementedError(f"{node}: {process}: nobody sees its end")
+
     def spawn(self, node: str, command: Command) -> ProcessId:
         assert command.argv
         self.started.append(node)

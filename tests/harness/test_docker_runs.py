@@ -12,7 +12,7 @@ from cluster.kafka.fetch import fetch_kafka
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from tests.docker_lab import daemon, docker
-from tests.harness.test_whole_runs import LOGQUAKE, newest
+from tests.harness.commands import LOGQUAKE, newest
 from tests.images.java_image import image_with_kafka
 
 LIMIT_S = 280

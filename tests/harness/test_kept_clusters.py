@@ -18,7 +18,7 @@ from harness.keep import Kept, Machine, copy_files
 from results.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
-from tests.harness.test_whole_runs import LOGQUAKE, newest, running
+from tests.harness.commands import LOGQUAKE, newest, running
 
 pytestmark = pytest.mark.everything
 

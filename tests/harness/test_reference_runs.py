@@ -10,6 +10,8 @@ import pytest
 
 from cluster.protocol import UserError
 from harness.elsewhere import refuse_elsewhere
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
@@ -60,6 +62,33 @@ def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> Non
         assert list((run / "nodes" / node / "data").glob("log-0-*/*.log"))
         assert (run / "nodes" / node / "logs" / "server.log").exists()
     assert (run / "report.html").exists()
+
+
+@pytest.mark.everything
+@pytest.mark.timeout(RUN_LIMIT_S + 20)
+def test_clients_go_on_after_the_recovery_until_every_partition_took_a_message(
+    tmp_path: Path,
+) -> None:
+    """At three operations a second, three seconds of traffic cannot reach six partitions."""
+    plan = tmp_path / "plan.toml"
+    long = "\n[budgets]\nunavailable_s = 60\n"
+    plan.write_text(PLAN.replace("rate = 100", "rate = 3\npartitions = 6") + long)
+    ended = logquake(
+        "run", str(plan), "--engine", "local", "--json", "--store", str(tmp_path / "runs")
+    )
+    (run,) = (tmp_path / "runs" / "log").iterdir()
+    paths = RunPaths(run)
+    times = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
+    sends = pq.read_table(paths.table("sends"), columns=["partition", "acked", "complete_ns"])
+    taken = {
+        row["partition"]
+        for row in sends.to_pylist()
+        if row["acked"] and row["complete_ns"] >= times["healed"]
+    }
+    assert taken == set(range(6)), ended.stdout + ended.stderr[-3000:]
+    assert not any(
+        "took no message" in each for each in json.loads(ended.stdout)["unknown_because"]
+    )
 
 
 @pytest.mark.timeout(RUN_LIMIT_S + 20)

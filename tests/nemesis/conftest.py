@@ -41,6 +41,9 @@ class FakeNetwork(LocalHosts):
     def spawn(self, node: str, command: Command) -> ProcessId:
         raise NotImplementedError(f"{node}: {command}: the fake cluster makes its own processes")
 
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        raise NotImplementedError(f"{node}: {process}: nobody sees its end")
+
     def down(self) -> None:
         self.cuts.clear()
 
@@ -89,6 +92,9 @@ class FakeHostsWithoutCuts(LocalHosts):
 
     def spawn(self, node: str, command: Command) -> ProcessId:
         raise NotImplementedError(f"{node}: {command}: the fake cluster makes its own processes")
+
+    def exit_of(self, node: str, process: ProcessId) -> int | None:
+        raise NotImplementedError(f"{node}: {process}: nobody sees its end")
 
     def down(self) -> None:
         """Nothing to remove."""

@@ -60,7 +60,7 @@ def incomplete_leaders(rows: Rows, clean: set[str]) -> set[tuple[int, int, int]]
     return found
 
 
-def high_watermark_regressions(rows: Rows) -> dict[int, tuple[int, int]]:
+def high_watermark_regressions(rows: Rows) -> dict[int | None, tuple[int, int]]:
     """By the epoch of the lower answer: the deepest fall, and how many answers are too low."""
     falls: dict[int, list[int]] = defaultdict(list)
     for later in told(rows):
@@ -73,6 +73,15 @@ def high_watermark_regressions(rows: Rows) -> dict[int, tuple[int, int]]:
         if fall > 0:
             falls[later["leader_epoch"]].append(fall)
     return {epoch: (max(each), len(each)) for epoch, each in falls.items()}
+
+
+def short_targets(rows: Rows, asked_ns: int) -> dict[int | None, tuple[int, int]]:
+    """How far the lowest end that final reads were told lies below what was announced before."""
+    ends = [row["target_end"] for row in rows["final_reads"]]
+    before = [row for row in told(rows) if -1 < (row["observed_ns"] or -1) <= asked_ns]
+    highest = max((row["high_watermark"] for row in before), default=0)
+    fall = highest - min(ends, default=highest)
+    return {None: (fall, 1)} if fall > 0 else {}
 
 
 def _ended_before(row: Row, later: Row) -> bool:

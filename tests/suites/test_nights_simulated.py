@@ -117,6 +117,7 @@ def suite_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.everything
 def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite: Path) -> None:
     store = tmp_path / "store"
     for night, repeat in zip(NIGHTS, ("loss-acks-1", "valid", "valid"), strict=True):

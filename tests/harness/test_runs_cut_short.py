@@ -1,0 +1,141 @@
+"""Runs that are cut short, of the reference cluster; and an ordinary user's, who keeps a Kafka."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from results.record.clock import wait_until
+from results.record.milestones import load_milestones
+from tests.cluster_hosts.hubs import as_ordinary_user
+from tests.harness.commands import (
+    HERE,
+    LOGQUAKE,
+    RUN_LIMIT_S,
+    logquake,
+    newest,
+    running,
+    verdict_of,
+)
+
+LIGHT = (*HERE, "--rate", "150")
+"""Where the load is not what a test is about."""
+REFERENCE = ("--system", "reference", *LIGHT)
+pytestmark = [
+    pytest.mark.everything,
+    pytest.mark.namespaces,
+    pytest.mark.timeout(RUN_LIMIT_S + 20),
+]
+
+
+@pytest.fixture(name="user_store")
+def open_folder() -> Iterator[Path]:
+    """Make a folder for everybody; pytest closes its own to others at each start."""
+    with tempfile.TemporaryDirectory(prefix="logquake-ordinary-") as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+def of_an_ordinary_user(store: Path, name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run our command as an ordinary user: root becomes one, others are one."""
+    argv, environment = [LOGQUAKE, name, "--store", str(store), *words], {**os.environ}
+    if os.geteuid() == 0:
+        argv = as_ordinary_user(argv, Path(tempfile.mkdtemp(dir=store)))
+        environment |= {"HOME": str(store), "XDG_CACHE_HOME": str(store)}
+    return subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False,
+        cwd=store,
+    )  # fmt: skip
+
+
+def lend_cache(folder: Path) -> None:
+    """Lend the cache of Kafka to whoever cannot read root's home."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "logquake"
+    if os.geteuid() == 0 and cache.exists():
+        subprocess.run(["cp", "-r", "--reflink=auto", str(cache), str(folder)], check=True)
+        subprocess.run(["chmod", "-R", "a+rwX", str(folder / cache.name)], check=True)
+
+
+@pytest.mark.kafka
+def test_an_ordinary_user_gets_partitions_too_and_enters_a_kept_node(user_store: Path) -> None:
+    lend_cache(user_store)
+
+    def of_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
+        return of_an_ordinary_user(user_store, name, *words)
+
+    try:
+        words = ("--time-limit", "12", "--nemesis", "partition", "--seed", "3", "--json", "--keep")
+        done = of_user("run", *words, *LIGHT)
+        entered = of_user("node", "latest", "n2", "--", "ip", "-4", "-o", "address")
+    finally:
+        of_user("heal")
+    verdict = verdict_of(done)
+    assert done.returncode == 0, done.stderr[-3000:]
+    stats = verdict["stats"]
+    assert isinstance(stats, dict)
+    families = {kind for kind, counts in stats["faults"].items() if counts["confirmed"]}
+    assert families & {"isolate", "halves", "ring", "one-way-in", "one-way-out"}
+    assert "10.81.0.2" in entered.stdout, entered.stderr + done.stderr[-3000:]
+
+
+def start_run(store: Path, *words: str) -> "subprocess.Popen[bytes]":
+    with (store / "output.log").open("wb") as log:
+        return subprocess.Popen(
+            [LOGQUAKE, "run", "--store", str(store), *words], stdout=log, stderr=subprocess.STDOUT
+        )
+
+
+def reached(store: Path, name: str) -> bool:
+    if not (store / "latest").exists():
+        return False
+    return any(each.name == name for each in load_milestones(newest(store).milestones))
+
+
+def fault_in_force(store: Path) -> bool:
+    ledger = newest(store).ledger
+    return reached(store, "main") and ledger.exists() and ledger.stat().st_size > 0
+
+
+def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
+    tmp_path: Path,
+) -> None:
+    run = start_run(tmp_path, *REFERENCE, "--seed", "1")
+    try:
+        wait_until(lambda: fault_in_force(tmp_path), timeout_s=90, what="the first fault")
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    finally:
+        run.kill()
+    root = newest(tmp_path).root
+    healed = logquake("heal", store=tmp_path)
+    assert healed.returncode == 0, healed.stderr
+    wait_until(lambda: not running(root), timeout_s=10, what="the end of every process of the run")
+    assert "nothing to heal" in logquake("heal", store=tmp_path).stdout
+    links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
+    tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+    assert "logquake" not in links + tables.stdout
+    checked = logquake("check", "latest", *HERE, "--json", store=tmp_path)
+    assert checked.returncode == 2, checked.stderr[-3000:]
+    verdict = json.loads(checked.stdout)[0]
+    assert verdict["unknown_because"]
+    assert verdict["checked"]["malformed-history"]["rows"] > 100
+
+
+def test_ctrl_c_heals_and_writes_a_verdict_of_what_there_is(tmp_path: Path) -> None:
+    run = start_run(tmp_path, *REFERENCE, "--seed", "2")
+    try:
+        wait_until(lambda: fault_in_force(tmp_path), timeout_s=90, what="the first fault")
+        run.send_signal(signal.SIGINT)
+        code = run.wait(timeout=150)
+    finally:
+        run.kill()
+    output = (tmp_path / "output.log").read_text(encoding="utf-8")
+    assert code in {0, 2}, output[-3000:]
+    assert newest(tmp_path).verdict.exists()
+    assert reached(tmp_path, "collected")
+    assert not running(newest(tmp_path).root)

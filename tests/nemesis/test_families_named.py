@@ -1,0 +1,40 @@
+"""What `all` and a default leave out is no promise; what was named is."""
+
+import pytest
+
+from cluster.protocol import Ability
+from nemesis.schedule import deal_schedule, names_families, played_families
+from results.record.plan import Plan
+
+EVERYTHING = frozenset(Ability)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({}, False),
+        ({"nemesis": ["all"]}, False),
+        ({"nemesis": ["all", "kill"]}, False),
+        ({"nemesis": ["kill"]}, True),
+        ({"nemesis": ["kill"], "drawn": True}, False),
+    ],
+)
+def test_who_names_families(values: dict[str, object], named: object) -> None:
+    assert names_families(Plan.model_validate(values)) is named
+
+
+def test_all_draws_from_what_fits_and_says_what_does_not() -> None:
+    for limit_s in (20, 100, 3000):
+        plan = Plan(nemesis=("all",), time_limit_s=limit_s)
+        schedule = deal_schedule(plan, abilities=EVERYTHING)
+        played = played_families(plan, abilities=EVERYTHING).keys()
+        assert not [each for each in schedule.dropped if "unknown at best" in each]
+        left_out = [each for each in schedule.dropped if "has no room for them" in each]
+        assert bool(left_out) is (limit_s < 3000), schedule.dropped
+        assert played
+
+
+def test_what_was_named_is_dealt_or_spoils_the_verdict() -> None:
+    plan = Plan(nemesis=("kill", "rolling"), time_limit_s=20)
+    (sentence,) = deal_schedule(plan, abilities=EVERYTHING).dropped
+    assert "so that the verdict will be unknown at best" in sentence
