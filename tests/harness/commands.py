@@ -39,6 +39,18 @@ def reasons(verdict: dict[str, object]) -> str:
     return " ".join(said)
 
 
+def why_not_valid(verdict: dict[str, object]) -> str:
+    """Return what a failed test should say first: the reasons, and each anomaly with an example."""
+    anomalies = verdict["anomalies"]
+    assert isinstance(anomalies, dict)
+    told = [
+        f"{name}: {found['count']}, allowed {found['allowed']}, trusted {found['trusted']}:"
+        f" {[each['sentence'] for each in found['examples'][:2]]}"
+        for name, found in anomalies.items()
+    ]
+    return "\n".join([str(verdict["valid"]), str(verdict["unknown_because"]), *told])
+
+
 def newest(store: Path) -> RunPaths:
     return RunPaths((store / "latest").resolve())
 

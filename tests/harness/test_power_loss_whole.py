@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from results.record.paths import RunPaths
+from tests.harness.commands import why_not_valid
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 240
@@ -59,7 +60,7 @@ def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_el
     code, verdict = logquake("run", plan_in(tmp_path), store=tmp_path)
     lost = lost_writes(verdict)
     assert lost["count"] == lost["allowed"] == lost["trusted"] != 0
-    assert (code, verdict["valid"]) == (0, "valid"), verdict["unknown_because"]
+    assert (code, verdict["valid"]) == (0, "valid"), why_not_valid(verdict)
     example = lost["examples"][0]
     assert example["why"] == "allowed: power-loss"
     assert "is in no replica's log" in example["sentence"]
@@ -71,7 +72,7 @@ def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_el
 def test_with_a_flush_at_each_message_nothing_is_lost(tmp_path: Path) -> None:
     flushing = ("--set", "log.flush.interval.messages=1", "--judge", "strict")
     code, verdict = logquake("run", plan_in(tmp_path), *flushing, store=tmp_path)
-    assert (code, verdict["valid"]) == (0, "valid"), verdict["unknown_because"]
+    assert (code, verdict["valid"]) == (0, "valid"), why_not_valid(verdict)
     assert verdict["anomalies"] == {}
     paths = RunPaths((tmp_path / "latest").resolve())
     assert "log.flush.interval.messages=1" in (paths.node("n1") / "server.properties").read_text()

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.commands import HERE, RUN_LIMIT_S, logquake, newest, reasons, running, verdict_of
+from tests.harness.commands import (
+    HERE,
+    RUN_LIMIT_S,
+    logquake,
+    newest,
+    reasons,
+    running,
+    verdict_of,
+    why_not_valid,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(RUN_LIMIT_S + 20)]
 
@@ -42,8 +51,7 @@ hold_s = 1
 def test_a_run_with_faults_is_valid_and_the_other_engine_says_the_same(tmp_path: Path) -> None:
     done = logquake("run", "--time-limit", "30", "--seed", "3", "--json", store=tmp_path)
     verdict = verdict_of(done)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert verdict["valid"] == "valid"
+    assert (done.returncode, verdict["valid"]) == (0, "valid"), why_not_valid(verdict)
     paths = newest(tmp_path)
     stored = json.loads(paths.verdict.read_text(encoding="utf-8"))
     assert stored["engine"] == "spark"
