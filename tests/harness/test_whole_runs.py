@@ -38,6 +38,7 @@ nemesis = []
 "advertised.listeners" = "BROKER://10.81.0.200:9092"  # Nobody answers there.
 [budgets]
 isr_s = 3
+unavailable_s = 3
 """
 NOBODY_CUT = """
 [[faults]]
@@ -113,9 +114,9 @@ def test_a_run_whose_brokers_nobody_can_reach_is_never_valid_and_loses_nothing(
     verdict = verdict_of(done)
     assert "0 ok sends in the main phase" in reasons(verdict), done.stderr[-3000:]
     # Brokers do not reach each other either: whoever looked long enough knows that the ISR is not
-    # restored, otherwise it is a gap.
+    # restored and that nothing is taken, otherwise it is a gap.
     seen = {name for name, each in verdict["anomalies"].items() if each["count"]}  # type: ignore[attr-defined]  # JSON
-    liveness = seen & {"isr-not-restored"}
+    liveness = seen & {"isr-not-restored", "unavailable"}
     assert seen - liveness <= {"not-enough-traffic", "final-read-incomplete"}
     assert verdict["valid"] == ("invalid" if liveness else "unknown")
     assert done.returncode == (1 if liveness else 2)
