@@ -38,6 +38,8 @@ from workloads.protocol import (
 from workloads.recorder import Recorder
 
 WORKER_BITS = 40
+MEMBER_WAIT_S = 0.005
+"""For records, of a member's poll, which is done aside: so that members do not spin."""
 REST_NS = 250_000_000
 """After a poll that failed: an error that lasts must not cost a new consumer for each op."""
 
@@ -63,6 +65,8 @@ class _Thread:
     process: int
     reader: Reader
     transactor: Transactor | None = None
+    member: Member | None = None
+    """Its reader, once that has joined a group."""
     assigned: bool = False
     rest_until_ns: int = 0
     starts: dict[Key, int | None] = field(default_factory=dict)
@@ -102,7 +106,7 @@ class Crew:
         self._next_op_id = worker << WORKER_BITS
         self._sender = clients.sender() if clients.sender else None
         self._replaced: list[Sender] = []
-        self._free = deque(
+        self._threads = [
             _Thread(
                 number=number,
                 process=number,
@@ -110,7 +114,8 @@ class Crew:
                 transactor=clients.transactor(number) if clients.transactor else None,
             )
             for number in threads
-        )
+        ]
+        self._free = deque(self._threads)
         self._resting: deque[_Thread] = deque()
         self._aside = Aside(len(threads))
         self._in_flight: Counter[Key] = Counter()
@@ -157,6 +162,11 @@ class Crew:
         while self._resting and self._resting[0].rest_until_ns <= now_ns:
             self._resting[0].rest_until_ns = 0
             self._free.append(self._resting.popleft())
+
+    def end(self) -> None:
+        """Record what members asked of their groups, and had no answer to."""
+        for thread in self._threads:
+            self._note_group_offsets(thread, self._next_op_id, last=True)
 
     def _serve(self, sender: Sender, timeout_s: float) -> None:
         sender.serve(timeout_s)
@@ -254,13 +264,12 @@ class Crew:
                 thread.positions.update(batch.positions)
 
     def _poll(self, thread: _Thread, op_id: int, op: Poll) -> bool:
-        if op.commit is Commit.SYNC:
-            work = partial(_poll_and_commit, cast("Member", thread.reader), op)
+        if thread.member is not None:
+            # A poll in which the group gives it partitions waits for what the group has committed.
+            work = partial(_poll_and_commit, thread.member, op, op_id)
             self._aside.do(work, partial(self._polled, thread, op_id))
             return True
         batch = thread.reader.poll(op.limit)
-        if op.commit is Commit.ASYNC and batch.spans:
-            cast("Member", thread.reader).commit(batch.positions, wait=False)
         self._polled(thread, op_id, batch)
         return len(batch.offsets) > 0
 
@@ -271,14 +280,20 @@ class Crew:
                 op_id,
                 process=thread.process,
                 at_ns=each.at_ns,
-                starts=dict.fromkeys(each.keys),
+                starts=each.starts,
                 kind=each.kind,
             )
+        self._note_group_offsets(thread, op_id)
         thread.positions.update(batch.positions)
         outcome = Outcome.OK if batch.error is None else Outcome.INFO
         if batch.error is not None:
             self._fail_to_read(thread)
         self._end(thread, op_id, F.POLL, outcome, error=batch.error or batch.commit_error)
+
+    def _note_group_offsets(self, thread: _Thread, op_id: int, *, last: bool = False) -> None:
+        if thread.member is not None:
+            told = thread.member.told(last=last)
+            self._recorder.group_offsets(op_id, process=thread.process, offsets=told)
 
     def _fail_to_read(self, thread: _Thread) -> None:
         """Let a thread rest, and forget where it was.
@@ -298,7 +313,8 @@ class Crew:
         self._attached(thread, op_id, F.ASSIGN, error)
 
     def _subscribe(self, thread: _Thread, op_id: int, op: Subscribe) -> None:
-        error = cast("Member", thread.reader).subscribe(op.topics)
+        thread.member = cast("Member", thread.reader)
+        error = thread.member.subscribe(op.topics)
         self._recorder.assigned(
             op_id,
             process=thread.process,
@@ -330,6 +346,7 @@ class Crew:
         self.in_flight -= 1
         self.ops[f, outcome] += 1
         if outcome is Outcome.INFO:
+            self._note_group_offsets(thread, op_id, last=True)
             self._retire(thread, leave=leave)
         (self._resting if thread.rest_until_ns else self._free).append(thread)
 
@@ -337,7 +354,7 @@ class Crew:
         reader = thread.reader
         self._graveyard.bury(reader.close if leave else cast("Member", reader).abandon)
         thread.process += self._concurrency
-        thread.reader = self._clients.reader(thread.process)
+        thread.reader, thread.member = self._clients.reader(thread.process), None
         thread.assigned = False
 
 
@@ -351,8 +368,9 @@ _F: dict[type[Op], F] = {
 }
 
 
-def _poll_and_commit(reader: Member, op: Poll) -> Batch:
-    batch = reader.poll(op.limit)
-    if not batch.spans or batch.error is not None:
+def _poll_and_commit(member: Member, op: Poll, op_id: int) -> Batch:
+    batch = member.poll(op.limit, MEMBER_WAIT_S)
+    if op.commit is Commit.NONE or not batch.spans or batch.error is not None:
         return batch
-    return replace(batch, commit_error=reader.commit(batch.positions, wait=True))
+    error = member.commit(batch.positions, op_id=op_id, wait=op.commit is Commit.SYNC)
+    return replace(batch, commit_error=error)

@@ -13,6 +13,7 @@ from results.record.terms import (
     OUTCOME_RANK,
     AssignmentKind,
     Decision,
+    GroupAct,
     Isolation,
     Outcome,
     Phase,
@@ -193,17 +194,44 @@ class SendResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """What a member told its group's coordinator of a partition's position, or was told.
+
+    Attributes:
+        act: A commit, or the question at an assignment.
+        key: The partition.
+        offset: The position; None if the group has committed none, or the question got no answer.
+        asked_ns: When the request left at the earliest, in nanoseconds since the run's start.
+        told_ns: When the answer was taken; None if none came.
+        outcome: ok, or info: an error may be that of a second try, after a first that was heard.
+        error: The answer's.
+        op_id: Of the op that committed; None of a question.
+        committed_by: The op that made the commit that a question was answered with.
+    """
+
+    act: GroupAct
+    key: Key
+    offset: int | None
+    asked_ns: int
+    told_ns: int | None = None
+    outcome: Outcome = Outcome.INFO
+    error: str | None = None
+    op_id: int | None = None
+    committed_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
     """What a poll was told of its group: partitions that were given to the consumer, or taken.
 
     Attributes:
         kind: Assigned or revoked; a partition that was lost is revoked too.
-        keys: Which.
+        starts: Which; and from where the consumer reads them on, None if nobody told it yet.
         at_ns: When, in nanoseconds since the run's start.
     """
 
     kind: AssignmentKind
-    keys: Sequence[Key]
+    starts: Mapping[Key, int | None]
     at_ns: int
 
 
@@ -318,8 +346,15 @@ class Member(Reader, Protocol):
     def subscribe(self, topics: Sequence[str]) -> str | None:
         """Join the group; return the error, if there is one."""
 
-    def commit(self, positions: Mapping[Key, int], *, wait: bool) -> str | None:
+    def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
         """Commit positions, and wait for the answer or not; return the error, if there is one."""
+
+    def told(self, *, last: bool = False) -> list[GroupOffset]:
+        """Return the group's positions, as committed and as told, since this was asked before.
+
+        Args:
+            last: Whether the member is not used any more: also what was not answered.
+        """
 
     def abandon(self) -> None:
         """Vanish: the group learns of it by the session's timeout."""

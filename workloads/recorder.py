@@ -20,6 +20,7 @@ from workloads.pacing import ArrivalCount
 from workloads.protocol import (
     Batch,
     Column,
+    GroupOffset,
     Key,
     Reservation,
     Send,
@@ -32,8 +33,8 @@ STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
     "assignments", "reservations", "arrivals",
 )  # fmt: skip
-TRANSACTIONS = "transactions"
-"""A stream more, of whoever writes in transactions."""
+TRANSACTIONS, COMMITS = "transactions", "commits"
+"""A stream more: of whoever writes in transactions, and of whoever has members of groups."""
 _ROWS_UP_TO = 16
 """Ops with more sends or records than this are recorded as columns."""
 
@@ -276,13 +277,31 @@ class Recorder:
     ) -> None:
         """Record what a consumer was assigned, and where it starts.
 
-        Without an offset it starts at the beginning; in a group, where that has committed to.
+        Without an offset it starts at the beginning; in a group, where that has committed to, which
+        nobody told.
         """
         for (topic, partition), offset in starts.items():
             topic_id = self._topic_ids[topic]
             self._streams["assignments"].append(
                 (op_id, process, kind.value, at_ns, topic, topic_id, partition, offset)
             )
+
+    def group_offsets(self, op_id: int, *, process: int, offsets: Sequence[GroupOffset]) -> None:
+        """Record what was committed, and what a group said it had committed.
+
+        Args:
+            op_id: Of the op that was told, where it is not the one that asked.
+            process: Whose.
+            offsets: What.
+        """
+        for each in offsets:
+            topic, partition = each.key
+            asker = op_id if each.op_id is None else each.op_id
+            self._streams[COMMITS].append(
+                (asker, process, each.act.value, each.asked_ns, each.told_ns, topic,
+                 self._topic_ids.get(topic), partition, each.offset, each.outcome.value,
+                 each.error, each.committed_by)
+            )  # fmt: skip
 
     def partitions_of(self, topics: Sequence[str]) -> dict[Key, None]:
         """Return all partitions of some topics, without positions."""

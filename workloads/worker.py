@@ -34,7 +34,7 @@ from workloads.groups import GroupsGenerator
 from workloads.log import LogGenerator
 from workloads.pacing import Arrivals
 from workloads.protocol import Reader
-from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
 from workloads.txn import TxnGenerator, isolation_of
 
 GENERATORS = {"log": LogGenerator, "txn": TxnGenerator, "groups": GroupsGenerator}
@@ -140,7 +140,7 @@ class Worker:
             worker=config.worker,
             topics=config.topics,
             acks=plan.acks,
-            streams=(*STREAMS, TRANSACTIONS) if plan.transactional else STREAMS,
+            streams=_streams(plan),
         )
         generator = GENERATORS[plan.workload]
         self._crew = Crew(
@@ -165,6 +165,7 @@ class Worker:
         if command.order is _Order.STOP:
             self._wait_for_flights(command.limit_s)
         self._recorder.arrived(self._arrivals.closed())
+        self._crew.end()
         self._recorder.close()
         self._tell()
 
@@ -228,6 +229,12 @@ class Worker:
             "phases": self._phases,
             "taken": taken,
         })  # fmt: skip
+
+
+def _streams(plan: Plan) -> tuple[str, ...]:
+    if plan.transactional:
+        return *STREAMS, TRANSACTIONS
+    return (*STREAMS, COMMITS) if plan.workload == "groups" else STREAMS
 
 
 def _clients(config: WorkerConfig, clock: RunClock) -> Clients:

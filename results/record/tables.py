@@ -22,6 +22,11 @@ _ASSIGNMENTS: Columns = [
     ("op_id", pa.int64()), ("process", pa.int64()), ("kind", pa.string()),
     ("time_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
 ]  # fmt: skip
+_COMMITS: Columns = [
+    ("op_id", pa.int64()), ("process", pa.int64()), ("act", pa.string()),
+    ("asked_ns", pa.int64()), ("told_ns", pa.int64()), *_PARTITION, ("offset", pa.int64()),
+    ("outcome", pa.string()), ("error", pa.string()), ("committed_by", pa.int64()),
+]  # fmt: skip
 _TRANSACTIONS: Columns = [
     ("txn_id", pa.int64()), ("op_id", pa.int64()), ("transactional_id", pa.string()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("decision", pa.string()),
@@ -103,8 +108,9 @@ _COMPLETION: Columns = [
 ]  # fmt: skip
 
 _WHOLE: dict[str, Columns] = {
-    "assignments": _ASSIGNMENTS, "transactions": _TRANSACTIONS, "final_reads": _FINAL_READS,
-    "reservations": _RESERVATIONS, "faults": _FAULTS, "leadership": _LEADERSHIP,
+    "assignments": _ASSIGNMENTS, "commits": _COMMITS, "transactions": _TRANSACTIONS,
+    "final_reads": _FINAL_READS, "reservations": _RESERVATIONS, "faults": _FAULTS,
+    "leadership": _LEADERSHIP,
     "replica_records": _REPLICA_RECORDS, "replica_states": _REPLICA_STATES,
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES,
 }  # fmt: skip

@@ -38,6 +38,13 @@ class AssignmentKind(StrEnum):
     REBALANCE_REVOKED = "rebalance-revoked"
 
 
+class GroupAct(StrEnum):
+    """What a member asked its group's coordinator about the group's position in a partition."""
+
+    COMMIT = "commit"
+    FETCH = "fetch"
+
+
 class Decision(StrEnum):
     """What a client decided on its transaction; a crash before the end leaves it to be aborted."""
 

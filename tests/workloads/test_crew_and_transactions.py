@@ -15,6 +15,7 @@ from results.record.stream import read_stream
 from results.record.terms import (
     AssignmentKind,
     Decision,
+    GroupAct,
     Isolation,
     Outcome,
     Phase,
@@ -28,6 +29,7 @@ from workloads.protocol import (
     Commit,
     Crash,
     Delivery,
+    GroupOffset,
     Key,
     Observed,
     Op,
@@ -40,7 +42,7 @@ from workloads.protocol import (
     Txn,
     TxnResult,
 )
-from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
+from workloads.recorder import COMMITS, STREAMS, TRANSACTIONS, Recorder
 
 TOPICS = [CreatedTopic(topic="log-0", topic_id="id-0", partitions=2)]
 HERE, THERE = ("log-0", 0), ("log-0", 1)
@@ -102,6 +104,8 @@ class MemoryMember:
     process: int
     batches: list[Batch]
     calls: list[tuple[str, object]] = field(default_factory=list)
+    offsets: list[GroupOffset] = field(default_factory=list)
+    waiting: list[GroupOffset] = field(default_factory=list)
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         self.calls.append(("assign", dict(starts)))
@@ -114,9 +118,19 @@ class MemoryMember:
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - the protocol's
         return self.batches.pop(0) if self.batches else batch(HERE, [])
 
-    def commit(self, positions: Mapping[Key, int], *, wait: bool) -> str | None:
+    def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
         self.calls.append(("commit", (dict(positions), wait)))
+        for key, offset in positions.items():
+            asked = GroupOffset(
+                act=GroupAct.COMMIT, key=key, offset=offset, asked_ns=20, op_id=op_id
+            )
+            (self.offsets if wait else self.waiting).append(asked)
         return "REFUSED" if wait else None
+
+    def told(self, *, last: bool = False) -> list[GroupOffset]:
+        told = [*self.offsets, *(self.waiting if last else ())]
+        self.offsets.clear()
+        return told
 
     def membership(self) -> object:
         return None
@@ -161,7 +175,7 @@ class Stage:
 
         self.recorder = Recorder(
             self.live, "worker-0", worker=0, topics=TOPICS, acks="all",
-            streams=(*STREAMS, TRANSACTIONS),
+            streams=(*STREAMS, TRANSACTIONS, COMMITS),
         )  # fmt: skip
         self.crew = Crew(
             range(1),
@@ -306,8 +320,8 @@ def test_the_generator_sees_what_is_in_flight(run_paths: RunPaths) -> None:
 
 def test_members_subscribe_commit_and_are_told_of_their_partitions(run_paths: RunPaths) -> None:
     told = [
-        Rebalance(kind=AssignmentKind.REBALANCE_REVOKED, keys=[HERE], at_ns=11),
-        Rebalance(kind=AssignmentKind.REBALANCE_ASSIGNED, keys=[HERE, THERE], at_ns=12),
+        Rebalance(kind=AssignmentKind.REBALANCE_REVOKED, starts={HERE: None}, at_ns=11),
+        Rebalance(kind=AssignmentKind.REBALANCE_ASSIGNED, starts={HERE: 4, THERE: None}, at_ns=12),
     ]
     first = Batch(
         spans=[], offsets=np.empty(0, np.int64), values=[], leader_epochs=[], ends={}, error=None,
@@ -329,7 +343,7 @@ def test_members_subscribe_commit_and_are_told_of_their_partitions(run_paths: Ru
     assert assigned == [
         (0, "subscribe", 0, None), (0, "subscribe", 1, None),
         (1, "rebalance-revoked", 0, None),
-        (1, "rebalance-assigned", 0, None), (1, "rebalance-assigned", 1, None),
+        (1, "rebalance-assigned", 0, 4), (1, "rebalance-assigned", 1, None),
     ]  # fmt: skip
     assert [row["time_ns"] for row in stage.rows("assignments")][2:] == [11, 12, 12]
     # A poll that found nothing has nothing to commit.
@@ -340,6 +354,23 @@ def test_members_subscribe_commit_and_are_told_of_their_partitions(run_paths: Ru
     # A commit that is refused does not unread the records.
     assert [row["error"] for row in stage.rows("op_completions")] == [None] * 3 + ["REFUSED", None]
     assert [row["op_id"] for row in stage.rows("polled")] == [2, 3, 3]
+
+
+def test_commits_are_recorded_also_those_that_nobody_answered(run_paths: RunPaths) -> None:
+    stage = Stage(
+        run_paths,
+        Subscribe(topics=["log-0"]),
+        Poll(limit=9, commit=Commit.SYNC),
+        Poll(limit=9, commit=Commit.ASYNC),
+        Poll(limit=9),
+        Crash(leave=False),
+        batches=[batch(HERE, [0]), batch(THERE, [0, 1])],
+    )
+    commits = [
+        (row["op_id"], row["process"], row["act"], row["partition"], row["offset"], row["told_ns"])
+        for row in stage.rows("commits")
+    ]
+    assert commits == [(1, 0, "commit", 0, 1, None), (2, 0, "commit", 1, 2, None)]
 
 
 @pytest.mark.parametrize(("leave", "call"), [(True, "close"), (False, "abandon")])

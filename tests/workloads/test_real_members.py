@@ -8,11 +8,11 @@ import pytest
 from cluster.kafka.cluster import KafkaCluster
 from results.record.clock import RunClock, stopwatch_s, wait_until
 from results.record.plan import Plan
-from results.record.terms import AssignmentKind, Outcome
+from results.record.terms import AssignmentKind, GroupAct, Outcome
 from results.record.topics import CreatedTopic
 from workloads.clients.member import MemberConsumer
 from workloads.clients.producer import SharedProducer
-from workloads.protocol import Batch, Key, Rebalance, Send, SendResult
+from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Send, SendResult
 
 pytestmark = [pytest.mark.everything, pytest.mark.kafka]
 
@@ -74,11 +74,8 @@ class Group:
             self.told[name] += batch.rebalances
             for each in batch.rebalances:
                 given = each.kind is AssignmentKind.REBALANCE_ASSIGNED
-                self.owned[name] = (
-                    self.owned[name] | set(each.keys)
-                    if given
-                    else self.owned[name] - set(each.keys)
-                )
+                keys = set(each.starts)
+                self.owned[name] = self.owned[name] | keys if given else self.owned[name] - keys
             self.read[name] += records(batch)
 
     def settles(self, *sizes: int) -> None:
@@ -157,15 +154,34 @@ def test_the_next_member_reads_on_where_the_group_has_committed_to(
         (key, offset) for key in PARTITIONS for offset in range(RECORDS)
     ]
     first = group.members.pop("first")
-    assert first.commit({PARTITIONS[0]: 4}, wait=True) is None
-    assert first.commit({PARTITIONS[1]: 7}, wait=False) is None
-    assert first.commit({PARTITIONS[1]: 7}, wait=True) is None
+    assert [(each.act, each.offset) for each in first.told()] == [(GroupAct.FETCH, None)] * 2
+    assert first.commit({PARTITIONS[0]: 4}, op_id=1, wait=True) is None
+    assert first.commit({PARTITIONS[1]: 6}, op_id=2, wait=False) is None
+    assert first.commit({PARTITIONS[1]: 7}, op_id=3, wait=True) is None
+    told = list[GroupOffset]()
+
+    def answered() -> bool:
+        first.poll(1, 0.05)
+        told.extend(first.told())
+        return len(told) == 3
+
+    wait_until(answered, timeout_s=LIMIT_S, what="answers to three commits")
+    assert {(each.op_id, each.key, each.offset) for each in told} == {
+        (1, PARTITIONS[0], 4), (2, PARTITIONS[1], 6), (3, PARTITIONS[1], 7),
+    }  # fmt: skip
+    assert all(each.outcome is Outcome.OK and each.asked_ns < (each.told_ns or 0) for each in told)
     first.close()
     group.join("second")
     group.reads("second", 6 + 3)
     expected = [(PARTITIONS[0], at) for at in range(4, 10)]
     expected += [(PARTITIONS[1], at) for at in range(7, 10)]
     assert sorted(group.read["second"]) == expected
+    fetched = {
+        (each.key, each.offset, each.committed_by) for each in group.members["second"].told()
+    }
+    assert fetched == {(PARTITIONS[0], 4, 1), (PARTITIONS[1], 7, 3)}
+    given = {key: at for each in group.told["second"] for key, at in each.starts.items()}
+    assert given == {PARTITIONS[0]: 4, PARTITIONS[1]: 7}
     group.close()
 
 
@@ -174,5 +190,8 @@ def test_a_commit_that_the_group_refuses_says_why(one_broker: KafkaCluster) -> N
     group.join("first")
     group.settles(2)
     first = group.members["first"]
-    assert first.commit({(TOPIC, 99): 1}, wait=True) is not None
+    first.told()
+    error = first.commit({(TOPIC, 99): 1}, op_id=1, wait=True)
+    assert error is not None
+    assert [(each.outcome, each.error) for each in first.told()] == [(Outcome.INFO, error)]
     group.close()
