@@ -29,11 +29,13 @@ _OF_ITS_READERS = frozenset({
 _AFTER_AN_ELECTION = _AFTER_A_LOSS | _OF_A_LEADER_THAT_LACKED | _OF_ITS_READERS
 _WITHOUT_A_MARKER = frozenset({"torn-transaction", "G1a", "hanging-transaction"})
 """What comes of a transaction whose records were kept and whose marker was lost."""
-_AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | {"log-start-moved"}
+_OF_GROUPS = frozenset({"commit-lost"})
+"""What comes of a group's position whose record was lost."""
+_AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS | {"log-start-moved"}
 _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
     Excuse.ACKS: _AFTER_A_LOSS,
-    Excuse.UNCLEAN: _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | {"log-divergence"},
+    Excuse.UNCLEAN: _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS | {"log-divergence"},
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
     Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
     **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),

@@ -23,6 +23,8 @@ from results.record.topics import CreatedTopic, load_topics
 BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError,
           pa.ArrowException)  # fmt: skip
 """What reading a file raises that anybody may have written."""
+LATER = frozenset({"commits"})
+"""Tables that the records of before they were recorded do not have."""
 
 
 def notes_file(paths: RunPaths) -> Path:
@@ -33,6 +35,11 @@ def notes_file(paths: RunPaths) -> Path:
 def version_of(notes: Mapping[str, Any]) -> int:
     """Return the version of ingest that wrote some notes; 0 if they tell none."""
     return int(notes.get("ingest", notes.get("reads", 0)))
+
+
+def tables_of(paths: RunPaths) -> frozenset[str]:
+    """Return which tables a run's record has to have: not those that came after it."""
+    return frozenset(TABLES) - (LATER - _seals(paths).keys())
 
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:

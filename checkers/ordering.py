@@ -22,6 +22,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "arrivals": ("window_ns", "worker", "phase"),
     "availability": ("window_ns",),
     "assignments": ("op_id", "time_ns", *PLACE, "kind"),
+    "commits": ("op_id", "asked_ns", "act", "process", "offset"),
     "transactions": ("txn_id", "op_id"),
     "final_reads": ("isolation", "target_end", "reached"),
     "reservations": ("value_from", "value_to", "worker"),

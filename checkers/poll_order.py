@@ -11,8 +11,10 @@ from its position on; what a broker serves below the last stable offset is final
 What would not prove it: offsets without a committed record (markers and aborted records of
 transactions); records that retention took; an assignment that names another offset, or none, which
 is the partition's beginning; an assignment without the partition, and a new process. Across a
-rebalance a member starts where its group committed: allowed. So is a member that goes back from a
-record that an unclean election, or a disk, took: its client goes where the log ends now. A skip
+rebalance a member starts where its group committed: it is held to what it was told of that, and
+`commit-lost` and `commit-ahead` look at what it was told. Where nobody knows, it is allowed. So is
+a member that goes back from a record that an unclean election, or a disk, took, or that was placed
+behind the end of what is left: its client goes where the log begins, or ends now. A skip
 over nothing but lost records is the shadow of their loss: it is told with `lost-write`, and not
 counted here.
 """
@@ -97,9 +99,21 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
         int(read_rows(group).sum()),
         given,
         story.describe,
-        {**lost, Excuse.REBALANCE: steps.rebalanced},
+        {**lost, Excuse.REBALANCE: steps.rebalanced | _sent_to_the_start(group, name, steps)},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
+
+
+def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
+    """Tell which members may have been placed behind the log's end, where their client begins anew.
+
+    What the group had committed may be more than an unclean election, or a disk, has left.
+    """
+    may_lack = unclean_elections(group).seen or any(
+        loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
+    )
+    back = may_lack and name == NONMONOTONIC
+    return steps.dealt if back else np.zeros(len(steps.at), dtype=np.bool_)
 
 
 def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:

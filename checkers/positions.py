@@ -19,6 +19,7 @@ from checkers.columns import (
     equal,
     first_match,
     ints,
+    present,
     runs_of,
     select,
     stack,
@@ -27,10 +28,10 @@ from checkers.columns import (
 from checkers.group import Group
 from results.record.terms import Outcome
 
-ASSIGN, SUBSCRIBE = "assign", "subscribe"
+ASSIGN, SUBSCRIBE, DEALT = "assign", "subscribe", "rebalance-assigned"
 LEFT_OUT = "left-out"
 """An assignment that does not name a partition with which the process had to do before."""
-REBALANCES = ("rebalance-assigned", "rebalance-revoked")
+REBALANCES = (DEALT, "rebalance-revoked")
 _BEGINNING = -1
 _FORGOTTEN = -2
 
@@ -43,13 +44,16 @@ class Steps:
         since: Row of the earlier record, `NONE` if an assignment placed the reader.
         at: Row of the later record.
         after: Offset of the earlier record, or the one before that where the reader was placed.
-        rebalanced: Whether a rebalance touched the partition in between.
+        rebalanced: Whether a rebalance touched the partition in between, and nobody knows from
+            where the reader was to go on.
+        dealt: Whether a rebalance placed the reader, at what its group had committed.
     """
 
     since: Ints
     at: Ints
     after: Ints
     rebalanced: Mask
+    dealt: Mask
 
     def where(self, mask: Mask) -> "Steps":
         """Return the pairs for which a mask holds."""
@@ -58,6 +62,7 @@ class Steps:
             at=self.at[mask],
             after=self.after[mask],
             rebalanced=self.rebalanced[mask],
+            dealt=self.dealt[mask],
         )
 
 
@@ -77,6 +82,8 @@ class _Moves:
     key: Ints
     start: Ints
     """The offset before that where the reader was placed, `_FORGOTTEN` if nobody knows."""
+    dealt: Mask
+    """Whether a rebalance placed it."""
 
 
 class OpOrder:
@@ -116,18 +123,23 @@ def poll_steps(group: Group) -> Steps:
     order = OpOrder(polls, moves)
     visits = _visits(polls, read_rows(group), order)
     before = _previous(visits, np.ones(len(visits.key), dtype=np.bool_), order)
-    placing = _moves(select(moves, equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT)), order)
+    placing = _moves(select(moves, _placing(moves)), order)
     since = np.where(before >= 0, visits.key[before], order.begin(visits.key))
-    # An assignment within an op that polled, as after an abort, is behind what that op read.
+    # An assignment within an op that polled, as after an abort, is behind what that op read. That
+    # of a rebalance may be before it, too: it places only who had no record in that op.
     move = np.searchsorted(placing.key, visits.key, side="left") - 1
-    moved = placing.key[move] >= since
+    behind = np.where(before >= 0, placing.key[move] > since, placing.key[move] >= since)
+    dealt = placing.dealt[move] & behind
+    moved = dealt | (~placing.dealt[move] & (placing.key[move] >= since))
     stood = np.where(before >= 0, ints(polls, "offset")[visits.last[before]], _FORGOTTEN)
     after = np.where(moved, placing.start[move], stood)
+    turned_since = np.where(moved, placing.key[move] + dealt, since)
     steps = Steps(
         since=np.where(moved, NONE, visits.last[before]),
         at=visits.first,
         after=after,
-        rebalanced=_rebalanced(moves, order, np.where(moved, placing.key[move], since), visits.key),
+        rebalanced=_rebalanced(moves, order, turned_since, visits.key),
+        dealt=dealt,
     )
     return steps.where(after > _FORGOTTEN)
 
@@ -219,11 +231,19 @@ def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
 def _moves(rows: pa.Table, order: OpOrder) -> _Moves:
     keys = order.keys(ints(rows, "process"), ints(rows, "op_id"))
     placed = np.maximum(ints(rows, "offset") - 1, _BEGINNING)
-    starts = np.where(equal(rows, "kind", ASSIGN), placed, _FORGOTTEN)
+    starts = np.where(equal(rows, "kind", ASSIGN, DEALT), placed, _FORGOTTEN)
     by_process = np.argsort(keys, kind="stable")
     return _Moves(
-        key=np.append(NONE, keys[by_process]), start=np.append(_FORGOTTEN, starts[by_process])
+        key=np.append(NONE, keys[by_process]),
+        start=np.append(_FORGOTTEN, starts[by_process]),
+        dealt=np.append(False, equal(rows, "kind", DEALT)[by_process]),
     )
+
+
+def _placing(moves: pa.Table) -> Mask:
+    """Tell which assignments say where a reader goes on, or that it forgets where it was."""
+    dealt = equal(moves, "kind", DEALT) & present(moves, "offset")
+    return equal(moves, "kind", ASSIGN, SUBSCRIBE, LEFT_OUT) | dealt
 
 
 def _rebalanced(moves: pa.Table, order: OpOrder, since: Ints, at: Ints) -> Mask:
@@ -239,6 +259,7 @@ def _linked(table: pa.Table, visits: _Visits, before: Ints) -> Steps:
         at=visits.first[linked],
         after=ints(table, "offset")[since],
         rebalanced=np.zeros(len(since), dtype=np.bool_),
+        dealt=np.zeros(len(since), dtype=np.bool_),
     )
 
 
@@ -256,4 +277,5 @@ def _inner(table: pa.Table, mask: Mask, place: tuple[str, ...]) -> Steps:
         at=at,
         after=ints(table, "offset")[since],
         rebalanced=np.zeros(len(at), dtype=np.bool_),
+        dealt=np.zeros(len(at), dtype=np.bool_),
     )

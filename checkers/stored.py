@@ -19,6 +19,7 @@ from checkers.disk_losses import disk_losses
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.folder import (
     BROKEN,
+    LATER,
     load_table,
     notes_file,
     read_milestones,
@@ -27,6 +28,7 @@ from checkers.folder import (
     read_steps,
     read_topics,
     readable_tables,
+    tables_of,
     version_of,
 )
 from checkers.ingest import (
@@ -74,7 +76,7 @@ def needs_ingest(paths: RunPaths) -> bool:
 
     Without the live streams they cannot: what is left of them must not be written over.
     """
-    whole = all(paths.table(name).exists() for name in TABLES)
+    whole = all(paths.table(name).exists() for name in tables_of(paths))
     done = whole and notes_file(paths).exists() and not _outgrown(paths)
     return can_ingest(paths) and not done
 
@@ -141,6 +143,8 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
           for table in _OPS_STREAMS),
         *(("transactions", writer) for writer in writers
           if plan.transactional and "main" in reached),
+        *(("commits", writer) for writer in writers
+          if plan.workload == "groups" and "main" in reached),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
     ]  # fmt: skip
     names = [(f"{table}.{writer}{STREAM_SUFFIX}", writer) for table, writer in wanted]
@@ -229,11 +233,12 @@ def load_facts(root: Path) -> RunFacts:
         moves_known=_moves_known(paths),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
-            *_unread_sentences(unread),
+            *_unread_sentences(unread & tables_of(paths)),
             *(problem.sentence for problem in noted),
         ),
         unread=unread,
-        cut_streams=any(problem.cut for problem in noted) or bool(unread),
+        cut_streams=any(problem.cut for problem in noted)
+        or not tables_of(paths).isdisjoint(unread),
         collected_nodes=_collected(paths),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
@@ -305,7 +310,7 @@ def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
 
 
 def _unread_sentences(names: frozenset[str]) -> list[str]:
-    if names == frozenset(TABLES):
+    if names >= frozenset(TABLES) - LATER:
         return ["there is no record: no table can be read"]
     return [f"the table {name} cannot be read" for name in TABLES if name in names]
 

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from checkers.engine import EngineError
+from checkers.folder import tables_of
 from results.record.paths import RunPaths
-from results.record.tables import TABLES
 
 _FOLDERS = ("nodes", "snapshots")
 """What nodes left; looked into only by ingest."""
@@ -70,7 +70,7 @@ class Elsewhere:
         with _told(f"{uri} cannot be read"):
             self._files(uri, root)
             self._files(f"{uri}/record", paths.record)
-            whole = all(paths.table(table).exists() for table in TABLES)
+            whole = all(paths.table(table).exists() for table in tables_of(paths))
             if whole and (paths.record / "ingest.json").exists():
                 for each in _FOLDERS:
                     self._names(f"{uri}/{each}", root / each)

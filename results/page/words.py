@@ -138,6 +138,16 @@ ANOMALIES = {
         "replicas' logs went back behind their own high watermarks",
         "A broker told that its log ended below what it had called committed before.",
     ),
+    "commit-lost": Words(
+        "position of a group was forgotten",
+        "positions of groups were forgotten",
+        "A member was given an older position than the group had committed: it reads again.",
+    ),
+    "commit-ahead": Words(
+        "position of a group is one that nobody had reached",
+        "positions of groups are ones that nobody had reached",
+        "A member was given a position beyond what was ever committed: it leaves records out.",
+    ),
     "epoch-mismatch": Words(
         "record was read with another leader epoch than the log has",
         "records were read with other leader epochs than the log has",
@@ -306,6 +316,8 @@ PROMISES = {
     "int-poll-skip": "A reader gets every committed record between two that it gets.",
     "nonmonotonic-poll": "A reader goes forward only.",
     "int-nonmonotonic-poll": "A reader goes forward only.",
+    "commit-lost": "What a group committed it is told when it asks.",
+    "commit-ahead": "A group is told no position that none of its members committed.",
     "nonmonotonic-send": "A writer's later messages get higher offsets.",
     "int-nonmonotonic-send": "A writer's later messages get higher offsets.",
     "uncommitted-read": "Readers get only what is committed.",

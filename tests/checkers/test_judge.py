@@ -129,7 +129,8 @@ CONTRACT: dict[str, Set[str]] = {
                          "int-nonmonotonic-poll", "uncommitted-read", "incomplete-leader",
                          "committed-truncation", "high-watermark-regression", "log-divergence",
                          "duplicate", "under-replicated", "log-end-regression",
-                         "epoch-mismatch", "hanging-transaction", "torn-transaction", "G1a"},
+                         "epoch-mismatch", "hanging-transaction", "torn-transaction", "G1a",
+                         "commit-lost"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
     "new-producer-epoch": {"duplicate", "int-nonmonotonic-send"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
@@ -143,7 +144,7 @@ CONTRACT: dict[str, Set[str]] = {
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
          "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "log-start-moved",
          "under-replicated", "log-end-regression", "epoch-mismatch",
-         "hanging-transaction", "torn-transaction", "G1a"}),
+         "hanging-transaction", "torn-transaction", "G1a", "commit-lost"}),
     ),
 }  # fmt: skip
 """The contract's table, row by row; what is always allowed needs no excuse."""

@@ -1,5 +1,8 @@
 """What readers were given, twin by twin: the reason beside each op."""
 
+from dataclasses import replace
+
+from checkers.facts import DiskLoss
 from checkers.group import Group
 from checkers.lost_write import CHECKER as LOST_WRITE
 from checkers.poll_order import (
@@ -203,6 +206,81 @@ def test_a_skip_across_a_rebalance_is_labelled_and_inside_of_such_an_op_nothing_
         inside = [*got(0, 2, 1, op=1), *ELSEWHERE]
         assert anomalies(group(polls=inside, assignments=[move(kind, op=1)])) == {}
         assert len(anomalies(group(polls=inside, assignments=[move(kind, op=2)]))) == 2
+
+
+def dealt(offset: int, *, op: int, process: int = 1) -> dict[str, object]:
+    return {**move("rebalance-assigned", op=op, process=process), "offset": offset}
+
+
+def test_a_member_goes_on_from_where_its_group_had_committed() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
+    to_4 = group(polls=polls, assignments=[dealt(4, op=2)])
+    assert anomalies(to_4) == {}
+    (anomaly,) = found(SKIP_CHECKER, group(polls=polls, assignments=[dealt(3, op=2)])).anomalies
+    assert anomaly.excuses == ()
+    assert anomaly.evidence["skipped_offsets"] == [3]
+    assert "process 1, assigned log-0-0 from offset 3 on, was given offset 4" in anomaly.sentence
+    back = group(polls=polls, assignments=[dealt(5, op=2)])
+    assert anomalies(back) == {"nonmonotonic-poll": [4]}
+    assert found(NONMONOTONIC_CHECKER, back).anomalies[0].excuses == ()
+
+
+def test_a_member_that_is_new_begins_there_too_and_another_one_does_not() -> None:
+    polls = [*got(4, op=3, process=5), *ELSEWHERE]
+    assert anomalies(group(polls=polls, assignments=[dealt(0, op=2, process=5)])) == {
+        "poll-skip": [4]
+    }
+    assert anomalies(group(polls=polls, assignments=[dealt(0, op=2, process=4)])) == {}
+    first = [dealt(3, op=1, process=5), dealt(4, op=2, process=5)]
+    assert anomalies(group(polls=polls, assignments=first)) == {}, "the last one counts"
+
+
+def test_where_it_was_placed_within_an_op_that_read_nobody_knows() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE]
+    for op in (1, 3):
+        on = group(polls=polls, assignments=[dealt(3, op=op)])
+        assert found(SKIP_CHECKER, on).anomalies[0].excuses == ("rebalance",)
+
+
+def test_what_comes_behind_the_last_placing_is_not_known() -> None:
+    polls = [*got(0, 1, op=1), *got(4, op=4), *ELSEWHERE]
+    moves = [dealt(3, op=2), move("rebalance-revoked", op=3)]
+    (anomaly,) = found(SKIP_CHECKER, group(polls=polls, assignments=moves)).anomalies
+    assert anomaly.excuses == ("rebalance",)
+    moves = [move("rebalance-revoked", op=2), dealt(3, op=2)]
+    (anomaly,) = found(SKIP_CHECKER, group(polls=polls, assignments=moves)).anomalies
+    assert anomaly.excuses == ()
+
+
+def test_who_was_placed_behind_what_a_disk_has_left_begins_anew() -> None:
+    polls = [*got(0, 1, op=1), *got(2, op=3), *ELSEWHERE]
+    lost = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=2,
+                    end_before=9, until_ns=1, excuse="power-loss")  # fmt: skip
+    for losses, excuses in (((lost,), ("rebalance",)), ((), ())):
+        on = group(facts(disk_losses=losses), polls=polls, assignments=[dealt(7, op=2)])
+        assert found(NONMONOTONIC_CHECKER, on).anomalies[0].excuses == excuses
+    ahead = group(
+        facts(disk_losses=(lost,)),
+        polls=[*got(0, 1, op=1), *got(4, op=3), *ELSEWHERE],
+        assignments=[dealt(3, op=2)],
+    )
+    assert found(SKIP_CHECKER, ahead).anomalies[0].excuses == (), "it left out what is there"
+    elsewhere = replace(lost, partition=1)
+    on = group(facts(disk_losses=(elsewhere,)), polls=polls, assignments=[dealt(7, op=2)])
+    assert found(NONMONOTONIC_CHECKER, on).anomalies[0].excuses == ()
+
+
+def test_who_was_placed_behind_what_an_unclean_leader_has_begins_anew() -> None:
+    allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    polls = [*got(0, 1, op=1), *got(2, op=3), *ELSEWHERE]
+    for unclean in (True, False):
+        on = group(
+            allow,
+            polls=polls,
+            assignments=[dealt(7, op=2)],
+            leadership=[elected(1, 1, 6, unclean=unclean)],
+        )
+        assert ("rebalance" in found(NONMONOTONIC_CHECKER, on).anomalies[0].excuses) == unclean
 
 
 def test_what_lies_below_the_log_start_need_not_be_read() -> None:

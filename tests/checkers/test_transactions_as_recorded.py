@@ -125,10 +125,10 @@ def test_a_worker_without_a_process_is_not_missed(
         ("txn", "main", {f"transactions.worker-{at}.arrows" for at in (0, 1)}),
         ("txn", "ready", set()),
         ("log", "main", set()),
-        ("groups", "main", set()),
+        ("groups", "main", {f"commits.worker-{at}.arrows" for at in (0, 1)}),
     ],
 )
-def test_every_worker_has_a_stream_of_transactions_where_there_are_any(
+def test_every_worker_has_a_stream_of_transactions_or_commits_where_there_are_any(
     tmp_path: Path, workload: str, reached: str, missed: set[str]
 ) -> None:
     paths = RunPaths(tmp_path / "name" / "run")
@@ -141,6 +141,7 @@ def test_every_worker_has_a_stream_of_transactions_where_there_are_any(
     assert {each.sentence for each in missing_streams(paths)} == {
         f"the stream {name} is missing" for name in missed
     }
-    for worker in (0, 1):
-        StreamWriter(paths.live, "transactions", f"worker-{worker}").close()
+    for name in missed:
+        table, writer, _ = name.split(".")
+        StreamWriter(paths.live, table, writer).close()
     assert missing_streams(paths) == []

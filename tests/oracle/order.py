@@ -68,20 +68,30 @@ def ops_of_readers(rows: Rows) -> dict[int, list[tuple[int, list[Row]]]]:
     return found
 
 
+def _places(row: Row) -> bool:
+    """Tell whether an assignment says where a reader goes on, or that it forgets where it was."""
+    if row["kind"] == "rebalance-assigned":
+        return row["offset"] is not None
+    return row["kind"] in {"assign", "subscribe", "left-out"}
+
+
 def steps_between(rows: Rows) -> list[Step]:
     steps: list[Step] = []
     for process, ops in ops_of_readers(rows).items():
         moves = [
             row for row in rows["assignments"]
-            if row["process"] == process and row["kind"] in {"assign", "subscribe", "left-out"}
+            if row["process"] == process and _places(row)
         ]  # fmt: skip
         stood: tuple[Row | None, int] | None = None
         since = -1
         for op_id, records in ops:
-            for move in sorted(moves, key=lambda row: int(row["op_id"])):
-                if since <= move["op_id"] < op_id:
-                    start = move["offset"] or 0
-                    stood = (None, start - 1) if move["kind"] == "assign" else None
+            since_then = [row for row in moves if since <= row["op_id"] < op_id]
+            for move in sorted(since_then, key=lambda row: int(row["op_id"]))[-1:]:
+                start, dealt = move["offset"] or 0, move["kind"] == "rebalance-assigned"
+                if move["kind"] == "assign" or (dealt and move["op_id"] > since):
+                    stood = (None, start - 1)
+                elif not dealt:  # One of a rebalance may have come before what the op read.
+                    stood = None
             if stood is not None:
                 steps.append((*stood, records[0]))
             stood, since = (records[-1], records[-1]["offset"]), op_id

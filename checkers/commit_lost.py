@@ -1,0 +1,75 @@
+"""commit-lost: a group's coordinator forgot a position that it had acknowledged.
+
+Definition: a member is given a partition, asks what its group has committed of it, and is told less
+than the least that can stand there: the last commit that was acknowledged before it asked, or any
+that cannot be told to be older than that one (`group_commits`); or it is told that there is none.
+
+Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
+has it, and who coordinates the group next has read that topic to its end. Who goes on from an older
+position reads records a second time: they are processed twice.
+
+What would not prove it: a commit without an answer, which may have come late and written over a
+later one; one of a member that was fenced; positions of transactions, which are no commits of
+members. Where an unclean election, or disks that lost it on every replica, may have cost the
+position, it is allowed; where disks may have, nobody knows.
+"""
+
+from checkers.facts import RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.group_commits import TABLES, Answer, answers, labels
+from checkers.protocol import Checker, Findings
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "commit-lost"
+
+
+def _check(group: Group) -> Findings:
+    told = answers(group)
+    return findings(
+        len(told),
+        [each for each in told if each.offset < each.least],
+        lambda each: _describe(group, each),
+        lambda each: labels(group, each),
+    )
+
+
+def _describe(group: Group, answer: Answer) -> Anomaly:
+    last = f"op {answer.last_op_id} at {seconds(answer.last_ns)}"
+    said = "nothing" if answer.offset < 0 else f"offset {answer.offset}"
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"process {answer.process} was told at {seconds(answer.told_ns)}, in op"
+        f" {answer.op_id}, that group {answer.group_id} had committed {said} of {group.place};"
+        f" after the last commit that was acknowledged before ({last}) it can be no less than"
+        f" {answer.least}",
+        evidence={
+            "group": answer.group_id,
+            "process": answer.process,
+            "op_id": answer.op_id,
+            "asked_ns": answer.asked_ns,
+            "told_ns": answer.told_ns,
+            "offset": known(answer.offset),
+            "committed_by": known(answer.committed_by),
+            "least": answer.least,
+            "last_op_id": answer.last_op_id,
+            "acknowledged_ns": answer.last_ns,
+        },
+        offset=answer.offset,
+    )
+
+
+def applies(facts: RunFacts) -> bool:
+    """Tell whether a run has groups."""
+    return facts.plan.workload == "groups"
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=TABLES,
+    check=_check,
+    applies=applies,
+)
