@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+from cluster.hosts.agent import start_ticks
 from cluster.hosts.abilities import abilities_of, able
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
@@ -68,7 +69,7 @@ SHARED = Path("/dev/shm")  # noqa: S108 - looked at
 """Where libfaketime has its clocks; what it leaves of brokers that are killed must be removed."""
 DISK_MB = 64
 MESSAGES = 40
-SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S = 30.0, 90.0, 15.0
+SHOWN_LIMIT_S, GONE_LIMIT_S, CONFIRM_LIMIT_S, TIDY_LIMIT_S = 30.0, 90.0, 15.0, 10.0
 LOOK_INTERVAL_S = 0.1
 LATENT, NOTICED = 1, 2
 """Seeds: whose first draw lets a bit flip stop the broker in order, and kill it."""
@@ -241,15 +242,29 @@ class Room:
             if isinstance(self.hosts, HasFiles):
                 self.hosts.fetch(node)
             sizes[node] = (self.paths.node(node) / "data" / LOG).stat().st_size
-        left = [
-            path.name for path in SHARED.iterdir() if path.name.rpartition("_")[2] in self._pids
-        ]
-        return {"sent": self._sent, "read": names, "collected": sizes, "left": left}
+        return {"sent": self._sent, "read": names, "collected": sizes, "left": self._left()}
 
-    @property
-    def _pids(self) -> set[str]:
+    def _left(self) -> list[str]:
+        """Return clocks that brokers have left.
+
+        One that had to be killed counts as ended before its agent has buried it and tidied.
+        """
+        try:
+            wait_until(lambda: not self._clocks(), timeout_s=TIDY_LIMIT_S, what="no clock")
+        except WaitTimeoutError:
+            return self._clocks()
+        return []
+
+    def _clocks(self) -> list[str]:
+        names = {path.name.rpartition("_")[2]: path.name for path in SHARED.iterdir()}
         lines = self.paths.processes.read_text().splitlines()
-        return {f"{each.get('pid')}" for each in map(json.loads, lines)}
+        ours = {(entry.get("pid"), entry.get("start_ticks")) for entry in map(json.loads, lines)}
+        return [
+            names[f"{pid}"]
+            for pid, ticks in ours
+            # A number may be that of another run's broker by now.
+            if f"{pid}" in names and start_ticks(pid) in {0, ticks}
+        ]
 
     def _aim(self, kind: str) -> Aimed:
         """Return whom a kind hits, and where."""
