@@ -26,6 +26,7 @@ from checkers.group import Group
 from checkers.positions import SUBSCRIBE
 from checkers.protocol import Excuse, Labels, Premise
 from results.record.identities import group_of
+from results.record.plan import Plan
 from results.record.terms import GroupAct, Outcome
 
 TABLES = ("commits", "assignments", "leadership", "replica_states")
@@ -85,6 +86,12 @@ class _Commits:
     sure: Mask
 
 
+def group_id_of(plan: Plan, process: int) -> str | None:
+    """Return the group of a process, None if it has none."""
+    workers = min(plan.workers, plan.concurrency)
+    return group_of(process % plan.concurrency, plan, workers=workers) if process >= 0 else None
+
+
 def answers(group: Group) -> list[Answer]:
     """Return what members were told of a partition, in the order of the record."""
     return group.view(_worked_out)
@@ -92,14 +99,8 @@ def answers(group: Group) -> list[Answer]:
 
 def _worked_out(group: Group) -> list[Answer]:
     table, plan = group.table("commits"), group.facts.plan
-    workers = min(plan.workers, plan.concurrency)
-    names = np.array(
-        [
-            group_of(process % plan.concurrency, plan, workers=workers) or ""
-            for process in ints(table, "process").tolist()
-        ],
-        dtype=np.str_,
-    )
+    processes = ints(table, "process").tolist()
+    names = np.array([group_id_of(plan, each) or "" for each in processes], dtype=np.str_)
     return [
         answer
         for group_id in sorted(set(names.tolist()))

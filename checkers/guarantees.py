@@ -2,6 +2,7 @@
 
 from checkers.facts import RunFacts
 from checkers.unclean_orders import KIND as UNCLEAN_ORDER
+from results.record.identities import groups
 
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
@@ -61,4 +62,6 @@ def _recovery(facts: RunFacts) -> str:
         back += (
             f", and is on all of its {facts.plan.replication} replicas within {limits.isr_s:g} s"
         )
+    if groups(facts.plan):
+        back += f"; every group reads of it what arrives, within {limits.group_s:g} s"
     return f"after the last fault is healed, every partition has {back}"

@@ -16,6 +16,7 @@ from checkers import (
     epoch_regression,
     faults,
     forbidden_election,
+    group_stuck,
     hanging_transaction,
     high_watermark_regression,
     incomplete_leader,
@@ -96,6 +97,7 @@ CHECKERS: tuple[Checker, ...] = (
     slow_election.CHECKER,
     isr_not_restored.CHECKER,
     hanging_transaction.CHECKER,
+    group_stuck.CHECKER,
     broker_ended.CHECKER,
 )
 """In the order in which they run: is the history well formed, was there traffic, then safety, and

@@ -172,11 +172,11 @@ class Arena:
         """Let clients go on until every partition has taken a message, or a deadline is reached.
 
         Args:
-            untouched: Tells which partitions have taken none.
+            untouched: Tells which partitions have taken none, and which groups have read none.
             deadline_s: In seconds of `stopwatch_s`.
             writers_lost: As for `pass_s`.
         """
-        what, left_s = "a message for every partition", deadline_s - stopwatch_s()
+        what, left_s = "a message for every partition and group", deadline_s - stopwatch_s()
         if left_s <= 0 or not untouched():
             return
         self.progress.phase(f"recovery: {what}", lasts_s=round(left_s))

@@ -21,6 +21,7 @@ from harness.progress import Progress, Snapshot
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
+from results.record.identities import groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Outcome, Phase
@@ -148,7 +149,9 @@ class Life:
         for sentence in self._healing.now().done:
             self._progress.say(f"  {sentence}")
         self._fleet.phase(Phase.RECOVERY)  # Who takes messages is counted from the heal on.
-        deadline_s = stopwatch_s() + self._plan.budgets.unavailable_s + EDGES_S
+        budgets = self._plan.budgets
+        group_s = budgets.group_s if groups(self._plan) else 0
+        deadline_s = stopwatch_s() + max(budgets.unavailable_s, group_s) + EDGES_S
         arena.recover(lambda: whole(cluster.view(), self._plan))
         arena.pass_s(
             RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon, writers_lost=self._fleet.died

@@ -85,6 +85,7 @@ judge = "contract"           # contract, strict, jepsen
 unavailable_s = 30
 election_s = 15
 isr_s = 60
+group_s = 30
 
 [minimums]                   # Below these, nothing was tested and the verdict is unknown.
 ok_sends = 100

@@ -128,6 +128,8 @@ class Crew:
         """Of sends and transactions that ended ok, since whoever shows them emptied the list."""
         self.taken: set[Key] = set()
         """Partitions that took a message, since whoever asks for them emptied the set."""
+        self.read: set[tuple[str, Key]] = set()
+        """Groups, and partitions of which a member of theirs read something; emptied alike."""
 
     @property
     def free(self) -> int:
@@ -275,6 +277,8 @@ class Crew:
 
     def _polled(self, thread: _Thread, op_id: int, batch: Batch) -> None:
         self._recorder.polled(op_id, batch)
+        if thread.member is not None:
+            self.read.update((thread.member.group_id, key) for key, _ in batch.spans)
         for each in batch.rebalances:
             self._recorder.assigned(
                 op_id,

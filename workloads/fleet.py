@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from results.record.clock import RunClock, WaitTimeoutError, stopwatch_s, wait_until
+from results.record.identities import groups
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import F, Outcome, Phase
@@ -27,6 +28,8 @@ _RECENT_S = 1.0
 _EXIT_GRACE_S = 3.0
 """Between a worker's limit for ops in flight and SIGKILL."""
 
+Touched = tuple[str, int] | tuple[str, str, int]
+"""A partition; or a group, and a partition."""
 OpCounts = Mapping[tuple[F, Outcome], int]
 
 
@@ -147,10 +150,17 @@ class Fleet:
         for worker in self._workers:
             worker.enter(phase)
 
-    def untouched(self) -> frozenset[tuple[str, int]]:
-        """Return the partitions that took no message since the recovery was entered last."""
-        taken = {place for worker in self._workers for place in worker.taken()}
-        return frozenset(self._plan.topic_partitions) - taken
+    def untouched(self) -> frozenset[Touched]:
+        """Return what nothing came of since the recovery was entered last.
+
+        Returns:
+            Partitions that took no message; and with a group before them, those of which its
+            members were given none.
+        """
+        places = self._plan.topic_partitions
+        wanted: set[Touched] = {*places}
+        wanted |= {(group, *place) for group in groups(self._plan) for place in places}
+        return frozenset(wanted.difference(*(worker.touched() for worker in self._workers)))
 
     def counts(self) -> FleetCounts:
         """Return what the workers have told of themselves so far."""
@@ -227,7 +237,7 @@ class _Worker:
         self._error: str | None = None
         self._lock = threading.Lock()
         self._phases = 0
-        self._taken: set[tuple[str, int]] = set()
+        self._touched: set[Touched] = set()
         self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
         path = folder / f"worker-{self.number}.json"
         path.write_text(config.model_dump_json(exclude_none=True), encoding="utf-8")
@@ -259,13 +269,13 @@ class _Worker:
     def enter(self, phase: Phase) -> None:
         with self._lock:
             self._phases += 1
-            self._taken.clear()
+            self._touched.clear()
         self.tell({"phase": phase.value})
 
-    def taken(self) -> frozenset[tuple[str, int]]:
-        """Return the partitions that took a message of its since the recovery was entered last."""
+    def touched(self) -> frozenset[Touched]:
+        """Return what its processes sent to, or read, since the recovery was entered last."""
         with self._lock:
-            return frozenset(self._taken)
+            return frozenset(self._touched)
 
     def tell(self, command: dict[str, object]) -> None:
         stdin = self._process.stdin
@@ -315,7 +325,7 @@ class _Worker:
         with self._lock:
             self._statuses.append(_status(told))
             if told.phases == self._phases:  # What was said before is of another phase.
-                self._taken.update(told.taken)
+                self._touched.update(told.taken, told.read)
 
 
 class _Told(BaseModel):
@@ -328,6 +338,7 @@ class _Told(BaseModel):
     latency_ms: tuple[float, float] | None
     phases: int
     taken: list[tuple[str, int]]
+    read: list[tuple[str, str, int]]
 
 
 def _status(told: _Told) -> _Status:

@@ -343,6 +343,8 @@ class Reader(Protocol):
 class Member(Reader, Protocol):
     """A consumer that can belong to a group."""
 
+    group_id: str
+
     def subscribe(self, topics: Sequence[str]) -> str | None:
         """Join the group; return the error, if there is one."""
 

@@ -177,6 +177,7 @@ class Worker:
                 self._phase = command.phase or self._phase
                 self._phases += 1
                 self._crew.taken.clear()
+                self._crew.read.clear()
             self._crew.serve(self._pause_s(busy=self._start_ops()))
             self._housekeep()
 
@@ -218,8 +219,11 @@ class Worker:
         latencies_ms = [each / 1e6 for each in self._crew.latencies_ns]
         self._crew.latencies_ns.clear()
         cuts = quantiles(latencies_ms, n=100) if len(latencies_ms) > 1 else latencies_ms * 99
-        taken = sorted(self._crew.taken) if self._phase is Phase.RECOVERY else []
+        recovering = self._phase is Phase.RECOVERY
+        taken = sorted(self._crew.taken) if recovering else []
+        read = [(group, *key) for group, key in sorted(self._crew.read) if recovering]
         self._crew.taken.clear()
+        self._crew.read.clear()
         _say({
             "ops": [[f, outcome, count] for (f, outcome), count in self._crew.ops.items()],
             "offered": self._arrivals.offered,
@@ -228,6 +232,7 @@ class Worker:
             "latency_ms": [cuts[49], cuts[98]] if cuts else None,
             "phases": self._phases,
             "taken": taken,
+            "read": read,
         })  # fmt: skip
 
 

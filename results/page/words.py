@@ -221,6 +221,11 @@ ANOMALIES = {
         "partitions' replicas were not in sync again in time",
         "After all faults were healed, its ISR was not full within the plan's budget.",
     ),
+    "group-stuck": Words(
+        "group was given nothing of a partition",
+        "groups were given nothing of partitions",
+        "Messages arrived there, and for longer than the budget no member got any of them.",
+    ),
     "hanging-transaction": Words(
         "transaction was never ended",
         "transactions were never ended",
@@ -338,6 +343,7 @@ PROMISES = {
     "unavailable": "After the last heal every partition takes messages within the budget.",
     "slow-election": "After the last heal every partition has a leader within the budget.",
     "isr-not-restored": "After the last heal every replica is in sync again within the budget.",
+    "group-stuck": "After the last heal every group reads what arrives, within the budget.",
     "hanging-transaction": "A transaction ends: by its client, or aborted after its timeout.",
     "broker-ended": "A broker runs until it is told to stop.",
     "broker-hit-from-outside": "Nobody but the run ends or stops its brokers.",

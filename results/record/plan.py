@@ -53,6 +53,8 @@ class Budgets(Part):
     unavailable_s: float = Field(default=30, gt=0)
     election_s: float = Field(default=15, gt=0)
     isr_s: float = Field(default=60, gt=0)
+    group_s: float = Field(default=30, gt=0)
+    """Until each group has read something of each partition that took a message."""
 
 
 class Minimums(Part):

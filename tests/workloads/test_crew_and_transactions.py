@@ -102,6 +102,7 @@ class Scripted:
 @dataclass(slots=True, kw_only=True)
 class MemoryMember:
     process: int
+    group_id: str
     batches: list[Batch]
     calls: list[tuple[str, object]] = field(default_factory=list)
     offsets: list[GroupOffset] = field(default_factory=list)
@@ -170,7 +171,7 @@ class Stage:
         left = list(batches)
 
         def reader(process: int) -> MemoryMember:
-            self.members.append(MemoryMember(process=process, batches=left))
+            self.members.append(MemoryMember(process=process, group_id="group-0", batches=left))
             return self.members[-1]
 
         self.recorder = Recorder(

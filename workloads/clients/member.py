@@ -42,6 +42,7 @@ class MemberConsumer:
         self, plan: Plan, *, bootstrap: str, client_id: str, group: str, clock: RunClock
     ) -> None:
         settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
+        self.group_id = group
         self._incremental = _is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._clock = clock

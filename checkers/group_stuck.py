@@ -1,0 +1,142 @@
+"""group-stuck: a group was given nothing of a partition that took messages, once all was healed.
+
+Definition: after the last heal a message to the partition was acknowledged, and for longer than the
+plan's budget `[budgets] group_s` after both no member of the group was given any record of it.
+
+Why it proves something: a group deals every partition to one of its members. Who dies is missed
+after its session, its partitions go to others, and these read on from what was committed: so what
+arrives reaches the group. Our members subscribe to all topics, poll all the time, and join anew
+when they are thrown out. A group that reads nothing of a partition has lost it: nobody was given
+it, or its position lies where nothing is read.
+
+Where clients were stopped before the budget was over nobody knows: a gap.
+
+What would not prove it: a partition that took no message (that is `unavailable`); a machine that
+stood still; a record of polls that is cut. Times count from the last heal, and never behind the
+time at which clients were stopped.
+"""
+
+from dataclasses import dataclass
+
+from checkers.calm import silent_ns
+from checkers.columns import Ints, equal, ints, select
+from checkers.commit_lost import applies
+from checkers.findings import anomaly_at, findings, seconds, with_stacks
+from checkers.group import Group
+from checkers.group_commits import group_id_of
+from checkers.protocol import Checker, Findings, Labels, Premise
+from results.record.clock import NS_PER_S
+from results.record.identities import groups
+from results.record.terms import AnomalyClass, Outcome
+from results.record.verdict import Anomaly
+
+NAME = "group-stuck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """A group that was given nothing of the partition.
+
+    Attributes:
+        group_id: The group.
+        since_ns, until_ns: From the first message after the last heal until clients were stopped.
+        messages: How many the partition took meanwhile.
+    """
+
+    group_id: str
+    since_ns: int
+    until_ns: int
+    messages: int
+
+    @property
+    def lasted_s(self) -> float:
+        """How long that was."""
+        return (self.until_ns - self.since_ns) / NS_PER_S
+
+
+def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
+    """Return when the partition's messages were acknowledged after the last heal."""
+    sends = group.table("sends")
+    taken = select(sends, equal(sends, "acked", True))  # noqa: FBT003 - a value
+    times = ints(taken, "complete_ns")
+    return times[(times >= calm_ns) & (times < until_ns)]
+
+
+def _check(group: Group) -> Findings:
+    facts, polls = group.facts, group.table("polls")
+    stopped = facts.milestone("final-reads")
+    if facts.calm_from_ns is None or stopped is None:
+        return Findings(rows=0)
+    taken_ns = _taken_ns(group, facts.calm_from_ns, stopped.at_ns)
+    if not len(taken_ns):
+        return Findings(rows=polls.num_rows)  # That it took nothing is another check's.
+    read_ns = ints(polls, "complete_ns")
+    read = equal(polls, "outcome", Outcome.OK.value)
+    read &= (read_ns >= facts.calm_from_ns) & (read_ns < stopped.at_ns)
+    readers = set(ints(polls, "process")[read].tolist())
+    served = {group_id_of(facts.plan, process) for process in readers}
+    without = [
+        Stuck(
+            group_id=group_id,
+            since_ns=int(taken_ns.min()),
+            until_ns=stopped.at_ns,
+            messages=len(taken_ns),
+        )
+        for group_id in groups(facts.plan)
+        if group_id not in served
+    ]
+    proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
+    return findings(
+        polls.num_rows,
+        proven,
+        lambda each: with_stacks(group, _describe(group, each)),
+        lambda each: _labels(group, each),
+        gaps=tuple(_unproven(group, each) for each in without if each not in proven),
+    )
+
+
+def _unproven(group: Group, stuck: Stuck) -> str:
+    return (
+        f"group {stuck.group_id} was given nothing of {group.place} after the last heal, and"
+        f" clients went on for {stuck.lasted_s:.3f} s after it took a message; the budget is"
+        f" {group.facts.plan.budgets.group_s:g} s"
+    )
+
+
+def _labels(group: Group, stuck: Stuck) -> Labels:
+    facts = group.facts
+    proven_s = stuck.lasted_s - silent_ns(facts.silences, stuck.since_ns, stuck.until_ns) / NS_PER_S
+    broken = (
+        (Premise.WHOLE_RECORD, facts.cut_streams),
+        (Premise.AWAKE, proven_s <= facts.plan.budgets.group_s),
+    )
+    return (), tuple(premise.value for premise, fails in broken if fails)
+
+
+def _describe(group: Group, stuck: Stuck) -> Anomaly:
+    budget, calm_ns = group.facts.plan.budgets.group_s, group.facts.calm_from_ns or 0
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"no member of group {stuck.group_id} was given a record of {group.place} from"
+        f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, though the partition took"
+        f" {stuck.messages} messages meanwhile; the budget is {budget:g} s from the last heal on,"
+        f" which was at {seconds(calm_ns)}",
+        evidence={
+            "group": stuck.group_id,
+            "from_ns": stuck.since_ns,
+            "to_ns": stuck.until_ns,
+            "messages": stuck.messages,
+            "budget_s": budget,
+            "calm_from_ns": calm_ns,
+        },
+    )
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.LIVENESS,
+    tables=("sends", "polls"),
+    check=_check,
+    applies=applies,
+)
