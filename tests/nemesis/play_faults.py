@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from cluster.hosts.agent import start_ticks
 from cluster.hosts.abilities import abilities_of, able
+from cluster.hosts.agent import start_ticks
 from cluster.hosts.choose import make_hosts
 from cluster.hosts.linked import LinkedHosts
 from cluster.kafka.cluster import KafkaCluster
