@@ -49,12 +49,37 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
-    """Tell whether a leader epoch was first told in a time; where none is told, nobody knows."""
+    """Tell whether a leader epoch was first told in a time; where none is told, nobody knows.
+
+    Logs tell of epochs without times. One above all that the brokers' answers told began after the
+    last answer of one of them: their own stop hands leadership over once more.
+    """
     rows = group.table("leadership")
-    epochs = ints(rows, "leader_epoch")
+    epochs, seen_ns = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
     if not (epochs >= 0).any():
         return True
-    return _changed(epochs, ints(rows, "observed_ns"), (since_ns, until_ns))
+    told = epochs <= epochs[seen_ns >= 0].max(initial=epochs[epochs >= 0].min())
+    if not told.all() and last_word_ns(group) <= until_ns:
+        return True
+    return _changed(epochs[told], seen_ns[told], (since_ns, until_ns))
+
+
+def first_told_ns(group: Group, epoch: int) -> int:
+    """Return when a leader epoch was told first; of one that only logs tell: after which time."""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
+    if (times >= 0).any():
+        return int(times[times >= 0].min())
+    epochs, seen_ns = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    return last_word_ns(group) if epoch > epochs[seen_ns >= 0].max(initial=-1) else -1
+
+
+def last_word_ns(group: Group) -> int:
+    """Return until when every broker answered who leads a partition; -1: one never did."""
+    rows = group.table("leadership")
+    observers, seen_ns = np.array(texts(rows, "observer")), ints(rows, "observed_ns")
+    nodes = [f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)]
+    return min(int(seen_ns[observers == node].max(initial=-1)) for node in nodes)
 
 
 def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:

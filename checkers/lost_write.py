@@ -135,7 +135,7 @@ def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
 
 def _labels(group: Group, loss: Loss) -> Labels:
     excuses = []
-    if loss.weak and may_be_dropped(group, loss.offset, loss.sent_ns):
+    if loss.weak and may_be_dropped(group, loss.offset, loss.sent_ns, loss.acked_ns):
         excuses.append(Excuse.ACKS.value)
     if took_acknowledged(group, loss.offset, loss.value):
         excuses.append(Excuse.UNCLEAN.value)

@@ -7,25 +7,65 @@ the kind happened, the leader had the record and lost it, and no promise is too 
 Who acknowledged may have been a leader of before, cut off, that did not know of its successor yet.
 So while a fault is in force, and for a while after it, any election of the run may be why; what is
 sent at other times goes to the leader that everybody knows.
+
+All of that takes the end of what a leader wrote in its epoch. Where the last leader's log has
+another record of the same epoch at that offset or behind it, none of it was the cause.
 """
 
 import numpy as np
 
-from checkers.changes import TOLD_LATE_NS, disturbed, elected, restarted
+from checkers.changes import (
+    TOLD_LATE_NS,
+    disturbed,
+    elected,
+    first_told_ns,
+    restarted,
+)
+from checkers.columns import ints, select
 from checkers.group import Group
 
 
-def may_be_dropped(group: Group, offset: int, sent_ns: int) -> bool:
+def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
     """Tell whether anything happened that may have cost a partition a record of acks=1.
 
     Args:
         group: The partition.
         offset: Where the record stood, -1 if unknown.
         sent_ns: When it was sent; -1 if unknown.
+        acked_ns: When its acknowledgement came; -1 if unknown.
     """
+    if any(each.concerns(group.topic, group.partition) for each in group.facts.disk_losses):
+        return True
     unsettled = sent_ns < 0 or disturbed(group.facts, sent_ns, sent_ns)
     since_ns = 0 if unsettled else sent_ns - TOLD_LATE_NS
     cuts = group.table("truncations")
     truncated = bool(group.truncated(np.array([offset]))[0]) if offset >= 0 else cuts.num_rows > 0
-    lost = any(each.concerns(group.topic, group.partition) for each in group.facts.disk_losses)
-    return truncated or lost or elected(group, since_ns) or restarted(group, since_ns)
+    happened = truncated or elected(group, since_ns) or restarted(group, since_ns)
+    return happened and _at_an_end(group, offset, -1 if unsettled else sent_ns, acked_ns)
+
+
+def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
+    """Tell whether some leader that may have acknowledged left nothing at an offset or behind it.
+
+    Args:
+        group: The partition.
+        offset: Where the record stood.
+        sent_ns: Since when at least everybody knew the leader; -1: they may not have.
+        acked_ns: When it acknowledged.
+    """
+    log = group.final_log
+    if log is None or not log.whole or offset < 0 or acked_ns < 0:
+        return True
+    rows = group.table("leadership")
+    led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
+    begun = {
+        epoch: first_told_ns(group, epoch) for epoch in np.unique(ints(led, "leader_epoch")).tolist()
+    }
+    known = max((epoch for epoch, told_ns in begun.items() if told_ns <= sent_ns), default=-1)
+    left = set(np.unique(log.epochs[log.offsets >= offset]).tolist())
+    may = {
+        epoch
+        for epoch, told_ns in begun.items()
+        if epoch >= known and told_ns <= acked_ns + TOLD_LATE_NS
+    }
+    return not may or not may <= left

@@ -1,0 +1,14 @@
+"""Records as broken brokers would have left them, and as correct ones may."""
+
+from importlib import import_module
+
+from tests.broken.corpus import CHANGES, Change
+
+_MODULES = ("losses",)
+
+
+def catalogue() -> list[Change]:
+    """Return every change."""
+    for name in _MODULES:
+        import_module(f"tests.broken.{name}")
+    return CHANGES

@@ -1,0 +1,121 @@
+"""What brokers do to a record: the steps that changes are made of."""
+
+from collections.abc import Collection
+
+from tests.broken.corpus import Spot
+from tests.broken.record import Record, Row
+
+NODES = ("n1", "n2", "n3")
+
+
+def leader_of(record: Record, spot: Spot) -> str:
+    """Return who led the spot's partition in its epoch."""
+    rows = record.rows("leadership", leader_epoch=spot.epoch, **spot.place)
+    return next(f"n{row['leader']}" for row in rows if row["leader"] >= 1)
+
+
+def followers_of(record: Record, spot: Spot) -> tuple[str, ...]:
+    """Return who had copies in the end, but for the last leader."""
+    rows = record.rows("leadership", source="list-offsets", **spot.place)
+    last = max(rows, key=lambda row: int(row["observed_ns"]))
+    return tuple(node for node in NODES if node != f"n{last['leader']}")
+
+
+def final_log(record: Record, spot: Spot, node: str) -> list[Row]:
+    """Return what a node has of the spot's partition in the end, in the order of offsets."""
+    return record.rows("replica_records", snapshot="final", node=node, **spot.place)
+
+
+def unread(record: Record, spot: Spot, offsets: Collection[int], *, phase: str = "") -> None:
+    """Have nobody read some records; with a phase: nobody in it."""
+    gone = record.drop(
+        "polls",
+        lambda row: row["offset"] in offsets and phase in {"", row["phase"]},
+        **spot.place,
+    )
+    counts: dict[int, int] = {}
+    for row in gone:
+        counts[row["op_id"]] = counts.get(row["op_id"], 0) + 1
+    for op in record.rows("ops"):
+        if op["op_id"] in counts:
+            op["messages"] -= counts[op["op_id"]]
+
+
+def lose(
+    record: Record, spot: Spot, offsets: Collection[int], *, nodes: Collection[str] = NODES
+) -> None:
+    """Take records out of nodes' final logs."""
+    record.drop(
+        "replica_records",
+        lambda row: row["node"] in nodes and row["offset"] in offsets,
+        snapshot="final",
+        **spot.place,
+    )
+
+
+def cut(
+    record: Record, spot: Spot, end: int, *, nodes: Collection[str] = NODES, from_ns: int | None
+) -> None:
+    """Have nodes' logs end at an offset: what they told from a time on, and their final logs.
+
+    Without a time only the final logs end there.
+    """
+    lose(record, spot, range(end, 1 << 40), nodes=nodes)
+    for row in record.rows("replica_states", **spot.place):
+        told = from_ns is not None and (row["observed_ns"] or 0) >= from_ns
+        if row["node"] in nodes and (told or row["snapshot"] == "final"):
+            for name in ("log_end_offset", "high_watermark", "last_stable_offset"):
+                if row[name] is not None:
+                    row[name] = min(row[name], end)
+
+
+def renumber(record: Record, spot: Spot, by: int) -> None:
+    """Move all that lies behind the spot by some offsets, wherever it is told."""
+    names = {
+        "sends": ("offset",),
+        "polls": ("offset",),
+        "assignments": ("offset",),
+        "commits": ("offset",),
+        "final_reads": ("target_end", "reached"),
+        "leadership": ("high_watermark",),
+        "replica_records": ("offset",),
+        "replica_states": (
+            "log_start_offset",
+            "log_end_offset",
+            "high_watermark",
+            "last_stable_offset",
+        ),
+        "truncations": ("from_offset", "to_offset"),
+    }
+    for table, columns in names.items():
+        for row in record.rows(table, **spot.place):
+            for name in columns:
+                if row[name] is not None and row[name] > spot.offset:
+                    row[name] += by
+            for epoch in row.get("epochs") or ():
+                if epoch["start_offset"] > spot.offset:
+                    epoch["start_offset"] += by
+
+
+def never_write(record: Record, spot: Spot) -> None:
+    """Have the message be acknowledged and written nowhere: the next one takes its offset."""
+    lose(record, spot, {spot.offset})
+    unread(record, spot, {spot.offset})
+    offset = spot.offset
+    renumber(record, spot, -1)
+    spot.send["offset"] = offset
+
+
+def write_twice(record: Record, spot: Spot, **changed: object) -> None:
+    """Have each node write the message again right behind itself, and readers read both."""
+    renumber(record, spot, 1)
+    again = {"offset": spot.offset + 1}
+    for row in record.rows("replica_records", snapshot="final", offset=spot.offset, **spot.place):
+        record.add("replica_records", row, **again, **changed)
+    for row in record.rows("polls", offset=spot.offset, **spot.place):
+        for later in record.rows("polls", op_id=row["op_id"], mop=row["mop"]):
+            if later["pos"] > row["pos"]:
+                later["pos"] += 1
+        record.add("polls", row, **again, pos=row["pos"] + 1)
+        for op in record.rows("ops", op_id=row["op_id"]):
+            op["messages"] += 1

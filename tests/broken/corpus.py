@@ -1,0 +1,148 @@
+"""The corpus: every change to a stored run, with what must come of it.
+
+    @broken("lost-write", row="S6", base="log")
+    def test_name(record: Record, spot: Spot) -> None: ...
+
+makes a change for each moment of the base (`MOMENTS`): one in the calm, one while each of its
+faults was in force.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from results.record.terms import Validity
+from tests.broken.record import Record, Row
+
+BASES = Path(__file__).with_name("bases")
+CALM = "calm"
+MOMENTS = {
+    "log": (CALM, "kill", "isolate"),
+    "txn": (CALM, "kill", "isolate"),
+    "groups": (CALM, "kill", "isolate"),
+    "disks": (CALM, "power-loss", "unclean-election"),
+}
+"""Of each base: the kinds of its faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A message that was acknowledged in the calm, or while a fault was in force.
+
+    Attributes:
+        send: Its row.
+        epoch: Of the leader that wrote it.
+    """
+
+    send: Row
+    epoch: int
+
+    @property
+    def topic(self) -> str:
+        return str(self.send["topic"])
+
+    @property
+    def partition(self) -> int:
+        return int(self.send["partition"])
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What its partition's rows have in common."""
+        return {"topic": self.topic, "partition": self.partition}
+
+    @property
+    def offset(self) -> int:
+        return int(self.send["offset"])
+
+    @property
+    def value(self) -> int:
+        return int(self.send["value"])
+
+    @property
+    def at_ns(self) -> int:
+        """When it was acknowledged."""
+        return int(self.send["complete_ns"])
+
+
+Make = Callable[[Record, Spot], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change to one stored run.
+
+    Attributes:
+        name: For people, and of its folder.
+        base: Which run.
+        moment: When in it: one of `MOMENTS`.
+        row: Of the page that names what a verdict must not miss.
+        make: Changes the record.
+        finds: The anomaly that must come out; empty: none but what the base has.
+        valid: The verdict.
+    """
+
+    name: str
+    base: str
+    moment: str
+    row: str
+    make: Make
+    finds: str
+    valid: Validity
+
+    def save(self, folder: Path) -> Path:
+        """Write the changed run to a folder of its own; return that."""
+        record = Record(BASES / self.base)
+        self.make(record, spot(record, self.moment))
+        return record.save(folder / "broken" / self.name)
+
+
+CHANGES: list[Change] = []
+
+
+def broken(
+    finds: str,
+    *,
+    row: str,
+    base: str,
+    moments: Sequence[str] = (),
+    valid: Validity = Validity.INVALID,
+) -> Callable[[Make], Make]:
+    """Take a function into the corpus that leaves a record as a broken broker would have."""
+
+    def take(make: Make) -> Make:
+        for moment in moments or MOMENTS[base]:
+            name = f"{make.__name__.replace('_', '-')}.{base}.{moment}"
+            CHANGES.append(
+                Change(
+                    name=name, base=base, moment=moment, row=row, make=make, finds=finds, valid=valid
+                )
+            )
+        return make
+
+    return take
+
+
+def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make]:
+    """Take a function into the corpus that leaves a record as a correct Kafka may."""
+    return broken("", row="innocent", base=base, moments=moments, valid=Validity.VALID)
+
+
+def spot(record: Record, moment: str) -> Spot:
+    """Return the acknowledged message in the middle of the calm before all faults, or of a fault."""
+    if moment == CALM:
+        times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
+        from_ns, to_ns = times["warmup"], times["main"]
+    else:
+        (fault,) = record.rows("faults", kind=moment)
+        from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])
+    sends = [
+        row
+        for row in record.rows("sends", acked=True, outcome="ok")
+        if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns
+    ]
+    sends.sort(key=lambda row: int(row["complete_ns"]))
+    send = sends[len(sends) // 2]
+    place = {"topic": send["topic"], "partition": send["partition"]}
+    stored = record.rows("replica_records", snapshot="final", offset=send["offset"], **place)
+    return Spot(send=send, epoch=stored[0]["leader_epoch"])
