@@ -15,8 +15,12 @@ from pathlib import Path
 from cluster.hosts.ledger import RUN_MARK, boot_id, mark, read_ledger
 from cluster.hosts.signals import is_running, process_id, send_signal, wait_gone
 from cluster.protocol import ProcessId, UserError
+from results.record.clock import pause_until, stopwatch_s
 
 GONE_TIMEOUT_S = 10.0
+START_S = 2.0
+"""From the announcement of a start to a process that carries its run's mark."""
+LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +50,28 @@ def kill_leftovers(processes_file: Path) -> list[str]:
         WaitTimeoutError: A killed process is still there after some seconds.
     """
     said: list[str] = []
-    while found := leftovers(processes_file):
+    while (found := leftovers(processes_file)) or (left_s := _starting_s(processes_file)) > 0:
         for leftover in found:
             _kill(leftover.process)
             said.append(f"killed {leftover.what} (process {leftover.process.pid})")
         # Once more afterwards: a process may have been starting another one meanwhile.
         wait_gone([leftover.process for leftover in found], timeout_s=GONE_TIMEOUT_S)
+        if not found:
+            pause_until(stopwatch_s() + min(left_s, LOOK_AGAIN_S))
     return said
+
+
+def _starting_s(processes_file: Path) -> float:
+    """Return for how long a process may still appear whose start was announced and not confirmed.
+
+    Between fork and exec it has its parent's environment, and nobody has written down its number.
+    """
+    boot, since_s = boot_id(), dict[tuple[str, str], float]()
+    for entry in read_ledger(processes_file):
+        if entry.boot == boot:
+            since_s[entry.what, entry.node] = entry.since_s if entry.pid is None else 0.0
+    age_s = unix_s() - max(since_s.values(), default=0.0)
+    return START_S - age_s if age_s >= 0 else 0.0
 
 
 def leftovers(processes_file: Path) -> list[Leftover]:
