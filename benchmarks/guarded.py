@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -29,12 +29,7 @@ def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
     Raises:
         KeyboardInterrupt: Somebody wants to end; the command was interrupted, and has ended.
     """
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    with log.open("ab") as said:
-        child = subprocess.Popen(
-            [sys.executable, "-c", GUARD, *argv], stdin=subprocess.PIPE, stdout=said, stderr=said,
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, start_new_session=True,
-        )  # fmt: skip
+    child = _begun(argv, log)
     assert child.stdin is not None
     try:
         return child.wait(limit_s)
@@ -48,6 +43,27 @@ def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
     finally:
         child.stdin.close()
         child.wait()
+
+
+@contextmanager
+def beside(argv: Sequence[str], log: Path) -> Iterator[None]:
+    """Let a command run beside the block; its session is killed when the block ends, or we do."""
+    child = _begun(argv, log)
+    assert child.stdin is not None
+    try:
+        yield
+    finally:
+        child.stdin.close()
+        child.wait()
+
+
+def _begun(argv: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    with log.open("ab") as said:
+        return subprocess.Popen(
+            [sys.executable, "-c", GUARD, *argv], stdin=subprocess.PIPE, stdout=said, stderr=said,
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, start_new_session=True,
+        )  # fmt: skip
 
 
 def guard() -> None:

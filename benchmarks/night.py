@@ -10,8 +10,8 @@
 A night belongs to one commit and one state of the work tree, and is small or full. Its id is the
 time of its beginning, and each seed is drawn from that id. One night at a time uses a store. Its
 parts are cut into steps. A finished step is one line in `docs/night/results.jsonl`, on disk before
-the next step begins, so a kill loses one step at most. The suites (`false-alarms`, `covering`) lose
-less: they resume from their own journals.
+the next step begins, so a kill loses one step at most. `false-alarms` and `covering` lose less:
+they resume from their own journals.
 
 Runs and logs stay in the store (`--store`). Ctrl-C ends the step that is under way, and then the
 night. If the command is killed, the session of the step under way is killed, too. Brokers, which
@@ -74,6 +74,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
                  r"'valid': (?P<valid>\d+)", r"'unknown': (?P<unknown>\d+)",
                  r"'invalid': (?P<invalid>\d+)"),
     "kills": (r"^(?P<kills>\d+) crashes, (?P<left_something>\d+) of them",),
+    "false-alarms": (r"^(?P<as_expected>\d+) of (?P<runs>\d+) runs are as expected",),
     "hypothesis": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
 }  # fmt: skip
 """What steps print that counts, by part; the first pattern must occur."""
@@ -147,20 +148,20 @@ def steps_of(night: str, store: Path, *, small: bool = False) -> Iterator[Step]:
         kernel = f"checkers/{score.name}.py"
         named = ("--tests", *TESTS[score.name]) if score.name in TESTS else ()
         tried = (*python, "benchmarks.mutation", kernel, *named)
-        survivors = store / ".night" / night / f"mutants-{_file_name(kernel)}.json"
+        survivors = store / ".night" / night / f"mutants-{file_name(kernel)}.json"
         more = ("--json", str(survivors))
         yield Step(part="mutation", name=kernel, words=tried, more=more, score=score)
-    yield from _suites(drawn(night, "covering"))
+    yield Step(part="false-alarms", name="series", words=(*python, "benchmarks.false_alarms"),
+               more=("--store", str(store / "false-alarms")), limit_s=12 * HOUR_S)  # fmt: skip
+    yield _covering(drawn(night, "covering"))
 
 
-def _suites(seed: int) -> Iterator[Step]:
-    alarms, matrix = NIGHTLY / "false-alarms.toml", NIGHTLY / "covering.toml"
-    play = ("logquake", "suite", "run")
+def _covering(seed: int) -> Step:
+    matrix = NIGHTLY / "covering.toml"
     draw = ("python", "-m", "benchmarks.covering", str(matrix), "--seed", str(seed))
-    yield Step(part="false-alarms", name="suite", words=(*play, str(alarms)), suite=alarms,
-               limit_s=4 * HOUR_S)  # fmt: skip
-    yield Step(part="covering", name="suite", suite=matrix, drawn_by=seed, limit_s=4 * HOUR_S,
-               words=(*draw, ">", "drawn.toml", "&&", *play, "drawn.toml"))  # fmt: skip
+    play = ("logquake", "suite", "run", "drawn.toml")
+    return Step(part="covering", name="suite", suite=matrix, drawn_by=seed, limit_s=4 * HOUR_S,
+                words=(*draw, ">", "drawn.toml", "&&", *play))  # fmt: skip
 
 
 def property_step(path: Path, seed: str) -> Step:
@@ -204,7 +205,7 @@ class Night:
         return done
 
     def _ended(self, step: Step) -> Ended:
-        log = self.folder / f"{step.part}-{_file_name(step.name)}.log"
+        log = self.folder / f"{step.part}-{file_name(step.name)}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         if step.suite is not None:
             return self._suite_ended(step, step.suite, log)
@@ -284,7 +285,8 @@ def _git(*words: str) -> str:
                           errors="replace").stdout  # fmt: skip
 
 
-def _file_name(step: str) -> str:
+def file_name(step: str) -> str:
+    """Return what a step's files are called by."""
     return step.replace("/", "-")
 
 
@@ -329,12 +331,12 @@ def _play_or_list(options: argparse.Namespace) -> int:
     done = {each.command: each for each in lines if isinstance(each, Done)
             and each.night == begun.night}  # fmt: skip
     steps = list(steps_of(begun.night, night.store, small=options.small))
-    asked = [step for step in steps if _meant(step, options.only)]
+    asked = [step for step in steps if meant(step, options.only)]
     if not asked:
         print("no step is meant; see: python -m benchmarks.night --list", file=sys.stderr)
         return 1
     if options.list:
-        print("\n".join(f"{_how(done.get(step.command)):6} {_name(step)}" for step in asked))
+        print("\n".join(f"{_how(done.get(step.command)):6} {step_name(step)}" for step in asked))
         return 0
     if last is None:
         append(options.results, begun)
@@ -351,7 +353,7 @@ def _play(night: Night, asked: Sequence[Step], steps: Sequence[Step], done: dict
             if step.command not in done:
                 of = sum(each.part == step.part for each in steps)
                 one = done[step.command] = night.play(step, of=of)
-                print(f"{_how(one):6} {_name(step)}, {one.took_s:.0f} s: {one.figures}"
+                print(f"{_how(one):6} {step_name(step)}, {one.took_s:.0f} s: {one.figures}"
                       f" {one.reason}", flush=True)  # fmt: skip
     except KeyboardInterrupt:
         print("interrupted; the same command goes on", file=sys.stderr)
@@ -361,11 +363,13 @@ def _play(night: Night, asked: Sequence[Step], steps: Sequence[Step], done: dict
     return int(not all(done[step.command].passed for step in asked))
 
 
-def _meant(step: Step, only: Sequence[str]) -> bool:
-    return not only or any(f"{_name(step)}/".startswith(f"{each}/") for each in only)
+def meant(step: Step, only: Sequence[str]) -> bool:
+    """Tell whether a step is asked for: by its part, by its name, or by nothing at all."""
+    return not only or any(f"{step_name(step)}/".startswith(f"{each}/") for each in only)
 
 
-def _name(step: Step) -> str:
+def step_name(step: Step) -> str:
+    """Return `fuzz/1`."""
     return f"{step.part}/{step.name}"
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -79,9 +79,10 @@ class Done(_Line):
 
 Line = Begun | Done
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
+_Kind = TypeVar("_Kind")
 
 
-def append(path: Path, line: Line) -> None:
+def append(path: Path, line: BaseModel) -> None:
     """Append a line; it is on disk when this returns.
 
     Raises:
@@ -91,11 +92,16 @@ def append(path: Path, line: Line) -> None:
 
 
 def load(path: Path) -> list[Line]:
+    """Return the lines of nights, as `load_lines` does."""
+    return load_lines(path, _LINE)
+
+
+def load_lines(path: Path, kind: "TypeAdapter[_Kind]") -> list[_Kind]:
     """Return the lines; one that cannot be read is named on standard error, and left out."""
-    lines: list[Line] = []
+    lines: list[_Kind] = []
     for number, text in enumerate(path.read_bytes().split(b"\n") if path.exists() else [], 1):
         try:
-            lines += [_LINE.validate_json(text)] if text else []
+            lines += [kind.validate_json(text)] if text else []
         except ValidationError:
             print(f"{path.name}: line {number} is cut off, and left out", file=sys.stderr)
     return lines
@@ -176,8 +182,16 @@ def write_table(results: Path) -> None:
     Raises:
         StoreError: The disk refuses.
     """
-    page = results.parent.with_suffix(".md")
+    write_between(results.parent.with_suffix(".md"), table(load(results)))
+
+
+def write_between(page: Path, lines: str) -> None:
+    """Put lines between the markers of a page.
+
+    Raises:
+        StoreError: The disk refuses.
+    """
     text = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    write_atomically(page, f"{head}{BEGIN}\n{table(load(results))}\n{END}{tail}")
+    write_atomically(page, f"{head}{BEGIN}\n{lines}\n{END}{tail}")

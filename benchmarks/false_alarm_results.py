@@ -1,0 +1,181 @@
+"""The results of the series of false alarms (`benchmarks/false_alarms.py`): lines, and a page.
+
+`docs/night/false-alarms.jsonl` is only ever appended to: a line for each run, and another one each
+time that it was judged again. The page beside it says for each part how many runs are as expected,
+and lists the others. A person explains those in the last column, which is kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from benchmarks.night_results import BEGIN, END, load_lines, write_between
+
+RESULTS = Path(__file__).parents[1] / "docs" / "night" / "false-alarms.jsonl"
+PARTS: Mapping[str, str] = {
+    "log": "Kafka 4.3.1, `log`, 40 s",
+    "txn": "Kafka 4.3.1, `txn`, 40 s",
+    "groups": "Kafka 4.3.1, `groups`, 40 s",
+    "log-all": "Kafka 4.3.1, `log`, `--nemesis all`, 100 s",
+    "groups-all": "Kafka 4.3.1, `groups`, `--nemesis all`, 100 s",
+    "busy": "Kafka 4.3.1, `log`, 60 s, beside two busy loops",
+    "simulated": "20 simulated minutes of the reference cluster each, `--nemesis all`",
+    "leader-epochs": "of `scenario run --all`: both leader-epoch examples",
+    "scenarios": "of `scenario run --all`: all others",
+}
+"""In the order in which they are played."""
+NONE = "none"
+"""Instead of a verdict: the command hung, or ended otherwise."""
+
+
+class Line(BaseModel):
+    """A run, and how it was judged last.
+
+    Attributes:
+        part, step: Which.
+        of: How many steps the part has.
+        run: Its folder in the store; empty: there is none.
+        command: What a user types to play it again.
+        begun_at: On the wall clock, `20261124T104500Z`.
+        load: The machine's load average over a minute, before the step and after it.
+        commit: Of the code that played it; a `+` behind it: with changes.
+        running: A hash of the code that plays.
+        judged_at: When this line's verdict was found.
+        judge: The commit of the code that judged it.
+        judging: A hash of the code that judges.
+        before: The verdict of the judge before; empty: it is the first.
+        verdict: `valid`, `unknown`, `invalid`, `none`.
+        expected: Whether it is valid, or ended as its scenario tells.
+        sentence: Why it is not as expected.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    part: str
+    step: str
+    of: int
+    run: str
+    command: str
+    begun_at: str
+    took_s: float
+    load: tuple[float, float]
+    commit: str
+    running: str
+    judged_at: str
+    judge: str
+    judging: str
+    before: str = ""
+    verdict: str = NONE
+    expected: bool = False
+    sentence: str = ""
+
+    @property
+    def words(self) -> str:
+        """`invalid: log/7 (log/20261124T104500Z-3): Invalid: one message was lost.`."""
+        how = self.verdict + (", as expected" if self.expected and self.verdict != "valid" else "")
+        why = f": {self.sentence}" if self.sentence else ""
+        return f"{how}: {self.part}/{self.step} ({self.run or 'no run'}){why}"
+
+
+_LINE = TypeAdapter(Line)
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Return the lines that can be read."""
+    return load_lines(path, _LINE)
+
+
+def last(lines: Sequence[Line]) -> dict[tuple[str, str], Line]:
+    """Return the last verdict on the last run of each step."""
+    found: dict[tuple[str, str], Line] = {}
+    for each in lines:
+        there = found.get((each.part, each.step))
+        # An older run that is judged again stays an older run.
+        if there is None or each.begun_at >= there.begun_at:
+            found[each.part, each.step] = each
+    return found
+
+
+def page_lines(lines: Sequence[Line], explained: Mapping[str, str]) -> str:
+    """Return both tables.
+
+    Args:
+        lines: All of them.
+        explained: What a person wrote, by run (or, where there is none, by step and time).
+    """
+    current = list(last(lines).values())
+    rows = [_row(part, [each for each in current if each.part == part]) for part in PARTS]
+    others = _others(lines)
+    doubts = [_doubt(story, explained.get(key, "")) for key, story in others.items()]
+    return "\n".join([
+        "| Part | What | As expected | Load | Played by | Judged by | Date | Took |",
+        "|---|---|---|---|---|---|---|---:|",
+        *rows, "",
+        "| Run | Step | Verdicts | First sentence | Explanation |", "|---|---|---|---|---|",
+        *(doubts or ["| none yet | | | | |"]),
+    ])  # fmt: skip
+
+
+def _row(part: str, runs: Sequence[Line]) -> str:
+    if not runs:
+        return f"| {part} | {PARTS[part]} | not yet played | | | | | |"
+    fine, of = sum(each.expected for each in runs), runs[-1].of
+    open_ones = f" ({of - len(runs)} not yet played)" if of > len(runs) else ""
+    loads = [number for each in runs for number in each.load]
+    took = f"{sum(each.took_s for each in runs):,.0f} s"
+    cells = (part, PARTS[part], f"{fine} of {of}{open_ones}", f"{min(loads):g} to {max(loads):g}",
+             _commits([each.commit for each in runs]), _commits([each.judge for each in runs]),
+             _date(max(each.begun_at for each in runs)), took)  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def _commits(commits: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(each[:7] + "+" * each.endswith("+") for each in commits))
+
+
+def _date(at: str) -> str:
+    return f"{at[:4]}-{at[4:6]}-{at[6:8]}"
+
+
+def _key(line: Line) -> str:
+    return line.run or f"{line.part}/{line.step} {line.begun_at}"
+
+
+def _others(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """Return all verdicts on each run that once was not as expected."""
+    runs: dict[str, list[Line]] = {}
+    for each in lines:
+        runs.setdefault(_key(each), []).append(each)
+    return {key: found for key, found in runs.items() if not all(one.expected for one in found)}
+
+
+def _doubt(story: Sequence[Line], explanation: str) -> str:
+    """Return the row of a run: its verdicts with their judges, and what the last doubt says."""
+    said: list[Line] = []
+    for each in story:
+        if not said or (said[-1].verdict, said[-1].expected) != (each.verdict, each.expected):
+            said.append(each)
+    verdicts = ", then ".join(f"{each.verdict} ({_commits([each.judge])})" for each in said)
+    why = [each.sentence for each in story if not each.expected][-1]
+    cells = (_key(story[0]), f"{story[0].part}/{story[0].step}", verdicts, why)
+    clean = [" ".join(cell.replace("|", "/").split()) for cell in cells]
+    return f"| {' | '.join(clean)} | " + (f"{explanation} |" if explanation else "|")
+
+
+def explanations(page: str) -> dict[str, str]:
+    """Return what a person wrote into the last column of a page, by the first."""
+    rows = (line.strip().removeprefix("| ").removesuffix("|").split(" | ", 4)
+            for line in page.partition(BEGIN)[2].partition(END)[0].splitlines())  # fmt: skip
+    return {row[0]: row[4].strip() for row in rows if len(row) == 5}  # noqa: PLR2004 - columns
+
+
+def write_page(results: Path) -> None:
+    """Write the tables of the page beside the results.
+
+    Raises:
+        StoreError: The disk refuses.
+    """
+    page = results.with_suffix(".md")
+    there = explanations(page.read_text("utf-8")) if page.exists() else {}
+    write_between(page, page_lines(lines_of(results), there))
