@@ -40,8 +40,9 @@ from results.samples import find_sample
 
 AT = "20261124T010000Z"
 LOST = "Invalid: 2 acknowledged messages were lost."
-SECONDS = ("--workload", "log", "--hosts", "simulated", "--system", "reference", "--seed", "3",
-           "--time-limit", "5", "--warmup", "2", "--nemesis", "")  # fmt: skip
+SECONDS = ("--hosts", "simulated", "--system", "reference", "--seed", "3", "--nemesis", "",
+           "--time-limit", "5", "--warmup", "2", "--rate", "80", "--topics", "1",
+           "--partitions", "1", "--concurrency", "4")  # fmt: skip
 
 
 def line(**given: object) -> Line:
