@@ -17,7 +17,7 @@ from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_p
 from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
@@ -50,7 +50,7 @@ def _check(group: Group) -> Findings:
         for offset, first, last in zip(doubled, begin, end, strict=True)
     ]
     return findings(
-        len(offsets),
+        len(repeated(np.sort(at[real]))),
         items,
         lambda item: _describe(group, item[0], item[1]),
         lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
@@ -143,4 +143,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
+    promise=Promise.LOG,
+    compares="offsets that were told at least twice",
 )

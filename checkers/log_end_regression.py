@@ -26,7 +26,7 @@ from checkers.disk_losses import excuses_of_disk
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -73,20 +73,30 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
             highest, told_ns = mark, at_ns
 
 
+def _marked(told: pa.Table) -> int:
+    """Return how many ends were told behind a high watermark of the same replica."""
+    ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
+    return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
+
+
 def _check(group: Group) -> Findings:
     states = group.table("replica_states")
     ended = equal(states, "snapshot", FINAL)
     ended &= ~equal(states, "node", *group.facts.unreadable_nodes)
     told = ~present(states, "snapshot") & present(states, "observed_ns")
     looks = select(states, ended | told)
+    by_node = {
+        node: _in_order(select(looks, equal(looks, "node", node)))
+        for node in sorted(set(texts(looks, "node")))
+    }
     falls = [
         fall
-        for node in sorted(set(texts(looks, "node")))
-        for fall in _falls(_in_order(select(looks, equal(looks, "node", node))), node)
+        for node, told_by in by_node.items()
+        for fall in _falls(told_by, node)
         if not disturbed(group.facts, fall.marked_ns, _by(fall), kind=_MOVES)
     ]
     return findings(
-        int(present(looks, "log_end_offset").sum()),
+        sum(map(_marked, by_node.values())),
         falls,
         lambda fall: _describe(group, fall),
         lambda fall: _labels(group, fall),
@@ -137,4 +147,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.STORED,
+    compares="log ends that were told after a high watermark of the same replica",
 )
