@@ -40,7 +40,7 @@ def verdict_to_json(verdict: Verdict) -> _Json:
             name: NOT_APPLICABLE if rows is None else {"rows": int(rows)}
             for name, rows in verdict.checked.items()
         },
-        "basis": [dataclasses.asdict(each) for each in verdict.basis],
+        "basis": _finite([dataclasses.asdict(each) for each in verdict.basis]),
         "stats": _finite(verdict.stats),
     }
 
