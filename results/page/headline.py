@@ -109,7 +109,8 @@ def _valid(verdict: Verdict) -> Headline:
         sentence = f"Valid, by contract: {words_of(name).counted(summary.count)}, and that is"
         return _with_witness("valid", f"{sentence} allowed.", name, summary, more=more)
     if bare:
-        of = f"{len(bare)} of {len(verdict.basis)} promises"
+        made = sum(not each.given_up for each in verdict.basis)
+        of = f"{len(bare)} of {made} promises"
         return Headline(
             tone="valid",
             sentence=f"Valid, as far as this run goes: it could not show {of} broken.",

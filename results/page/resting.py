@@ -83,6 +83,8 @@ def _when(compared: Compared) -> str:
         f"{each / NS_PER_S:.1f} s" if each >= 0 else ""
         for each in (compared.from_ns, compared.to_ns)
     )
-    if begun and ended and begun != ended:
-        return f"{begun} to {ended}"
-    return f"at {begun or ended}" if begun == ended and begun else begun and f"from {begun}"
+    if begun == ended:
+        return begun and f"at {begun}"
+    if not (begun and ended):
+        return f"from {begun}" if begun else f"to {ended}"
+    return f"{begun} to {ended}"
