@@ -27,7 +27,7 @@ from checkers.announcements import first_highest, latest
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
@@ -207,7 +207,7 @@ def _check(group: Group) -> Findings:
     final = group.logs.get(FINAL, {})
     lines = checkpoints(group)
     parts += [_outside(final[node], lines[node]) for node in sorted(lines) if node in final]
-    return findings(
+    compared = findings(
         sum(rows for rows, _ in parts),
         sorted(
             (regression for _, found in parts for regression in found),
@@ -216,6 +216,8 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
+    why = "no leader epoch was told behind another one, so one that went back could not show"
+    return could_not_show(compared, why, given=bool(group.table("leadership").num_rows))
 
 
 def _labels(group: Group, regression: Regression) -> Labels:

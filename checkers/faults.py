@@ -19,7 +19,7 @@ import pyarrow as pa
 from checkers.columns import present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.plan import ALL, NEMESIS_KINDS
@@ -77,7 +77,9 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
 def _check(group: Group) -> Findings:
     asked = _asked(group)
     short = [each for each in asked if each[1] < each[2]]
-    return findings(len(asked), short, lambda item: _describe(group, item))
+    found = findings(len(asked), short, lambda item: _describe(group, item))
+    why = "the plan asks for no confirmed fault, so that too few had an effect could not show"
+    return could_not_show(found, why, given=group.table("faults").num_rows > 0)
 
 
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:

@@ -29,7 +29,7 @@ from checkers.announcements import (
 )
 from checkers.columns import Ints, ints
 from checkers.disk_losses import all_lost, lost_on_disks
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
@@ -138,7 +138,7 @@ def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, 
 def _check(group: Group) -> Findings:
     told, ends = announcements(group), _ends(group)
     (answers, fell), (targets, short) = _regressions(told), _short_targets(group, told, ends)
-    return findings(
+    found = findings(
         answers + targets,
         sorted(
             [*fell, *short],
@@ -147,6 +147,8 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
+    why = "no high watermark was announced behind another one, so one that fell could not show"
+    return could_not_show(found, why, given=len(told) > 0)
 
 
 def _labels(group: Group, regression: Regression) -> Labels:

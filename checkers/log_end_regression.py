@@ -24,7 +24,7 @@ from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.disk_losses import excuses_of_disk
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
@@ -95,12 +95,14 @@ def _check(group: Group) -> Findings:
         for fall in _falls(told_by, node)
         if not disturbed(group.facts, fall.marked_ns, _by(fall), kind=_MOVES)
     ]
-    return findings(
+    found = findings(
         sum(map(_marked, by_node.values())),
         falls,
         lambda fall: _describe(group, fall),
         lambda fall: _labels(group, fall),
     )
+    why = "no log end was told behind its high watermark, so one that fell below it could not show"
+    return could_not_show(found, why, given=bool(present(looks, "log_end_offset").any()))
 
 
 def _by(fall: Fall) -> int:

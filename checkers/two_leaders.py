@@ -39,7 +39,7 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
 from checkers.witnesses import holds
@@ -185,13 +185,15 @@ def _check(group: Group) -> Findings:
     for _, logs in sorted(group.logs.items()):
         pairs = combinations([logs[node] for node in sorted(logs)], 2)
         looked += [_clashing_records(group, one, other) for one, other in pairs]
-    clashes = {clash for _, found in looked for clash in found}
-    return findings(
+    clashes = {clash for _, told in looked for clash in told}
+    found = findings(
         sum(rows for rows, _ in looked),
         sorted(clashes, key=lambda each: (each.offset, each.epoch, each.source, each.leaders)),
         lambda clash: _describe(group, clash),
         lambda clash: _labels(group, clash),
     )
+    why = "no leader epoch was told twice, so two leaders in one could not show"
+    return could_not_show(found, why, given=len(claims.epochs) > 0 or bool(group.logs))
 
 
 def _labels(group: Group, clash: Clash) -> Labels:
