@@ -47,7 +47,7 @@ def findings(
 
 
 def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
-    """Return what was found; if nothing could have failed, with the sentence that says why.
+    """Return what was found; if nothing could have failed, with a sentence that says why.
 
     Args:
         found: Of a kernel.
@@ -55,7 +55,9 @@ def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings
         given: Whether the rows are there that any run has to have; without them nobody knows what
             could have shown, and the verdict is unknown.
     """
-    return found if found.rows or not given else replace(found, unshown=(*found.unshown, why))
+    if found.rows or found.anomalies or not given:
+        return found
+    return replace(found, unshown=(*found.unshown, why))
 
 
 def anomaly_at(

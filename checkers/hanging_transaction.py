@@ -94,7 +94,7 @@ def _check(group: Group) -> Findings:
     stuck = _stuck(looks, calm_ns)
     proven = stuck is not None and stuck.lasted_s > group.facts.plan.hanging_after_s
     found = findings(
-        _begun(group) if proven or stuck is None else 0,
+        max(_begun(group), int(proven)) if proven or stuck is None else 0,
         [stuck] if stuck is not None and proven else [],
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),

@@ -45,7 +45,7 @@ def _read_on(group: Group) -> int:
     ends = runs_of(ops[last])[1:] - 1
     at = first_match(ints(sends, "op_id"), ops[last][ends])
     latest = np.append(places[last][ends], NONE)[at]
-    return int((present(sends, "value") & (latest > ints(sends, "mop"))).sum())
+    return int((present(sends, "txn_id") & (latest >= ints(sends, "mop"))).sum())
 
 
 def _check(group: Group) -> Findings:
