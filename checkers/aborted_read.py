@@ -19,9 +19,9 @@ import numpy as np
 
 from checkers.columns import equal, first_match, ints, present, runs_of, select
 from checkers.dropped import marker_lost
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels
+from checkers.protocol import Checker, Findings, Labels, Promise
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
@@ -76,13 +76,27 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
     )
 
 
+def _could_be_read(group: Group) -> int:
+    """Return how many failed sends a reader might have been given who must not be."""
+    sends, polls = group.table("sends"), group.table("polls")
+    failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value"))
+    in_txn = int(present(failed, "txn_id").sum())
+    tables = (polls, group.table("final_reads"))
+    promised = any(equal(table, "isolation", READ_COMMITTED).any() for table in tables)
+    return in_txn * promised + (failed.num_rows - in_txn) * bool(polls.num_rows)
+
+
 def _check(group: Group) -> Findings:
-    return findings(
-        group.table("polls").num_rows,
+    found = findings(
+        _could_be_read(group),
         _aborted_reads(group),
         lambda read: _describe(group, read),
         lambda read: _labels(group, read),
     )
+    why = "no send failed, so an aborted read could not show"
+    if group.facts.plan.transactional:
+        why = "no send failed and no transaction was aborted, so an aborted read could not show"
+    return could_not_show(found, why, given=group.table("polls").num_rows > 0)
 
 
 def _labels(group: Group, read: AbortedRead) -> Labels:
@@ -117,6 +131,8 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check,
+    promise=Promise.LOG,
+    compares="failed sends, looked for among what was read",
 )

@@ -22,7 +22,7 @@ from checkers.dropped import taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings
+from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
@@ -92,10 +92,10 @@ def _check(group: Group) -> Findings:
     acked = (offsets >= group.log_start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
     rows = np.flatnonzero(acked & places.knows(values))
     wrong = rows[~places.holds(values[rows], offsets[rows])]
-    # What stands nowhere was looked for as well, if there was anything to look in.
-    looked = len(places.value) > 0 or group.final_log is not None
+    # In a whole log what stands nowhere was looked for as well; readers may not have come to it.
+    looked = len(rows) if group.final_log is None else int(acked.sum())
     return step_findings(
-        int(acked.sum()) if looked else 0,
+        looked,
         offsets[wrong],
         lambda index: _describe(group, places, int(wrong[index])),
         _excuses(group, wrong),
@@ -175,4 +175,6 @@ CHECKER = Checker(
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     applies=_applies,
+    promise=Promise.LOG,
+    compares="acknowledged offsets, compared with where the records stand",
 )

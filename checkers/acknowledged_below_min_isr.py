@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from checkers.columns import equal, ints, select
+from checkers.columns import Mask, equal, ints, select
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -71,13 +72,26 @@ def _stretches(group: Group) -> Iterator[list[Told]]:
         yield stretch
 
 
+def _lasting(group: Group) -> list[list[Told]]:
+    """Return the stretches that leave enough time between the slack on either side."""
+    least_ns = 2 * SLACK_NS + LASTING_NS
+    return [each for each in _stretches(group) if each[-1].asked_ns - each[0].seen_ns > least_ns]
+
+
+def _inside(stretch: list[Told], sends: pa.Table) -> Mask:
+    """Tell which sends began, and ended if they did, while the ISR was too small for certain."""
+    begun, ended = ints(sends, "invoke_ns"), ints(sends, "complete_ns")
+    from_ns, to_ns = stretch[0].seen_ns + SLACK_NS, stretch[-1].asked_ns - SLACK_NS
+    return np.asarray((begun >= from_ns) & (begun <= to_ns) & (ended <= to_ns), dtype=np.bool_)
+
+
 def _accepted(group: Group) -> Iterator[Accepted]:
     sends = group.committed
     strong = select(sends, ~equal(sends, "acks", "1"))
     begun, ended = ints(strong, "invoke_ns"), ints(strong, "complete_ns")
-    for stretch in _stretches(group):
+    for stretch in _lasting(group):
         low_from_ns, low_to_ns = stretch[0].seen_ns, stretch[-1].asked_ns
-        inside = (begun >= low_from_ns + SLACK_NS) & (ended <= low_to_ns - SLACK_NS)
+        inside = _inside(stretch, strong)
         acked = ended[inside & (ended >= begun)]
         if len(acked) and int(acked.max()) - int(acked.min()) > LASTING_NS:
             yield Accepted(
@@ -91,12 +105,16 @@ def _accepted(group: Group) -> Iterator[Accepted]:
 
 
 def _check(group: Group) -> Findings:
-    strong = int(np.sum(~equal(group.committed, "acks", "1")))
-    return findings(
-        strong if told_isrs(group) else 0,
-        list(_accepted(group)),
-        lambda each: _describe(group, each),
+    strong = group.table("sends")
+    strong = select(strong, ~equal(strong, "acks", "0", "1"))
+    tried = sum(int(_inside(stretch, strong).sum()) for stretch in _lasting(group))
+    found = findings(tried, list(_accepted(group)), lambda each: _describe(group, each))
+    lasting_s = (2 * SLACK_NS + LASTING_NS) // NS_PER_S
+    why = (
+        f"no client sent while an ISR was too small for longer than {lasting_s} s, so an"
+        " acknowledgement with too few replicas could not show"
     )
+    return could_not_show(found, why, given=bool(strong.num_rows and told_isrs(group)))
 
 
 def _describe(group: Group, each: Accepted) -> Anomaly:
@@ -130,4 +148,6 @@ CHECKER = Checker(
     tables=("sends", "leadership"),
     check=_check,
     applies=_applies,
+    promise=Promise.STORED,
+    compares="sends with acks=all while too few replicas were in sync",
 )

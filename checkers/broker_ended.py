@@ -26,7 +26,7 @@ from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -162,6 +162,8 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    promise=Promise.SERVERS,
+    compares="server processes watched",
 )
 OUTSIDE_CHECKER = Checker(
     name=OUTSIDE,
@@ -171,4 +173,5 @@ OUTSIDE_CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    compares="server processes watched",
 )

@@ -16,7 +16,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -68,4 +68,6 @@ CHECKER = Checker(
     tables=TABLES,
     check=_check,
     applies=applies,
+    promise=Promise.GROUPS,
+    compares="positions that members were told",
 )

@@ -15,10 +15,10 @@ position, it is allowed; where disks may have, nobody knows.
 """
 
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers, labels
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -27,12 +27,17 @@ NAME = "commit-lost"
 
 def _check(group: Group) -> Findings:
     told = answers(group)
-    return findings(
-        len(told),
+    found = findings(
+        sum(each.least >= 0 for each in told),
         [each for each in told if each.offset < each.least],
         lambda each: _describe(group, each),
         lambda each: labels(group, each),
     )
+    why = (
+        "no member asked for its group's position after a commit was acknowledged, so a forgotten"
+        " one could not show"
+    )
+    return could_not_show(found, why, given=bool(told))
 
 
 def _describe(group: Group, answer: Answer) -> Anomaly:
@@ -72,4 +77,6 @@ CHECKER = Checker(
     tables=TABLES,
     check=_check,
     applies=applies,
+    promise=Promise.GROUPS,
+    compares="positions that members were told after a commit was acknowledged",
 )

@@ -33,7 +33,7 @@ from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
@@ -130,7 +130,7 @@ def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
         for one, other in pairwise(mine):
-            rows += len(one.log.offsets)
+            rows += len(one.log.offsets) if len(told) else 0
             lost = _lost_between(group, one, other)
             if lost.any():
                 older = told.where((told.observed_ns >= 0) & (told.observed_ns <= one.asked_ns))
@@ -328,4 +328,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=announces,
+    promise=Promise.STORED,
+    compares="records of replicas, compared with what was announced as committed",
 )

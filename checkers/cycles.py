@@ -29,7 +29,7 @@ import pyarrow as pa
 from checkers.columns import NONE, Mask, distinct, first_match, ints, stack, take
 from checkers.dependencies import WR, WW, seeks_cycles
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
 from checkers.precedence import (
     Hop,
@@ -40,7 +40,7 @@ from checkers.precedence import (
     smallest_circle,
     split,
 )
-from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Scope
+from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Evidence
 
@@ -255,12 +255,17 @@ def _found(group: Group) -> list[Cycle]:
 
 
 def _check(name: str, group: Group) -> Findings:
-    return findings(
-        group.derived["dependencies"].num_rows,
+    through = WW if name.startswith("G0") else WR
+    kinds = ints(group.derived["dependencies"], "kind")
+    found = findings(
+        int((kinds == through).sum()),
         [each for each in group.view(_found) if each.name == name],
         lambda cycle: _describe(group, cycle),
         lambda cycle: ((Excuse.ALWAYS.value,) if _excused(group.facts, cycle) else (), ()),
     )
+    did = "wrote behind" if through == WW else "read"
+    why = f"no op {did} what another one had written, so a circle could not show"
+    return could_not_show(found, why, given=group.derived["participants"].num_rows > 0)
 
 
 def _excused(facts: RunFacts, cycle: Cycle) -> bool:
@@ -298,6 +303,8 @@ CHECKERS = tuple(
         check=partial(_check, name),
         scope=Scope.ACROSS,
         applies=_promised_order if name.startswith("G0") else seeks_cycles,
+        promise=None if name.startswith("G0") else Promise.TRANSACTIONS,  # Those are allowed.
+        compares=f"{'write-write' if name.startswith('G0') else 'write-read'} dependencies",
     )
     for name in NAMES
 )

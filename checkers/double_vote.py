@@ -23,7 +23,7 @@ from checkers.columns import ints, present, select, texts, words_of
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
 
@@ -103,4 +103,6 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    promise=Promise.EPOCHS,
+    compares="votes of controllers",
 )

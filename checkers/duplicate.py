@@ -35,7 +35,7 @@ from checkers.columns import NONE, Ints, equal, ints, repeated, select, stack, u
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import took_value_at, unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -184,4 +184,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
     check=_check,
+    promise=Promise.ONCE,
+    compares="values and their offsets, read or in the last leader's log",
 )

@@ -27,9 +27,9 @@ from checkers.announcements import first_highest, latest
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
 
@@ -63,19 +63,20 @@ class Regression:
     times_ns: tuple[int, ...] = ()
 
 
-def _told(rows: pa.Table, source: str) -> Iterator[Regression]:
-    """Yield what went back in the answers of one observer in one life."""
+def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
+    """Return how many answers of one observer in one life had one before, and what went back."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
     highest = latest(order[first_highest(epochs[order])], done)
     low = np.flatnonzero((highest >= 0) & (epochs < epochs[highest]))
+    compared = int((highest >= 0).sum())
     if not len(low):
-        return
+        return compared, []
     at = int(low[np.argmin(ints(rows, "asked_ns")[low])])
     before = int(highest[at])
     asked_ns = int(ints(rows, "asked_ns")[at])
-    yield Regression(
+    fell = Regression(
         source=source,
         node=texts(rows, "observer")[at],
         epoch=int(epochs[at]),
@@ -85,6 +86,7 @@ def _told(rows: pa.Table, source: str) -> Iterator[Regression]:
         where=f"told at {seconds(int(observed_ns[before]))} and asked again at {seconds(asked_ns)}",
         times_ns=(int(observed_ns[before]), asked_ns),
     )
+    return compared, [fell]
 
 
 def _observers(group: Group, source: str) -> Iterator[pa.Table]:
@@ -99,7 +101,10 @@ def _observers(group: Group, source: str) -> Iterator[pa.Table]:
 
 
 def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
-    """Yield how many rows each node's metadata log has below the high watermark, and what fell."""
+    """Yield how many rows each node's metadata log has behind another one, and what fell.
+
+    Only those below the quorum's high watermark count.
+    """
     rows, end = group.table("leadership"), group.facts.quorum_high_watermark or 0
     written = present(rows, "log_offset") & (ints(rows, "leader_epoch") >= 0)
     logged = select(
@@ -116,7 +121,7 @@ def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
             )
             for fall in _fall(ints(mine, "leader_epoch")[order])
         ]  # fmt: skip
-        yield len(order), fell
+        yield max(len(order) - 1, 0), fell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +190,11 @@ def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[R
 
 
 def _along_logs(group: Group) -> tuple[int, list[Regression]]:
-    """Return how many records have an epoch, and what fell, each but once."""
+    """Return how many records have one with an epoch before them, and what fell, each but once."""
     rows, fallen = 0, dict[tuple[str, int, int], Regression]()
     for snapshot, logs in sorted(group.logs.items()):
         for log in logs.values():
-            rows += int((log.epochs >= 0).sum())
+            rows += max(int((log.epochs >= 0).sum()) - 1, 0)
             for each in _along(log, snapshot):
                 fallen.setdefault((each.node, each.offset, each.epoch), each)
     return rows, list(fallen.values())
@@ -198,11 +203,11 @@ def _along_logs(group: Group) -> tuple[int, list[Regression]]:
 def _check(group: Group) -> Findings:
     parts = [_along_logs(group), *_along_metadata(group)]
     for source in _TOLD:
-        parts += [(told.num_rows, list(_told(told, source))) for told in _observers(group, source)]
+        parts += [_told(told, source) for told in _observers(group, source)]
     final = group.logs.get(FINAL, {})
     lines = checkpoints(group)
     parts += [_outside(final[node], lines[node]) for node in sorted(lines) if node in final]
-    return findings(
+    compared = findings(
         sum(rows for rows, _ in parts),
         sorted(
             (regression for _, found in parts for regression in found),
@@ -211,6 +216,8 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
+    why = "no leader epoch was told behind another one, so one that went back could not show"
+    return could_not_show(compared, why, given=bool(group.table("leadership").num_rows))
 
 
 def _labels(group: Group, regression: Regression) -> Labels:
@@ -266,4 +273,6 @@ CHECKER = Checker(
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
+    promise=Promise.EPOCHS,
+    compares="epochs with one before them, and records against checkpoints",
 )

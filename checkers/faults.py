@@ -19,7 +19,7 @@ import pyarrow as pa
 from checkers.columns import present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.plan import ALL, NEMESIS_KINDS
@@ -54,25 +54,32 @@ def _expected(facts: RunFacts) -> list[str]:
     return sorted(set(plan.nemesis) - {ALL} - ({PARTITION} if uncut else set()))
 
 
-def _shortfalls(group: Group) -> list[tuple[str, int, int]]:
+def _asked(group: Group) -> list[tuple[str, int, int]]:
+    """Return what the plan asks of the nemesis: kind, how many were confirmed, the least.
+
+    Of a kind it is 1 if any was.
+    """
     plan, faults = group.facts.plan, group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
     done = {*texts(confirmed, "kind"), *_families(confirmed)}
     scheduled = len(plan.faults) if plan.faults is not None else faults.num_rows
     least = plan.minimums.confirmed_faults
     least = (scheduled + 1) // 2 if least is None else least
-    few = [("faults", confirmed.num_rows, least)] if confirmed.num_rows < least else []
     wanted = _expected(group.facts)
     if plan.drawn and plan.faults is None:
         # One that the end of the main phase cut short proves nothing; two that nobody saw do.
         tried = Counter(_families(select(faults, was_begun(faults))))
         wanted = [family for family in wanted if tried[family] > 1]
-    return few + [(kind, 0, 1) for kind in wanted if kind not in done]
+    enough = [("faults", confirmed.num_rows, least)] if least > 0 else []
+    return enough + [(kind, int(kind in done), 1) for kind in wanted]
 
 
 def _check(group: Group) -> Findings:
-    rows = group.table("faults").num_rows
-    return findings(rows, _shortfalls(group), lambda item: _describe(group, item))
+    asked = _asked(group)
+    short = [each for each in asked if each[1] < each[2]]
+    found = findings(len(asked), short, lambda item: _describe(group, item))
+    why = "the plan asks for no confirmed fault, so that too few had an effect could not show"
+    return could_not_show(found, why, given=group.table("faults").num_rows > 0)
 
 
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
@@ -102,4 +109,5 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    compares="kinds and numbers of faults that the plan asks for",
 )

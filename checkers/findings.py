@@ -46,6 +46,20 @@ def findings(
     return Findings(rows=rows, anomalies=tuple(described), beyond=dict(beyond), gaps=gaps)
 
 
+def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
+    """Return what was found; if nothing could have failed, with a sentence that says why.
+
+    Args:
+        found: Of a kernel.
+        why: What the run lacks, and what could not show therefore.
+        given: Whether the rows are there that any run has to have; without them nobody knows what
+            could have shown, and the verdict is unknown.
+    """
+    if found.rows or found.anomalies or not given:
+        return found
+    return replace(found, unshown=(*found.unshown, why))
+
+
 def anomaly_at(
     group: Group, name: str, *, sentence: str, evidence: Evidence, offset: int = -1
 ) -> Anomaly:

@@ -26,7 +26,7 @@ from checkers.columns import equal, ints, present, select
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -100,7 +100,7 @@ def _check(group: Group) -> Findings:
     found, count = list[Forbidden](), 0
     for source in (_LOG, "zookeeper"):
         rows = _rows(group, source)
-        count += rows.num_rows
+        count += int((ints(rows, "leader") >= 0).sum())
         found += _forbidden(group, source, rows)
     return findings(
         count, found, lambda each: _describe(group, each), lambda each: _labels(group, each)
@@ -144,4 +144,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.LEADERS,
+    compares="elections in the metadata log or ZooKeeper",
 )

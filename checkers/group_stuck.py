@@ -24,7 +24,7 @@ from checkers.commit_lost import applies
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
 from results.record.terms import AnomalyClass, Outcome
@@ -68,8 +68,9 @@ def _check(group: Group) -> Findings:
     if facts.calm_from_ns is None or stopped is None:
         return Findings(rows=0)
     taken_ns = _taken_ns(group, facts.calm_from_ns, stopped.at_ns)
-    if not len(taken_ns):
-        return Findings(rows=polls.num_rows)  # That it took nothing is another check's.
+    if not len(taken_ns):  # That it took nothing is another check's.
+        why = "no message arrived after the last heal, so a group that reads nothing could not show"
+        return Findings(rows=0, unshown=(why,))
     read_ns = ints(polls, "complete_ns")
     read = equal(polls, "outcome", Outcome.OK.value)
     read &= (read_ns >= facts.calm_from_ns) & (read_ns < stopped.at_ns)
@@ -87,7 +88,7 @@ def _check(group: Group) -> Findings:
     ]
     proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
     return findings(
-        polls.num_rows,
+        len(served & set(groups(facts.plan))) + len(proven),
         proven,
         lambda each: with_stacks(group, _describe(group, each)),
         lambda each: _labels(group, each),
@@ -139,4 +140,7 @@ CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check,
     applies=applies,
+    promise=Promise.RECOVERY,
+    compares="groups and partitions where messages arrived",
+    during=During.AFTER_HEAL,
 )

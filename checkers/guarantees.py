@@ -1,18 +1,50 @@
 """What the configuration of a run promises, in sentences for people."""
 
+from collections.abc import Mapping
+
+from checkers.broker_ended import CHECKER as BROKER_ENDED
 from checkers.facts import RunFacts
+from checkers.protocol import Promise
 from checkers.unclean_orders import KIND as UNCLEAN_ORDER
 from results.record.identities import groups
+
+_LOG = (
+    "a partition has one log: its replicas hold the same records where they are committed, and"
+    " readers get these, and nothing else, in their order"
+)
+_EPOCHS = "a leader epoch has one leader, and epochs only grow; so it is with the controllers"
+_GROUPS = "a group goes on where it had committed that it was"
+_SERVERS = "a broker runs until it is told to stop, or a fault hits it"
 
 
 def guarantees(facts: RunFacts) -> tuple[str, ...]:
     """Return a sentence for each promise that the plan's settings make or give up."""
-    promises = [_acks(facts), _unclean(facts), _duplicates(facts)]
+    return tuple(promises(facts).values())
+
+
+def promises(facts: RunFacts) -> Mapping[Promise, str]:
+    """Return the same by promise."""
+    made = {
+        Promise.STORED: _acks(facts),
+        Promise.LEADERS: _unclean(facts),
+        Promise.ONCE: _duplicates(facts),
+        Promise.LOG: _LOG,
+        Promise.EPOCHS: _EPOCHS,
+    }
     if facts.plan.transactional:
-        promises.append(_transactions(facts))
+        made[Promise.TRANSACTIONS] = _transactions(facts)
+    if groups(facts.plan):
+        made[Promise.GROUPS] = _GROUPS
+    if BROKER_ENDED.applies(facts):  # Records of before anybody watched them do not tell.
+        made[Promise.SERVERS] = _SERVERS
     if facts.plan.workload != "script":  # What a story waits for, and how long, is its own.
-        promises.append(_recovery(facts))
-    return tuple(promises)
+        made[Promise.RECOVERY] = _recovery(facts)
+    return made
+
+
+def given_up(facts: RunFacts) -> frozenset[Promise]:
+    """Return the promises that the plan's settings do not make at all."""
+    return frozenset({Promise.STORED}) if facts.no_acks else frozenset()
 
 
 def _acks(facts: RunFacts) -> str:

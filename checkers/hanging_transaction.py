@@ -14,7 +14,7 @@ is a gap; a partition that is still in trouble. Where an unclean election or dis
 every replica may have cost a marker or the coordinator's own log, it is allowed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +22,20 @@ import pyarrow as pa
 from checkers.calm import silent_ns
 from checkers.columns import equal, ints, present, select
 from checkers.facts import NOTED, RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.milestones import OPEN
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
 NAME = "hanging-transaction"
 _NS_PER_S = 1_000_000_000
+_ALL_ENDED = (
+    "clients ended all of their transactions, so one that its coordinator does not abort could not"
+    " show"
+)
 _COORDINATORS = 3
 """Replicas of the coordinator's own log, where there are so many nodes."""
 
@@ -85,19 +89,34 @@ def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
 
 def _check(group: Group) -> Findings:
     calm_ns, looks = group.facts.calm_from_ns, _looks(group)
-    if calm_ns is None or not looks.num_rows:
+    if calm_ns is None or not looks.num_rows or int(ints(looks, "observed_ns")[-1]) < calm_ns:
         return Findings(rows=0)
     stuck = _stuck(looks, calm_ns)
-    if stuck is None:
-        return Findings(rows=looks.num_rows)
-    proven = stuck.lasted_s > group.facts.plan.hanging_after_s
-    return findings(
-        looks.num_rows,
-        [stuck] if proven else [],
+    proven = stuck is not None and stuck.lasted_s > group.facts.plan.hanging_after_s
+    found = findings(
+        max(_begun(group), int(proven)) if proven or stuck is None else 0,
+        [stuck] if stuck is not None and proven else [],
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
-        gaps=() if proven else (_unproven(group, stuck),),
+        gaps=(_unproven(group, stuck),) if stuck is not None and not proven else (),
     )
+    if stuck is not None:
+        return found
+    none = could_not_show(found, "no transaction wrote anything, so a hanging one could not show")
+    return none if _left_open(group) else replace(none, unshown=none.unshown or (_ALL_ENDED,))
+
+
+def _begun(group: Group) -> int:
+    """Return how many transactions sent anything to the partition."""
+    sends = group.table("sends")
+    return len(np.unique(ints(select(sends, present(sends, "txn_id")), "op_id")))
+
+
+def _left_open(group: Group) -> bool:
+    """Tell whether any transaction was left to its coordinator to end, for all that is known."""
+    sends = group.table("sends")
+    unknown = equal(sends, "outcome", Outcome.INFO.value)
+    return bool((present(sends, "txn_id") & unknown).any())
 
 
 def _unproven(group: Group, stuck: Stuck) -> str:
@@ -154,8 +173,10 @@ def _applies(facts: RunFacts) -> bool:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.TRANSACTIONS,
+    compares="transactions that wrote to a partition which was looked at to the end",
 )

@@ -29,9 +29,9 @@ from checkers.announcements import (
 )
 from checkers.columns import Ints, ints
 from checkers.disk_losses import all_lost, lost_on_disks
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
@@ -94,14 +94,14 @@ def _drops(told: Announcements, before: Ints) -> Ints:
     return (before >= 0) * (told.marks[before] - told.marks)
 
 
-def _regressions(told: Announcements) -> list[Regression]:
-    """Return one for each epoch that has answers which are too low."""
+def _regressions(told: Announcements) -> tuple[int, list[Regression]]:
+    """Return how many answers had one before, and one for each epoch with some that are too low."""
     earlier, same = told.highest_before(told.epochs), _before_in_epoch(told)
     of_epochs, in_epoch = _drops(told, earlier), _drops(told, same)
     drops = np.maximum(of_epochs, in_epoch)
     witness = np.where(of_epochs >= in_epoch, earlier, same)
     low = np.flatnonzero(drops > 0)
-    return [
+    return int(((earlier >= 0) | (same >= 0)).sum()), [
         _furthest(told, witness, low[told.epochs[low] == epoch], drops)
         for epoch in np.unique(told.epochs[low]).tolist()
     ]
@@ -120,33 +120,35 @@ def _ends(group: Group) -> Ints:
     return ends[ends >= 0]
 
 
-def _short_targets(group: Group, told: Announcements, ends: Ints) -> list[Regression]:
-    """Return the lowest end that final reads were told, if it is below what was announced."""
+def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, list[Regression]]:
+    """Return how many ends of final reads can be compared, and the lowest, if it is too low."""
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
-        return []
+        return 0, []
     # What timed out may be appended by a broker that was slow, behind the end that it had told.
     told = told.where((told.observed_ns >= 0) & (told.observed_ns <= asked.at_ns))
     if not len(told):
-        return []
+        return 0, []
     earlier = told[int(np.argmax(told.marks))]
     later = Target(high_watermark=int(ends.min()))
-    if later.high_watermark >= earlier.high_watermark:
-        return []
-    return [Regression(earlier=earlier, later=later)]
+    low = later.high_watermark < earlier.high_watermark
+    return len(ends), [Regression(earlier=earlier, later=later)] if low else []
 
 
 def _check(group: Group) -> Findings:
     told, ends = announcements(group), _ends(group)
-    return findings(
-        len(told) + len(ends),
+    (answers, fell), (targets, short) = _regressions(told), _short_targets(group, told, ends)
+    found = findings(
+        answers + targets,
         sorted(
-            [*_regressions(told), *_short_targets(group, told, ends)],
+            [*fell, *short],
             key=lambda each: (each.later.high_watermark, each.later.epoch),
         ),
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
+    why = "no high watermark was announced behind another one, so one that fell could not show"
+    return could_not_show(found, why, given=len(told) > 0)
 
 
 def _labels(group: Group, regression: Regression) -> Labels:
@@ -183,4 +185,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=announces,
+    promise=Promise.STORED,
+    compares="announced high watermarks with one before them",
 )

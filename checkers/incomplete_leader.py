@@ -24,9 +24,9 @@ from checkers.columns import equal, ints, select
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import LEADER_SOURCES, Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -57,14 +57,19 @@ def _check(group: Group) -> Findings:
         for start, at in zip(starts, highest.tolist(), strict=True)
         if at >= 0
     ]
-    return findings(
-        len(told) + len(starts),
+    found = findings(
+        len(pairs),
         sorted(
             (pair for pair in pairs if pair.start.offset < pair.before.high_watermark),
             key=lambda pair: (pair.start.offset, pair.start.epoch),
         ),
         lambda pair: _describe(group, pair),
         lambda pair: _labels(group, pair),
+    )
+    return could_not_show(
+        found,
+        "no leader began an epoch after another had announced a high watermark, so one that lacked"
+        " committed records could not show",
     )
 
 
@@ -125,4 +130,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.LEADERS,
+    compares="starts of leader epochs, compared with what earlier leaders announced",
 )

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.incomplete_leader import NAME
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
 
@@ -52,12 +52,17 @@ def _incomplete(group: Group) -> list[Incomplete]:
 
 
 def _check(group: Group) -> Findings:
-    if not group.facts.quorum.announced:
-        return Findings(rows=0)
-    return findings(
-        len(epoch_starts(group)),
+    told = group.facts.quorum.announced
+    later = [each for each in epoch_starts(group) if any(epoch < each.epoch for epoch in told)]
+    found = findings(
+        len(later),
         sorted(_incomplete(group), key=lambda each: each.start.offset),
         lambda each: _describe(group, each),
+    )
+    return could_not_show(
+        found,
+        "no controller began to lead after another had told a high watermark, so one that lacked"
+        " committed metadata could not show",
     )
 
 
@@ -93,4 +98,6 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.QUORUM,
     applies=_applies,
+    promise=Promise.EPOCHS,
+    compares="starts of epochs of the controllers, compared with what earlier leaders told",
 )

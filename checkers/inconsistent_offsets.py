@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.disk_losses import lost_on_disks
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
@@ -49,12 +49,14 @@ def _check(group: Group) -> Findings:
         (int(offset), distinct[first:last].tolist(), bool(excused[first:last].any()))
         for offset, first, last in zip(doubled, begin, end, strict=True)
     ]
-    return findings(
-        len(offsets),
+    found = findings(
+        len(repeated(np.sort(at[real]))),
         items,
         lambda item: _describe(group, item[0], item[1]),
         lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
     )
+    why = "no offset was told twice, so one with two values could not show"
+    return could_not_show(found, why, given=len(offsets) > 0)
 
 
 def _read_values(group: Group, offset: int) -> list[int]:
@@ -143,4 +145,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
+    promise=Promise.LOG,
+    compares="offsets that were told at least twice",
 )

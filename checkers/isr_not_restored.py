@@ -24,7 +24,7 @@ from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, s
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -99,7 +99,7 @@ def _check(group: Group) -> Findings:
                 )
             ]
     return findings(
-        told.num_rows,
+        0 if gaps else 1,
         shrunk,
         lambda each: with_stacks(group, _describe(group, each)),
         lambda _each: _labels(group),
@@ -151,4 +151,7 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.RECOVERY,
+    compares="partitions whose ISR was full, or looked at for longer than the budget",
+    during=During.AFTER_HEAL,
 )

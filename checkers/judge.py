@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from checkers.basis import bases, says_why, was_written
 from checkers.contract import allowed, doubts
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
@@ -128,6 +129,7 @@ def weigh(
         unknown_because=tuple(dict.fromkeys(doubts)),
         guarantees=guarantees(facts),
         checked=checked,
+        basis=bases(facts, results, checked),
         stats=dict(stats),
     )
 
@@ -138,7 +140,7 @@ def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
     Jepsen's judge is content with what clients saw.
     """
     if not any(checked.values()):
-        return ["there is not one send or poll in the history"]
+        return ["nothing in the history could be compared with anything"]
     if facts.judge is Judge.JEPSEN:
         return []
     unseen = "lost-write, unseen and what happened on the brokers cannot be judged"
@@ -250,7 +252,10 @@ def _unchecked(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> list[str]:
-    """Checks that the plan promised and that had nothing to look at, as a whole or somewhere."""
+    """Checks that the plan promised and that compared nothing, as a whole or somewhere.
+
+    Without those that say why: what they look for cannot show in every run.
+    """
     seen = {(topic, partition) for topic, _, partition in results}
     sentences = [
         f"nothing was recorded of {topic}-{partition}"
@@ -258,7 +263,9 @@ def _unchecked(
         if (topic, partition) not in seen
     ]
     sentences += [
-        f"there was nothing to check for {name}" for name, rows in checked.items() if rows == 0
+        f"there was nothing to check for {name}"
+        for name, rows in checked.items()
+        if rows == 0 and not says_why(results, name)
     ]
     somewhere = [name for name, rows in checked.items() if rows]
     for name in somewhere:
@@ -290,9 +297,10 @@ def _first(sentences: Sequence[str]) -> str:
 
 
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
-    """Tell if a partition that was written to gave a check nothing to look at."""
-    rows = {each.name: each.rows for each in group}
-    return bool(rows.get("malformed-history")) and rows.get(name) == 0
+    """Tell if a partition that was written to gave a check nothing, and none of the reasons."""
+    mine = [each for each in group if each.name == name]
+    told = any(each.rows or each.unshown or each.gaps for each in mine)
+    return was_written(group) and bool(mine) and not told
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:

@@ -39,7 +39,7 @@ from checkers.columns import Ints, equal, ints, present, select, shared, stack
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass
@@ -342,4 +342,7 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.LOG,
+    compares="offsets, compared between two replicas",
+    during=During.AT_END,
 )

@@ -24,9 +24,9 @@ from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.disk_losses import excuses_of_disk
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -73,24 +73,36 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
             highest, told_ns = mark, at_ns
 
 
+def _marked(told: pa.Table) -> int:
+    """Return how many ends were told behind a high watermark of the same replica."""
+    ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
+    return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
+
+
 def _check(group: Group) -> Findings:
     states = group.table("replica_states")
     ended = equal(states, "snapshot", FINAL)
     ended &= ~equal(states, "node", *group.facts.unreadable_nodes)
     told = ~present(states, "snapshot") & present(states, "observed_ns")
     looks = select(states, ended | told)
+    by_node = {
+        node: _in_order(select(looks, equal(looks, "node", node)))
+        for node in sorted(set(texts(looks, "node")))
+    }
     falls = [
         fall
-        for node in sorted(set(texts(looks, "node")))
-        for fall in _falls(_in_order(select(looks, equal(looks, "node", node))), node)
+        for node, told_by in by_node.items()
+        for fall in _falls(told_by, node)
         if not disturbed(group.facts, fall.marked_ns, _by(fall), kind=_MOVES)
     ]
-    return findings(
-        int(present(looks, "log_end_offset").sum()),
+    found = findings(
+        sum(map(_marked, by_node.values())),
         falls,
         lambda fall: _describe(group, fall),
         lambda fall: _labels(group, fall),
     )
+    why = "no log end was told behind its high watermark, so one that fell below it could not show"
+    return could_not_show(found, why, given=bool(present(looks, "log_end_offset").any()))
 
 
 def _by(fall: Fall) -> int:
@@ -137,4 +149,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.STORED,
+    compares="log ends that were told after a high watermark of the same replica",
 )

@@ -21,7 +21,7 @@ from checkers.columns import equal, ints, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels
+from checkers.protocol import Checker, Findings, Labels, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -117,4 +117,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.STORED,
+    compares="log start offsets that were told",
 )

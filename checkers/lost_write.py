@@ -17,9 +17,11 @@ it with its power or its disk.
 Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.disk_losses import lost_on_disks
@@ -27,7 +29,7 @@ from checkers.dropped import marker_lost
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
@@ -111,16 +113,25 @@ def _missing_from_log(group: Group) -> Mask:
 
 
 def _missing_from_read(group: Group) -> Mask:
-    values, offsets = (ints(group.committed, name) for name in ("value", "offset"))
+    values = ints(group.committed, "value")
     missing = np.zeros(len(values), dtype=np.bool_)
+    for polls, passed in _read_past(group):
+        missing |= passed & ~within(values, ints(polls, "value"))
+    return missing
+
+
+def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
+    """Yield what the complete final reads of each isolation level got, and which sends they passed.
+
+    The sends are rows of `committed`.
+    """
+    offsets = ints(group.committed, "offset")
     reads = group.table("final_reads")
     complete = select(reads, equal(reads, "complete", True))  # noqa: FBT003 - a value
     for isolation in sorted(set(texts(complete, "isolation"))):
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
         highest = int(ints(polls, "offset").max(initial=-1))
-        passed = (offsets >= group.log_start) & (offsets >= 0) & (offsets < highest)
-        missing |= passed & ~within(values, ints(polls, "value"))
-    return missing
+        yield polls, (offsets >= group.log_start) & (offsets >= 0) & (offsets < highest)
 
 
 def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
@@ -219,15 +230,24 @@ def _where(group: Group, loss: Loss, found_on: list[str], *, collected: bool) ->
 
 
 def _check(group: Group) -> Findings:
-    offsets = ints(group.committed, "offset")
-    judged = group.final_log is not None or group.final_reads_complete
     return findings(
-        int(retained(offsets, group.log_start).sum()) if judged else 0,
+        int(_compared(group).sum()),
         losses(group),
         lambda loss: _describe(group, loss),
         lambda loss: _labels(group, loss),
         gaps=_gaps(group),
     )
+
+
+def _compared(group: Group) -> Mask:
+    """Tell which committed sends are looked for, in the leader's log or in a complete read."""
+    offsets = ints(group.committed, "offset")
+    if group.final_log is not None:
+        return retained(offsets, group.log_start)
+    compared = np.zeros(len(offsets), dtype=np.bool_)
+    for _, passed in _read_past(group):
+        compared |= passed
+    return compared
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
@@ -250,4 +270,6 @@ CHECKER = Checker(
             "truncations", "assignments"),
     check=_check,
     applies=_applies,
+    promise=Promise.STORED,
+    compares="committed sends, looked for in the last leader's log or in the final reads",
 )  # fmt: skip

@@ -101,6 +101,7 @@ OPS_CHECKER = Checker(
     check=_check_ops,
     premises=(),
     scope=Scope.RUN,
+    compares="operations",
 )
 VALUES_CHECKER = Checker(
     name=NAME,
@@ -108,4 +109,5 @@ VALUES_CHECKER = Checker(
     tables=("sends",),
     check=_check_values,
     premises=(),
+    compares="sends",
 )

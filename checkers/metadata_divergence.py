@@ -26,7 +26,7 @@ from itertools import combinations
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.group import Group
 from checkers.log_divergence import Pair, divergences
-from checkers.protocol import Checker, Findings, Scope
+from checkers.protocol import Checker, During, Findings, Promise, Scope
 from checkers.quorum import Marks
 from results.record.terms import AnomalyClass, Mode
 
@@ -78,4 +78,7 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.QUORUM,
     applies=_applies,
+    promise=Promise.EPOCHS,
+    compares="offsets of the controllers' log, compared between two nodes",
+    during=During.AT_END,
 )

@@ -53,4 +53,5 @@ CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_applies,
+    compares="comparisons of the hosts with how they were before",
 )

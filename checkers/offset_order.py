@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from checkers.columns import NONE, Ints, Mask, equal, ints
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, seconds
+from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from checkers.send_order import send_excuses
 from checkers.step_findings import step_findings
 from results.record.terms import AnomalyClass
@@ -65,15 +65,18 @@ def _highest_before(acks: _Acks, among: Mask) -> Ints:
 def _check(group: Group) -> Findings:
     acks = _acks(group)
     everyone = np.ones(len(acks.row), dtype=np.bool_)
-    found = np.flatnonzero(_highest_before(acks, everyone) > acks.offset)
+    before = _highest_before(acks, everyone)
+    found = np.flatnonzero(before > acks.offset)
     fits = send_excuses(group, acks.row) if len(found) else {}
     sound = ~np.logical_or.reduce([~everyone, *fits.values()])
-    return step_findings(
-        len(acks.row),
+    compared = step_findings(
+        int((before >= 0).sum()),
         acks.offset[found],
         lambda index: _describe(group, acks, int(found[index]), sound),
         {excuse: _excused(acks, found, fitting) for excuse, fitting in fits.items()},
     )
+    why = "no send began after another was acknowledged, so a wrong order could not show"
+    return could_not_show(compared, why, given=len(acks.row) > 0)
 
 
 def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
@@ -130,4 +133,6 @@ CHECKER = Checker(
     tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,
     applies=_applies,
+    promise=Promise.LOG,
+    compares="acknowledged sends that began after another one had been acknowledged",
 )

@@ -17,7 +17,7 @@ import numpy as np
 from checkers.columns import Ints, Mask, ints, present, stack, within
 from checkers.findings import anomaly_at, findings, known
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Premise
+from checkers.protocol import Checker, Findings, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.values import SEQUENCE_BITS
 from results.record.verdict import Anomaly
@@ -98,4 +98,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("polls", "sends"),
     check=_check,
+    promise=Promise.LOG,
+    compares="polled records, looked for among what was sent",
 )

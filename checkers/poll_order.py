@@ -28,7 +28,7 @@ import pyarrow as pa
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, seconds
+from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
 from checkers.positions import (
@@ -39,7 +39,7 @@ from checkers.positions import (
     poll_steps,
     read_rows,
 )
-from checkers.protocol import Checker, Excuse, Findings, Premise
+from checkers.protocol import Checker, Excuse, Findings, Premise, Promise
 from checkers.step_findings import step_findings
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
@@ -49,6 +49,14 @@ from results.record.verdict import Anomaly, Evidence
 SKIP, INT_SKIP = "poll-skip", "int-poll-skip"
 NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-poll", "int-nonmonotonic-poll"
 _SHOWN = 10
+_ONCE = "no reader was given a record from a position that is known"
+_ALONE = "no op was given two records of one partition"
+_UNSHOWN = {
+    SKIP: f"{_ONCE}, so a skip could not show",
+    NONMONOTONIC: f"{_ONCE}, so a step back could not show",
+    INT_SKIP: f"{_ALONE}, so a skip inside of an op could not show",
+    INT_NONMONOTONIC: f"{_ALONE}, so a step back inside of an op could not show",
+}
 
 
 def _between_polls(group: Group) -> Steps:
@@ -66,7 +74,7 @@ def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
         if len(jumps.at):
             order = order.without(group.view(lost_values))
             jumps = jumps.where(_skipped(group, order, jumps) > 0)
-        return _findings(group, name, jumps, order)
+        return _findings(group, name, jumps, order, rows=len(steps.at))
 
     return check
 
@@ -75,7 +83,7 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
     def check(group: Group) -> Findings:
         steps = steps_of(group)
         back = steps.where(ints(group.table("polls"), "offset")[steps.at] <= steps.after)
-        return _findings(group, name, back, None)
+        return _findings(group, name, back, None, rows=len(steps.at))
 
     return check
 
@@ -86,7 +94,9 @@ def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
     return order.between(since, ints(group.table("polls"), "offset")[steps.at])
 
 
-def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None) -> Findings:
+def _findings(
+    group: Group, name: str, steps: Steps, order: VersionOrder | None, *, rows: int
+) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
     given = ints(group.table("polls"), "offset")[steps.at]
     unclean = _over_an_unclean_election(group, name, steps)
@@ -95,13 +105,14 @@ def _findings(group: Group, name: str, steps: Steps, order: VersionOrder | None)
         sent_back = _sent_back(group, steps)
         lost = {excuse: mask & sent_back for excuse, mask in lost.items()}
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
-    return step_findings(
-        int(read_rows(group).sum()),
+    found = step_findings(
+        rows,
         given,
         story.describe,
         {**lost, Excuse.REBALANCE: steps.rebalanced | _sent_to_the_start(group, name, steps)},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
+    return could_not_show(found, _UNSHOWN[name], given=bool(read_rows(group).any()))
 
 
 def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
@@ -233,6 +244,8 @@ def _keeps_all(facts: RunFacts) -> bool:
 
 _POLLS = ("polls", "assignments", "leadership", "replica_records", "replica_states")
 _ALL = (*_POLLS, "sends", "final_reads")
+_STEPS = "steps of readers from where they stood to their next record"
+_INNER_STEPS = "pairs of records that follow one another in an op"
 
 SKIP_CHECKER = Checker(
     name=SKIP,
@@ -240,12 +253,16 @@ SKIP_CHECKER = Checker(
     tables=_ALL,
     check=_check_skips(SKIP, _between_polls),
     applies=_keeps_all,
+    promise=Promise.LOG,
+    compares=_STEPS,
 )
 NONMONOTONIC_CHECKER = Checker(
     name=NONMONOTONIC,
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
     check=_check_order(NONMONOTONIC, _between_polls),
+    promise=Promise.LOG,
+    compares=_STEPS,
 )
 INT_SKIP_CHECKER = Checker(
     name=INT_SKIP,
@@ -253,11 +270,15 @@ INT_SKIP_CHECKER = Checker(
     tables=_ALL,
     check=_check_skips(INT_SKIP, _inside_polls),
     applies=_keeps_all,
+    promise=Promise.LOG,
+    compares=_INNER_STEPS,
 )
 INT_NONMONOTONIC_CHECKER = Checker(
     name=INT_NONMONOTONIC,
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
     check=_check_order(INT_NONMONOTONIC, _inside_polls),
+    promise=Promise.LOG,
+    compares=_INNER_STEPS,
 )
 CHECKERS = (SKIP_CHECKER, NONMONOTONIC_CHECKER, INT_SKIP_CHECKER, INT_NONMONOTONIC_CHECKER)

@@ -59,6 +59,31 @@ class Excuse(StrEnum):
     LAST_COPIES = "last-copies"
 
 
+class Promise(StrEnum):
+    """What a run's system has to keep, as a verdict lists it (`checkers/guarantees.py`)."""
+
+    STORED = "stored"
+    LEADERS = "leaders"
+    ONCE = "once"
+    LOG = "log"
+    EPOCHS = "epochs"
+    TRANSACTIONS = "transactions"
+    GROUPS = "groups"
+    SERVERS = "servers"
+    RECOVERY = "recovery"
+
+
+class During(StrEnum):
+    """From when what a check compares is."""
+
+    RUN = "run"
+    """From the first clients until they were stopped."""
+    AFTER_HEAL = "after-heal"
+    """From the last heal until clients were stopped."""
+    AT_END = "at-end"
+    """What lay in the logs when the brokers had stopped."""
+
+
 DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
 """One row of that table: what every replica that could have held a record lost."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
@@ -77,17 +102,22 @@ class Findings:
     """What one call of a checker found.
 
     Attributes:
-        rows: How many rows it looked at; 0 means that it could say nothing.
+        rows: How many comparisons it made that could have failed; 0 means that no anomaly could
+            have shown, whatever the brokers did.
         anomalies: By offset, at most `MAX_DESCRIBED`.
         beyond: How many more there are, by their labels.
         gaps: Sentences on what it would have needed and was not there; any makes the verdict
             unknown at best.
+        unshown: Sentences on what this run could not show, and why, though nothing is wrong with
+            it: "no send failed, so an aborted read could not show". Without rows and without
+            these, the verdict is unknown at best.
     """
 
     rows: int
     anomalies: tuple[Anomaly, ...] = ()
     beyond: Mapping[Labels, int] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
+    unshown: tuple[str, ...] = ()
 
 
 def always(_facts: RunFacts) -> bool:
@@ -108,6 +138,9 @@ class Checker:
         premises: What must hold in the whole run; local ones are the kernel's to note.
         scope: What one call is given.
         applies: Whether the plan of a run can feed it at all.
+        promise: Which one an anomaly breaks; None: none of the system's.
+        compares: What one of its `rows` is, for people, in the plural.
+        during: From when that is.
     """
 
     name: str
@@ -117,6 +150,9 @@ class Checker:
     premises: tuple[Premise, ...] = (Premise.WELL_FORMED,)
     scope: Scope = Scope.PARTITION
     applies: Callable[[RunFacts], bool] = always
+    promise: Promise | None = None
+    compares: str = "rows"
+    during: During = During.RUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ class CheckResult:
 
     Attributes:
         name: The checker's.
-        rows: How many rows it looked at.
-        anomalies, beyond, gaps: As in `Findings`.
+        rows, anomalies, beyond, gaps, unshown: As in `Findings`.
         error: Why it crashed, None if it did not.
     """
 
@@ -33,6 +32,7 @@ class CheckResult:
     anomalies: tuple[Anomaly, ...] = ()
     beyond: tuple[tuple[Labels, int], ...] = field(default=())
     gaps: tuple[str, ...] = ()
+    unshown: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -80,6 +80,7 @@ def _run(checker: Checker, group: Group) -> CheckResult:
         anomalies=found.anomalies,
         beyond=tuple(sorted(found.beyond.items())),
         gaps=found.gaps,
+        unshown=found.unshown,
     )
 
 
@@ -99,6 +100,7 @@ def parse_result(text: str) -> CheckResult:
             ((tuple(excuses), tuple(broken)), count) for (excuses, broken), count in raw["beyond"]
         ),
         gaps=tuple(raw["gaps"]),
+        unshown=tuple(raw["unshown"]),
         error=raw["error"],
     )
 

@@ -24,10 +24,10 @@ import pyarrow as pa
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, seconds
+from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Checker, Excuse, Findings
+from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
@@ -39,18 +39,33 @@ INT_SKIP = "int-send-skip"
 
 
 def _check_order(group: Group) -> Findings:
-    return _findings(group, NONMONOTONIC, _backward(group, send_steps(group)))
+    steps = send_steps(group)
+    found = _findings(group, NONMONOTONIC, _backward(group, steps), rows=len(steps.at))
+    why = "no process sent to one partition in two ops, so sends in the wrong order could not show"
+    return could_not_show(found, why, given=_written(group))
 
 
 def _check_inner_order(group: Group) -> Findings:
-    return _findings(group, INT_NONMONOTONIC, _backward(group, _inside(group)))
+    steps = _inside(group)
+    found = _findings(group, INT_NONMONOTONIC, _backward(group, steps), rows=len(steps.at))
+    why = (
+        "no op sent two messages to one partition, so a wrong order inside of an op could not show"
+    )
+    return could_not_show(found, why, given=_written(group))
 
 
 def _check_inner_skips(group: Group) -> Findings:
     steps = _inside(group)
     offsets = ints(group.table("sends"), "offset")[steps.at]
     skips = group.view(version_order).between(steps.after, offsets) > 0
-    return _findings(group, INT_SKIP, steps.where(skips))
+    found = _findings(group, INT_SKIP, steps.where(skips), rows=len(steps.at))
+    why = "no op sent two messages to one partition, so that others lie between could not show"
+    return could_not_show(found, why, given=_written(group))
+
+
+def _written(group: Group) -> bool:
+    """Tell whether any send can be compared with others: a run without such proves nothing."""
+    return bool(written_rows(group).any())
 
 
 def _inside(group: Group) -> Steps:
@@ -61,7 +76,7 @@ def _backward(group: Group, steps: Steps) -> Steps:
     return steps.where(ints(group.table("sends"), "offset")[steps.at] <= steps.after)
 
 
-def _findings(group: Group, name: str, steps: Steps) -> Findings:
+def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
     excuses = _excuses(group, steps)
     if name == INT_NONMONOTONIC:
         again = group.facts.retries and not group.facts.idempotent
@@ -69,7 +84,7 @@ def _findings(group: Group, name: str, steps: Steps) -> Findings:
         excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps)
     story = _Story(group=group, name=name, steps=steps)
     return step_findings(
-        int(written_rows(group).sum()),
+        rows,
         ints(group.table("sends"), "offset")[steps.at],
         story.describe,
         excuses,
@@ -165,17 +180,22 @@ def _acknowledges(facts: RunFacts) -> bool:
 _TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
 
 
-def _checker(name: str, check: Callable[[Group], Findings]) -> Checker:
+def _checker(name: str, check: Callable[[Group], Findings], compares: str) -> Checker:
     return Checker(
         name=name,
         anomaly_class=AnomalyClass.SAFETY,
         tables=_TABLES,
         check=check,
         applies=_acknowledges,
+        promise=None if name == INT_SKIP else Promise.LOG,  # It is always allowed.
+        compares=compares,
     )
 
 
-NONMONOTONIC_CHECKER = _checker(NONMONOTONIC, _check_order)
-INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order)
-INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips)
+_INSIDE = "pairs of acknowledged sends that follow one another in an op"
+NONMONOTONIC_CHECKER = _checker(
+    NONMONOTONIC, _check_order, "pairs of ops of a process with acknowledged sends"
+)
+INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order, _INSIDE)
+INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips, _INSIDE)
 CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)

@@ -20,7 +20,7 @@ which neither clients nor observers recorded anything, as on a machine that stoo
 that is cut.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from checkers.calm import silent_ns
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, words_of
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -134,15 +135,18 @@ def _check(group: Group) -> Findings:
     if calm_ns is None:
         return Findings(rows=0)
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
-    found = vacancies(group)
-    gaps = () if found or _led(group, calm_ns) else (_unproven(group, calm_ns, looks),)
-    return findings(
-        int((looks >= calm_ns).sum()),
+    found, led = vacancies(group), _led(group, calm_ns)
+    gaps = () if found or led else (_unproven(group, calm_ns, looks),)
+    compared = findings(
+        1 if found or led else 0,
         found,
         lambda vacancy: with_stacks(group, _describe(group, vacancy)),
         lambda vacancy: _labels(group, vacancy),
         gaps=gaps,
     )
+    budget_s = group.facts.plan.budgets.election_s
+    short = ended_early(group.facts, budget_s, "a vacancy") if led and not found else ()
+    return replace(compared, unshown=short)
 
 
 def _led(group: Group, calm_ns: int) -> bool:
@@ -196,4 +200,7 @@ CHECKER = Checker(
     tables=("leadership", "sends", "polls"),
     check=_check,
     premises=(),
+    promise=Promise.RECOVERY,
+    compares="partitions that were led, or looked at for longer than the budget",
+    during=During.AFTER_HEAL,
 )

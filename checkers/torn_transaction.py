@@ -39,9 +39,9 @@ from checkers.columns import (
 )
 from checkers.dropped import marker_lost
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Derivation, Findings, Labels, Premise, Scope
+from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -158,12 +158,15 @@ def _common(excuses: Iterable[str]) -> tuple[str, ...]:
 
 def _check(group: Group) -> Findings:
     table = group.derived["shares"]
-    return findings(
-        table.num_rows,
+    sizes = np.diff(runs_of(np.sort(ints(table, "op_id"))))
+    found = findings(
+        int((sizes > 1).sum()),
         _torn(table),
         lambda torn: _describe(group, torn),
         lambda torn: _labels(group.facts, torn),
     )
+    why = "no committed transaction had two records to be read, so half of one could not show"
+    return could_not_show(found, why, given=table.num_rows > 0)
 
 
 def _labels(facts: RunFacts, torn: Torn) -> Labels:
@@ -214,4 +217,7 @@ CHECKER = Checker(
     check=_check,
     scope=Scope.ACROSS,
     applies=_applies,
+    promise=Promise.TRANSACTIONS,
+    compares="committed transactions with two records or more, as final reads show them",
+    during=During.AT_END,
 )

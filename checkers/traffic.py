@@ -22,7 +22,8 @@ from results.record.terms import AnomalyClass, F, Outcome, Phase
 from results.record.verdict import Anomaly
 
 NAME = "not-enough-traffic"
-_Gap = tuple[str, int, int]
+_Count = tuple[str, int, int]
+"""What was counted, how many there were, and how many the plan asks for."""
 
 
 def _useful(ops: pa.Table) -> pa.Table:
@@ -32,7 +33,7 @@ def _useful(ops: pa.Table) -> pa.Table:
     return select(ops, traffic & ok & (ints(ops, "messages") > 0))
 
 
-def _around_faults(group: Group, useful: pa.Table) -> list[_Gap]:
+def _around_faults(group: Group, useful: pa.Table) -> list[_Count]:
     faults = group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
     if not confirmed.num_rows:
@@ -43,11 +44,7 @@ def _around_faults(group: Group, useful: pa.Table) -> list[_Gap]:
     if (healed >= 0).all():
         counts["after"] = at > healed.max()
     least = group.facts.plan.minimums.around_faults
-    return [
-        (f"ok ops {when} the faults", int(mask.sum()), least)
-        for when, mask in counts.items()
-        if mask.sum() < least
-    ]
+    return [(f"ok ops {when} the faults", int(mask.sum()), least) for when, mask in counts.items()]
 
 
 def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
@@ -57,24 +54,25 @@ def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
     return mask
 
 
-def _in_main(group: Group, useful: pa.Table) -> list[_Gap]:
+def _in_main(group: Group, useful: pa.Table) -> list[_Count]:
     minimums = group.facts.plan.minimums
     main = equal(useful, "phase", Phase.MAIN.value)
     sending = equal(useful, "f", F.SEND.value, F.TXN.value)
     sent = int(ints(useful, "messages")[main & sending].sum())
     polled = int((main & equal(useful, "f", F.POLL.value)).sum())
     wanted = [("ok sends", sent, minimums.ok_sends), ("ok polls", polled, minimums.ok_polls)]
-    return [(f"{what} in the main phase", had, least) for what, had, least in wanted if had < least]
+    return [(f"{what} in the main phase", had, least) for what, had, least in wanted]
 
 
 def _check(group: Group) -> Findings:
-    ops = group.table("ops")
-    useful = _useful(ops)
-    gaps = _in_main(group, useful) + _around_faults(group, useful)
-    return findings(ops.num_rows, gaps, lambda gap: _describe(group, gap))
+    useful = _useful(group.table("ops"))
+    counts = _in_main(group, useful) + _around_faults(group, useful)
+    asked = [each for each in counts if each[2] > 0]
+    gaps = [each for each in asked if each[1] < each[2]]
+    return findings(len(asked), gaps, lambda gap: _describe(group, gap))
 
 
-def _describe(group: Group, gap: _Gap) -> Anomaly:
+def _describe(group: Group, gap: _Count) -> Anomaly:
     what, had, least = gap
     return anomaly_at(
         group,
@@ -91,4 +89,5 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     scope=Scope.RUN,
+    compares="amounts of traffic that the plan asks for",
 )

@@ -39,9 +39,9 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Labels, Premise, Scope
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
@@ -96,6 +96,10 @@ class Claims:
             times_ns=self.times_ns[mask],
             sources=self.sources[mask],
         )
+
+    def told_again(self) -> int:
+        """Return how many there are of an epoch that was told before."""
+        return len(self.epochs) - len(np.unique(self.epochs))
 
     def disputed(self) -> Ints:
         """Return the epochs with more than one leader."""
@@ -177,17 +181,19 @@ def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple
 
 def _check(group: Group) -> Findings:
     claims = _claims(group)
-    looked = [(len(claims.epochs), _clashing_claims(claims))]
+    looked = [(claims.told_again(), _clashing_claims(claims))]
     for _, logs in sorted(group.logs.items()):
         pairs = combinations([logs[node] for node in sorted(logs)], 2)
         looked += [_clashing_records(group, one, other) for one, other in pairs]
-    clashes = {clash for _, found in looked for clash in found}
-    return findings(
+    clashes = {clash for _, told in looked for clash in told}
+    found = findings(
         sum(rows for rows, _ in looked),
         sorted(clashes, key=lambda each: (each.offset, each.epoch, each.source, each.leaders)),
         lambda clash: _describe(group, clash),
         lambda clash: _labels(group, clash),
     )
+    why = "no leader epoch was told twice, so two leaders in one could not show"
+    return could_not_show(found, why, given=len(claims.epochs) > 0 or bool(group.logs))
 
 
 def _labels(group: Group, clash: Clash) -> Labels:
@@ -255,6 +261,9 @@ CHECKER = Checker(
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
+    promise=Promise.EPOCHS,
+    compares="claims to have led an epoch that was told before, and records of one epoch on two"
+    " replicas",
 )
 QUORUM_CHECKER = Checker(
     name=NAME,
@@ -264,4 +273,6 @@ QUORUM_CHECKER = Checker(
     premises=(),
     scope=Scope.RUN,
     applies=_has_quorum,
+    promise=Promise.EPOCHS,
+    compares="controllers that led, by their own files and logs",
 )

@@ -11,7 +11,8 @@ the plan says how soon. The clients are ours and were never cut; each of these s
 asking.
 
 Where clients were stopped before the budget was over, and no send to the partition had succeeded
-since the last heal, nobody knows: a gap.
+since the last heal, nobody knows: a gap. One that took a message is counted: had it not, the run
+would have gone on until the budget was over.
 
 What would not prove it: seconds in which nobody sent, because no process of ours was free, the
 rate was low, or the clients had been stopped: only seconds with a send under way count. A send that
@@ -26,7 +27,7 @@ with acks 0, whose sends always succeed.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, sele
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
@@ -145,14 +146,40 @@ def _check(group: Group) -> Findings:
     sends, calm_ns = group.table("sends"), group.facts.calm_from_ns
     if calm_ns is None:
         return Findings(rows=0)
-    found = outages(group)
-    gaps = () if found or _took_any(sends, calm_ns) else (_unproven(group, calm_ns),)
-    return findings(
-        _lasting_until(sends, calm_ns).num_rows,
+    found, taken = outages(group), _took_any(sends, calm_ns)
+    gaps = () if found or taken else (_unproven(group, calm_ns),)
+    compared = findings(
+        1 if found or taken else 0,
         found,
         lambda outage: with_stacks(group, _describe(group, outage)),
         lambda outage: _labels(group, outage),
         gaps=gaps,
+    )
+    budget_s = group.facts.plan.budgets.unavailable_s
+    short = ended_early(group.facts, budget_s, "an outage") if taken and not found else ()
+    return replace(compared, unshown=short)
+
+
+def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
+    """Return why a promise of the recovery could not be seen to be broken again, later on.
+
+    Args:
+        facts: Of a run.
+        budget_s: After so many seconds it is broken.
+        what: What was not to be seen, if it had begun later.
+
+    Returns:
+        A sentence; none if clients went on for longer than that.
+    """
+    stopped, calm_ns = facts.milestone("final-reads"), facts.calm_from_ns
+    if stopped is None or calm_ns is None:
+        return ()
+    lasted_s = max(0, stopped.at_ns - calm_ns) / NS_PER_S
+    if lasted_s > budget_s:
+        return ()
+    lasted = f"clients went on for {lasted_s:.1f} s after the last heal"
+    return (
+        f"{lasted}, and the budget is {budget_s:g} s, so {what} that began later could not show",
     )
 
 
@@ -220,4 +247,7 @@ CHECKER = Checker(
     tables=("sends",),
     check=_check,
     applies=_applies,
+    promise=Promise.RECOVERY,
+    compares="partitions that took a message, or were tried for longer than the budget",
+    during=During.AFTER_HEAL,
 )

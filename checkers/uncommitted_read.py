@@ -34,7 +34,7 @@ from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -175,4 +175,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=announces,
+    promise=Promise.LOG,
+    compares="polled records, compared with what leaders announced afterwards",
 )

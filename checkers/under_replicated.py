@@ -25,9 +25,9 @@ from checkers.announcements import announcements
 from checkers.columns import Ints, Mask, equal, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
@@ -108,16 +108,25 @@ def _check(group: Group) -> Findings:
     sends, members = _acknowledged(group), _members(group)
     # What the last leader lacks is lost-write's.
     kept = leader.holds(sends.offsets, sends.values)
+    # What the leader lacks is lost, or went with an unclean election.
+    due = min(_due(group), leader.read_end)
+    others = [logs[node] for node in sorted(members & set(logs) - {leader.node})] if due else []
     items: list[Scarce | Short] = [
         *_scarce(group, logs, sends, kept),
-        *_short(group, [logs[node] for node in sorted(members & set(logs))], leader.read_end),
+        *_short(group, others, due),
     ]
-    return findings(
-        int(kept.sum()) + len(members),
+    needs_copies = group.facts.plan.least_insync > 1
+    found = findings(
+        int(kept.sum()) * needs_copies + len(others),
         sorted(items, key=lambda each: (each.offset, isinstance(each, Short))),
         lambda each: _describe(group, each),
         lambda each: each.labels,
     )
+    why = (
+        "min.insync.replicas is 1 and nobody told which followers were in sync, so a copy that is"
+        " missing could not show"
+    )
+    return could_not_show(found, why, given=not needs_copies)
 
 
 def _scarce(
@@ -185,8 +194,7 @@ def _due(group: Group) -> int:
     return max(int(marks.max(initial=0)), int(placed.max(initial=-1)) + 1)
 
 
-def _short(group: Group, logs: list[ReplicaLog], end: int) -> Iterator[Short]:
-    due = min(_due(group), end)  # What the leader lacks is lost, or went with an unclean election.
+def _short(group: Group, logs: list[ReplicaLog], due: int) -> Iterator[Short]:
     for log in logs:
         if log.read_end >= due:
             continue
@@ -245,4 +253,7 @@ CHECKER = Checker(
     tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,
     applies=_applies,
+    promise=Promise.STORED,
+    compares="acknowledged records and logs of followers in sync, looked for on enough replicas",
+    during=During.AT_END,
 )

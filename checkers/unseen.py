@@ -25,7 +25,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values, retained
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise
+from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import leader_at
@@ -86,8 +86,10 @@ def _for_committed(group: Group, sends: pa.Table) -> Mask:
 def _check_unseen(group: Group) -> Findings:
     if not group.final_reads_complete:
         return Findings(rows=0)
+    due = retained(ints(group.committed, "offset"), group.log_start)
+    due &= ~_unstable(group, group.committed)
     return findings(
-        int(retained(ints(group.committed, "offset"), group.log_start).sum()),
+        int(due.sum()),
         _unseen(group),
         lambda send: _describe(group, send),
         lambda send: _labels(group, send),
@@ -179,6 +181,8 @@ UNSEEN_CHECKER = Checker(
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_unseen,
     applies=_applies,
+    promise=Promise.STORED,
+    compares="committed sends, looked for among what was read",
 )
 INCOMPLETE_CHECKER = Checker(
     name=INCOMPLETE,
@@ -186,4 +190,6 @@ INCOMPLETE_CHECKER = Checker(
     tables=("sends", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_final_reads,
     premises=(),
+    compares="final reads",
+    during=During.AT_END,
 )

@@ -28,6 +28,7 @@ from results.page.investigation import Investigation, investigate
 from results.page.naming import with_names
 from results.page.outages import outages
 from results.page.replicas import ReplicaWindow, replica_window
+from results.page.resting import resting
 from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
@@ -108,6 +109,7 @@ def render_report(
         "found": found,
         "head": found.head,
         "verdict": found.verdict,
+        "rests": resting(found.verdict) if found.verdict else (),
         "story": story,
         "in_words": with_names if story else str,
         "words_of": words_of,

@@ -18,6 +18,7 @@ from results.page.investigation import Investigation, investigate
 from results.page.naming import said, with_names
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
+from results.page.resting import resting, unshown_count
 from results.page.setting import setting_rows
 from results.print_table import STYLES, print_table, say
 from results.record.paths import RunPaths
@@ -58,6 +59,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     print_table(console, ("it ran on", ""), _setting(paths, found))
     if found.verdict:
         _print_anomalies(found.verdict, console, tone=found.head.tone)
+        _print_resting(found.verdict, console)
     _print_faults(found.faults, console)
     _print_figures(tables, found, console)
     for damaged in dict.fromkeys(tables.unreadable):
@@ -90,6 +92,9 @@ def print_verdict(
     _print_sentence(head, console, scripted=scripted)
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone)
+        if hidden := unshown_count(verdict):
+            told = "one thing" if hidden == 1 else f"{hidden} things"
+            say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
 def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None:
@@ -119,6 +124,19 @@ def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
     beside = f" ({rest} more are not applicable)" if rest else ""
     told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
     say(console, told, style="dim")
+
+
+def _print_resting(verdict: Verdict, console: Console) -> None:
+    rests = resting(verdict)
+    if rests:
+        say(console, "what the verdict rests on", style="bold")
+    for each in rests:
+        say(console, f"{each.promise}: {each.summary[:1].lower()}{each.summary[1:]}")
+        for line in each.lines:
+            when = f", {line.when}" if line.when else ""
+            say(console, f"    {line.rows:,} {line.what} ({line.check}{when})", style="dim")
+        for sentence in each.unshown[:_MAX_REASONS]:
+            say(console, f"    not shown: {sentence}", style="yellow")
 
 
 def _print_reasons(reasons: Sequence[str], console: Console) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from results.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 from results.record.terms import AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Example, Verdict
+from results.record.verdict import AnomalySummary, Basis, Compared, Example, Verdict
 
 SCHEMA_VERSION = 1
 NOT_APPLICABLE = "not-applicable"
@@ -40,6 +40,7 @@ def verdict_to_json(verdict: Verdict) -> _Json:
             name: NOT_APPLICABLE if rows is None else {"rows": int(rows)}
             for name, rows in verdict.checked.items()
         },
+        "basis": _finite([dataclasses.asdict(each) for each in verdict.basis]),
         "stats": _finite(verdict.stats),
     }
 
@@ -137,8 +138,27 @@ def _verdict(raw: _Json) -> Verdict:
             name: None if each == NOT_APPLICABLE else _number(each["rows"])
             for name, each in raw["checked"].items()
         },
+        basis=tuple(_basis(each) for each in raw.get("basis", ())),
         stats=_table(raw["stats"]),
     )
+
+
+def _basis(raw: _Json) -> Basis:
+    return Basis(
+        promise=_text(raw["promise"]),
+        given_up=bool(raw["given_up"]),
+        compared=tuple(_compared(each) for each in raw["compared"]),
+        unshown=_sentences(raw["unshown"]),
+    )
+
+
+def _compared(raw: _Json) -> Compared:
+    compared = Compared(**raw)
+    for text in (compared.check, compared.what):
+        _text(text)
+    for number in (compared.rows, compared.from_ns, compared.to_ns):
+        _number(number)
+    return compared
 
 
 def _summary(raw: _Json) -> AnomalySummary:

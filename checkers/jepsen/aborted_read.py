@@ -11,9 +11,9 @@ was promised. It differs from the contract's, which counts every reader.
 import numpy as np
 
 from checkers.columns import Ints, equal, first_match, ints, select
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
@@ -30,7 +30,10 @@ def _check(group: Group) -> Findings:
     columns: list[Ints] = [ints(polls, name)[readings] for name in names]
     columns.append(ints(failed, "op_id")[writer[readings]])
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
-    return findings(int(ok.sum()), rows, lambda row: _describe(group, row))
+    compared = failed.num_rows if ok.any() else 0
+    found = findings(compared, rows, lambda row: _describe(group, row))
+    why = "no send failed, so an aborted read could not show"
+    return could_not_show(found, why, given=bool(ok.any()))
 
 
 def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
@@ -56,4 +59,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check,
+    promise=Promise.LOG,
+    compares="failed sends, looked for among what ok ops read",
 )

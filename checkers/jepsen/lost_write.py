@@ -14,10 +14,10 @@ import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, equal, ints, select
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group
 from checkers.jepsen.claims import first_offsets, last_offsets
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
@@ -30,20 +30,21 @@ def read_values(group: Group) -> Ints:
     return ints(polls, "value")[equal(polls, "outcome", Outcome.OK.value)]
 
 
-def _lost(group: Group) -> Mask:
-    """Tell which rows of the committed sends are lost."""
-    sent, read = ints(group.committed, "value"), read_values(group)
-    place = last_offsets(group, sent)
-    reached = int(first_offsets(group, read).max(initial=NONE))
-    return (place >= 0) & (place <= reached) & ~np.isin(sent, read)
+def _passed(group: Group) -> Mask:
+    """Tell which rows of the committed sends readers came to, or past."""
+    place = last_offsets(group, ints(group.committed, "value"))
+    reached = int(first_offsets(group, read_values(group)).max(initial=NONE))
+    return np.asarray((place >= 0) & (place <= reached), dtype=np.bool_)
 
 
 def _check(group: Group) -> Findings:
-    sends = group.committed
-    lost = select(sends, _lost(group))
+    sends, passed = group.committed, _passed(group)
+    lost = select(sends, passed & ~np.isin(ints(sends, "value"), read_values(group)))
     names = ("offset", "value", "op_id", "mop", "process", "complete_ns")
     rows = sorted(zip(*(ints(lost, name).tolist() for name in names), strict=True))
-    return findings(sends.num_rows, rows, lambda row: _describe(group, row))
+    found = findings(int(passed.sum()), rows, lambda row: _describe(group, row))
+    why = "no reader came to a committed record, so that one was passed over could not show"
+    return could_not_show(found, why, given=len(read_values(group)) > 0)
 
 
 def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:
@@ -87,4 +88,6 @@ CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check,
     applies=_applies,
+    promise=Promise.STORED,
+    compares="committed sends that readers came to or past",
 )

@@ -19,10 +19,10 @@ import pyarrow as pa
 from checkers import poll_order, send_order
 from checkers.columns import Ints, Mask, equal, ints
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at
+from checkers.findings import anomaly_at, could_not_show
 from checkers.group import Group
 from checkers.positions import Steps, inner_poll_steps, inner_send_steps, remembered_steps
-from checkers.protocol import Checker, Findings, Premise
+from checkers.protocol import Checker, Findings, Premise, Promise
 from checkers.step_findings import step_findings
 from checkers.version_order import version_order
 from results.record.terms import AnomalyClass, Outcome
@@ -103,14 +103,16 @@ class _Kind:
         index = group.view(_polled if self.table == "polls" else _sent)
         distance, known = distances(index, steps)
         wrong = known & ((distance > 1) if self.forward else (distance < 1))
-        found, apart = steps.where(wrong), distance[wrong]
-        return step_findings(
-            rows.num_rows,
-            ints(rows, "offset")[found.at],
-            lambda index: self._describe(group, found, index, int(apart[index])),
+        wrong_steps, apart = steps.where(wrong), distance[wrong]
+        found = step_findings(
+            int(known.sum()),
+            ints(rows, "offset")[wrong_steps.at],
+            lambda index: self._describe(group, wrong_steps, index, int(apart[index])),
             {},
             broken=_broken(group.facts) if self.apart else (),
         )
+        why = "no two records follow one another there, so that they stand apart could not show"
+        return could_not_show(found, why, given=rows.num_rows > 0)
 
     def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
         rows = group.table(self.table)
@@ -180,6 +182,8 @@ CHECKERS = tuple(
         anomaly_class=AnomalyClass.SAFETY,
         tables=("sends", "polls", "assignments"),
         check=kind.check,
+        promise=None if kind.name == send_order.INT_SKIP else Promise.LOG,  # Always allowed.
+        compares=f"pairs of {'sent' if kind.table == 'sends' else 'read'} values",
     )
     for kind in _KINDS
 )

@@ -12,10 +12,10 @@ from the contract's, which also look into the leader's final log, and believe ev
 import numpy as np
 
 from checkers.columns import Ints, ints, repeated, unique_pairs
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.jepsen.claims import claims
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -36,13 +36,19 @@ def _repeats(keys: Ints, others: Ints) -> _Repeats:
 def _check_values(group: Group) -> Findings:
     offsets, values = group.view(claims)
     found = sorted(_repeats(values, offsets), key=lambda each: each[1])
-    return findings(len(values), found, lambda each: _describe_value(group, *each))
+    again = len(values) - len(np.unique(values))
+    told = findings(again, found, lambda each: _describe_value(group, *each))
+    why = "nothing was told twice, so a value at two offsets could not show"
+    return could_not_show(told, why, given=len(values) > 0)
 
 
 def _check_offsets(group: Group) -> Findings:
     offsets, values = group.view(claims)
     found = _repeats(offsets, values)
-    return findings(len(values), found, lambda each: _describe_offset(group, *each))
+    again = len(offsets) - len(np.unique(offsets))
+    told = findings(again, found, lambda each: _describe_offset(group, *each))
+    why = "no offset was told twice, so one with two values could not show"
+    return could_not_show(told, why, given=len(offsets) > 0)
 
 
 def _describe_value(group: Group, value: int, offsets: list[int]) -> Anomaly:
@@ -82,10 +88,14 @@ DUPLICATE_CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check_values,
+    promise=Promise.ONCE,
+    compares="tellings of a value that was told before",
 )
 INCONSISTENT_CHECKER = Checker(
     name=INCONSISTENT,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check_offsets,
+    promise=Promise.LOG,
+    compares="tellings of an offset that was told before",
 )

@@ -11,7 +11,7 @@ from checkers.columns import equal, ints, select, within
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.jepsen.lost_write import read_values
-from checkers.protocol import Checker, Findings
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass, Outcome
 from results.record.verdict import Anomaly
 
@@ -50,4 +50,6 @@ CHECKER = Checker(
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check,
+    promise=Promise.STORED,
+    compares="sends that ended ok, looked for among what ok ops read",
 )

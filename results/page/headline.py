@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from results.page.reasons import heaviest_reason
+from results.page.resting import untested
 from results.page.words import FIRST, words_of
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Validity
@@ -101,12 +102,21 @@ def broker_name(broker: object) -> str:
 
 
 def _valid(verdict: Verdict) -> Headline:
-    found = decisive(verdict)
-    if found is None:
-        return Headline(tone="valid", sentence="Valid: every promise was kept.")
-    name, summary = found
-    sentence = f"Valid, by contract: {words_of(name).counted(summary.count)}, and that is allowed."
-    return _with_witness("valid", sentence, name, summary)
+    found, bare = decisive(verdict), untested(verdict)
+    more = tuple(f"Not tested: {each.promise.rstrip('.')}." for each in bare)
+    if found is not None:
+        name, summary = found
+        sentence = f"Valid, by contract: {words_of(name).counted(summary.count)}, and that is"
+        return _with_witness("valid", f"{sentence} allowed.", name, summary, more=more)
+    if bare:
+        made = sum(not each.given_up for each in verdict.basis)
+        of = f"{len(bare)} of {made} promises"
+        return Headline(
+            tone="valid",
+            sentence=f"Valid, as far as this run goes: it could not show {of} broken.",
+            more=more,
+        )
+    return Headline(tone="valid", sentence="Valid: every promise was kept.")
 
 
 def _unknown(verdict: Verdict) -> Headline:

@@ -69,6 +69,46 @@ class AnomalySummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What one check compared.
+
+    Attributes:
+        check: Its name.
+        rows: How many comparisons could have failed.
+        what: What they are, for people: `polled records`.
+        from_ns, to_ns: From when to when that is; -1 if unknown.
+    """
+
+    check: str
+    rows: int
+    what: str
+    from_ns: int = -1
+    to_ns: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a verdict rests on where one promise is concerned.
+
+    Attributes:
+        promise: As `Verdict.guarantees` has it.
+        given_up: Whether it says that nothing is promised.
+        compared: By the checks that apply, those without rows too.
+        unshown: Whole sentences: what the run could not show, and why.
+    """
+
+    promise: str
+    given_up: bool = False
+    compared: tuple[Compared, ...] = ()
+    unshown: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether anything that was compared could have shown the promise broken."""
+        return any(each.rows for each in self.compared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What `verdict.json` holds.
 
@@ -79,7 +119,10 @@ class Verdict:
         anomalies: By name.
         unknown_because: Whole sentences: why the verdict cannot be `valid`.
         guarantees: What the plan's configuration promises, in sentences.
-        checked: For each check the rows that it looked at, or None where it is not applicable.
+        checked: For each check how many comparisons could have failed, or None where it is not
+            applicable.
+        basis: The same by guarantee, with what could not show; empty in verdicts of before it was
+            told, and of histories.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 
@@ -91,4 +134,5 @@ class Verdict:
     unknown_because: tuple[str, ...] = ()
     guarantees: tuple[str, ...] = ()
     checked: dict[str, int | None] = field(default_factory=dict)
+    basis: tuple[Basis, ...] = ()
     stats: dict[str, object] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def wrong(*commits: Row, moves: tuple[Row, ...] = ()) -> tuple[int, int]:
     """How many answers were too little, and too much."""
     judged = group(about(), commits=list(commits), assignments=list(moves))
     lost, ahead = found(LOST, judged), found(AHEAD, judged)
-    assert lost.rows == ahead.rows
+    assert lost.rows <= ahead.rows, "where nothing was committed nothing can be forgotten"
     return len(lost.anomalies), len(ahead.anomalies)
 
 

@@ -105,7 +105,7 @@ def test_a_look_that_ended_behind_the_budget_proves_it() -> None:
 def test_where_nothing_was_taken_there_is_nothing_to_be_given() -> None:
     for times in ((), (90,), (140,), (150,)):
         findings = judged([got(OF_SECOND, 110)], at=times)
-        assert (stuck(findings), findings.gaps, findings.rows) == ([], (), 1)
+        assert (stuck(findings), findings.gaps, findings.rows) == ([], (), 0)
     refused = [{**ack(B, 5, at=105 * S), "acked": False, "outcome": "info"}]
     assert stuck(found(CHECKER, group(about(), polls=[got(OF_SECOND, 110)], sends=refused))) == []
 

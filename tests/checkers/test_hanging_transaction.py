@@ -56,7 +56,7 @@ def test_its_evidence_is_what_was_told_last_and_since_when() -> None:
         "may_be_open_s": 20.0,
         "producers": None,
     }
-    assert (anomaly.offset, found(CHECKER, on).rows) == (5, 6)
+    assert (anomaly.offset, found(CHECKER, on).rows) == (5, 1)
 
 
 def test_a_look_at_the_last_heal_counts_and_what_was_not_told_does_not() -> None:

@@ -236,7 +236,7 @@ def test_other_judges_never_call_a_history_valid(folder: Path, judge: Judge) -> 
 def test_a_history_of_nothing_is_unknown(folder: Path) -> None:
     verdict = judged(folder, ops((0, "ok", "assign", [0])))
     assert verdict.valid is Validity.UNKNOWN
-    assert verdict.unknown_because == ("there is not one send or poll in the history",)
+    assert verdict.unknown_because == ("nothing in the history could be compared with anything",)
 
 
 @settings(max_examples=40, deadline=None)

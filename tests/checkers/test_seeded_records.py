@@ -13,4 +13,8 @@ def test_a_seeded_record_is_valid_and_each_check_that_applies_has_rows(tmp_path:
     assert (verdict.valid, verdict.unknown_because) == (Validity.VALID, ())
     looked = {name: rows for name, rows in verdict.checked.items() if rows is not None}
     assert {"metadata-divergence", "isr-not-restored", "double-vote"} <= looked.keys()
-    assert min(looked.values()) > 0
+    bare = {name for name, rows in looked.items() if not rows}
+    assert bare == {"acknowledged-below-min-isr", "log-end-regression"}
+    told = " ".join(sentence for each in verdict.basis for sentence in each.unshown)
+    assert "no client sent while an ISR was too small" in told
+    assert "no log end was told behind its high watermark" in told

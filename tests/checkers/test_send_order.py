@@ -76,7 +76,7 @@ def excuses(checker: Checker, on: Group) -> list[tuple[str, ...]]:
 def test_a_writer_whose_records_follow_one_another_is_right() -> None:
     on = group(sends=[*sent((0, 0), (1, 1), op=1), *sent((2, 2), op=2)], **held(0, 1, 2))
     assert anomalies(on) == {}
-    assert [found(each, on).rows for each in ALL] == [3] * 5
+    assert [found(each, on).rows for each in ALL] == [1, 1, 1, 1, 3]
 
 
 def test_a_record_that_stands_before_the_writers_earlier_one_is_told_with_both() -> None:
@@ -249,9 +249,9 @@ def test_a_send_that_never_ended_or_was_not_acknowledged_precedes_nothing() -> N
         earlier = [{**row, **change} for row in sent((5, 5), op=1)]
         on = group(sends=[*earlier, *sent((1, 1), op=2, process=2)])
         assert found(OFFSET_ORDER, on).anomalies == ()
-        assert found(OFFSET_ORDER, on).rows == 1
+        assert found(OFFSET_ORDER, on).rows == 0
     unborn = [{**row, "invoke_ns": None} for row in sent((1, 1), op=2, process=2)]
-    assert found(OFFSET_ORDER, group(sends=[*sent((5, 5), op=1), *unborn])).rows == 1
+    assert found(OFFSET_ORDER, group(sends=[*sent((5, 5), op=1), *unborn])).rows == 0
 
 
 def test_an_aborted_record_has_its_place_in_the_log_like_any_other() -> None:

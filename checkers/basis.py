@@ -1,0 +1,128 @@
+"""What a verdict rests on: what was compared for each promise, and what could not show.
+
+A check counts the comparisons that could have failed. Where it made none, and that is no fault of
+the run, its kernel says what the run lacked (`Findings.unshown`); here the sentences of all places
+are put together, and only told.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from checkers.facts import QUORUM_TOPIC, RunFacts
+from checkers.guarantees import given_up, promises
+from checkers.layout import Place
+from checkers.protocol import Checker, During
+from checkers.registry import checkers_of
+from checkers.runner import CheckResult
+from results.record.verdict import Basis, Compared
+
+_PLACES = 3
+"""So many partitions are named where not all say the same."""
+_BEGINNINGS = ("warmup", "main")
+_STOPPED = "final-reads"
+
+
+def bases(
+    facts: RunFacts,
+    results: Mapping[Place, Sequence[CheckResult]],
+    checked: Mapping[str, int | None],
+) -> tuple[Basis, ...]:
+    """Return what was compared for each guarantee of a run; nothing for a history of others.
+
+    Args:
+        facts: The run's context.
+        results: What the checkers said, by place.
+        checked: For each check how many comparisons could have failed; None: it does not apply.
+    """
+    if facts.history:
+        return ()
+    unshown = _unshown(results)
+    checkers = {each.name: each for each in reversed(checkers_of(facts))}
+    return tuple(
+        Basis(
+            promise=sentence,
+            given_up=promise in given_up(facts),
+            compared=tuple(
+                _compared(facts, checkers[name], rows)
+                for name, rows in sorted(checked.items())
+                if checkers[name].promise is promise and rows is not None
+            ),
+            unshown=tuple(
+                told
+                for name, rows in sorted(checked.items())
+                if checkers[name].promise is promise and rows is not None
+                for told in unshown.get(name, ())
+            ),
+        )
+        for promise, sentence in promises(facts).items()
+    )
+
+
+def says_why(results: Mapping[Place, Sequence[CheckResult]], name: str) -> bool:
+    """Tell whether a check that compared nothing says why, of each place that was written to.
+
+    It says so as what could not show, or as a gap, which has a sentence of its own in the verdict.
+    """
+    told = [
+        bool(each.unshown or each.gaps)
+        for group in results.values()
+        for each in group
+        if each.name == name and (each.unshown or each.gaps or was_written(group))
+    ]
+    return bool(told) and all(told)
+
+
+def was_written(group: Sequence[CheckResult]) -> bool:
+    """Tell whether clients sent anything to a place."""
+    return any(each.name == "malformed-history" and each.rows for each in group)
+
+
+def _compared(facts: RunFacts, checker: Checker, rows: int) -> Compared:
+    from_ns, to_ns = _during(facts, checker.during)
+    return Compared(
+        check=checker.name, rows=rows, what=checker.compares, from_ns=from_ns, to_ns=to_ns
+    )
+
+
+def _during(facts: RunFacts, during: During) -> tuple[int, int]:
+    begun = next((at for name in _BEGINNINGS if (at := _at(facts, name)) >= 0), -1)
+    stopped, calm_ns = _at(facts, _STOPPED), facts.calm_from_ns
+    match during:
+        case During.RUN:
+            return begun, stopped
+        case During.AFTER_HEAL:
+            return (-1 if calm_ns is None else calm_ns), stopped
+        case During.AT_END:
+            return (_at(facts, "stopped"),) * 2
+
+
+def _at(facts: RunFacts, name: str) -> int:
+    reached = facts.milestone(name)
+    return -1 if reached is None else reached.at_ns
+
+
+def _unshown(results: Mapping[Place, Sequence[CheckResult]]) -> dict[str, tuple[str, ...]]:
+    """Return the sentences of each check, with the partitions that they are about."""
+    by_check: defaultdict[str, list[tuple[str, Place]]] = defaultdict(list)
+    places: defaultdict[str, set[Place]] = defaultdict(set)
+    for place in sorted(results):
+        for result in results[place]:
+            if result.rows or result.unshown:
+                places[result.name].add(place)
+            by_check[result.name] += [(sentence, place) for sentence in result.unshown]
+    return {
+        name: tuple(_told(sorted(told), places[name])) for name, told in sorted(by_check.items())
+    }
+
+
+def _told(sentences: Sequence[tuple[str, Place]], everywhere: set[Place]) -> Iterator[str]:
+    for sentence, group in groupby(sentences, key=lambda each: each[0]):
+        here = [place for _, place in group]
+        of_quorum = here[0][0] == QUORUM_TOPIC
+        if len(here) == sum((place[0] == QUORUM_TOPIC) is of_quorum for place in everywhere):
+            yield sentence
+            continue
+        more = f" and {len(here) - _PLACES} more" if len(here) > _PLACES else ""
+        named = ", ".join(f"{topic}-{partition}" for topic, _, partition in here[:_PLACES])
+        yield f"{named}{more}: {sentence}"
