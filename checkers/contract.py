@@ -19,6 +19,7 @@ _AFTER_A_LOSS = frozenset({
 _OF_A_LEADER_THAT_LACKED = frozenset({
     "uncommitted-read", "incomplete-leader", "committed-truncation", "high-watermark-regression",
     "duplicate", "under-replicated", "log-end-regression", "epoch-mismatch",
+    "high-watermark-ahead",
 })  # fmt: skip
 """What is seen besides where such a loss went through a leader: what was read may be taken back
 and, if its writer had no answer yet, be written again."""
