@@ -2,7 +2,7 @@
 
 Each base is a run of real Kafka by the plan beside its folder (`bases/log.toml`), shrunk
 (`results.samples.shrink`). Nothing is replaced unless the run came out as all bases must: nothing
-counts against the brokers, and the sample is small.
+counts against the brokers, messages were under way in each of its moments, and the sample is small.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.samples.shrink import shrink_run
 from results.verdict_json import read_verdict
-from tests.broken.corpus import BASES, MOMENTS
+from tests.broken.corpus import BASES, CALM, MOMENTS
+from tests.broken.record import Record
 from tests.harness.on_real_brokers import logquake
 
 MOST_BYTES = 1_000_000
@@ -35,9 +36,22 @@ def _recorded(name: str, scratch: Path) -> str:
     size = sum(path.stat().st_size for path in sample.root.rglob("*") if path.is_file())
     if size > MOST_BYTES:
         return f"{size:,} bytes"
+    record = Record(sample.root)
+    if barren := [moment for moment in MOMENTS[name] if not _has_sends(record, moment)]:
+        return f"nothing was under way in {', '.join(barren)}"
     shutil.rmtree(BASES / name, ignore_errors=True)
     shutil.copytree(sample.root, BASES / name)
     return ""
+
+
+def _has_sends(record: Record, moment: str) -> bool:
+    """Tell whether a message that was acknowledged was under way while a fault was in force."""
+    if moment == CALM:
+        return True
+    (fault,) = record.rows("faults", kind=moment)
+    from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])
+    acked = record.rows("sends", acked=True, outcome="ok")
+    return any(row["invoke_ns"] < to_ns and row["complete_ns"] > from_ns for row in acked)
 
 
 def _why(verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""Records whose bytes changed on their way, marks that run ahead, and epochs that were forgotten."""
+"""Bytes that changed on their way, marks that run ahead, and epochs that were forgotten."""
 
 from collections.abc import Callable
 
@@ -50,12 +50,12 @@ def headers_of_a_transactions_message_are_dropped(record: Record, spot: Spot) ->
     _hurt_reads(record, spot, HEADERS)
 
 
-@broken("corrupt-record", row="low", base="disks")
+@broken("corrupt-record", row="low", base="disks", moments=("calm", "power-loss"))
 def a_follower_spoils_its_copy_that_nobody_reads(record: Record, spot: Spot) -> None:
     _hurt_copies(record, spot, PAYLOAD | KEY, nodes=followers_of(record, spot)[:1])
 
 
-def _foreign(record: Record, spot: Spot) -> int:
+def _foreign(record: Record) -> int:
     """Return a value that nobody reserved."""
     last = max(row["value_to"] for row in record.rows("reservations"))
     return int(last) + (1 << 20)
@@ -64,7 +64,7 @@ def _foreign(record: Record, spot: Spot) -> int:
 @broken("phantom", row="catalogue", base="log")
 def a_record_that_nobody_sent_is_read(record: Record, spot: Spot) -> None:
     for row in record.rows("polls", offset=spot.offset, **spot.place):
-        row["value"], row["damage"] = _foreign(record, spot), PAYLOAD | KEY
+        row["value"], row["damage"] = _foreign(record), PAYLOAD | KEY
 
 
 def _raise_marks(
@@ -118,7 +118,7 @@ def the_leader_forgets_all_epochs(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log")
-def nobody_looked_at_what_messages_hold(record: Record, spot: Spot) -> None:
+def nobody_looked_at_what_messages_hold(record: Record, _spot: Spot) -> None:
     for table in ("polls", "replica_records"):
         for row in record.rows(table):
             row["damage"] = None
@@ -154,7 +154,8 @@ def a_follower_knows_at_once_what_is_committed(record: Record, spot: Spot) -> No
     for row in record.rows("replica_states", node=followers_of(record, spot)[0], **spot.place):
         later = [mark for at_ns, mark in marks if at_ns > (row["observed_ns"] or 0)]
         if row["snapshot"] is None and row["high_watermark"] and later:
-            row["high_watermark"] = max(row["high_watermark"], min(later))
+            told = min(*later, row["log_end_offset"])
+            row["high_watermark"] = max(row["high_watermark"], told)
 
 
 @innocent(base="groups")
