@@ -19,6 +19,7 @@ _AFTER_A_LOSS = frozenset({
 _OF_A_LEADER_THAT_LACKED = frozenset({
     "uncommitted-read", "incomplete-leader", "committed-truncation", "high-watermark-regression",
     "duplicate", "under-replicated", "log-end-regression", "epoch-mismatch",
+    "high-watermark-ahead",
 })  # fmt: skip
 """What is seen besides where such a loss went through a leader: what was read may be taken back
 and, if its writer had no answer yet, be written again."""
@@ -39,6 +40,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
     Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
     **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),
+    Excuse.FLIP: _AFTER_DISKS | {"corrupt-record"},
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""

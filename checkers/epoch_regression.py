@@ -3,7 +3,7 @@
 Definition: in metadata, down within one life of an observer (and in ZooKeeper, and along the
 metadata log below the quorum's high watermark); along a log, a batch with a smaller epoch than one
 before it (-1, no epoch, is ignored); in a checkpoint after a clean stop, a record of epoch e
-outside of [start of e, start of the next line).
+outside of [start of e, start of the next line), or a record where there is no line at all.
 
 Why it proves something: an epoch is the only order of leaders that needs no clock. A leader appends
 in its own epoch, which is larger than all before it; a follower's log is a copy of that. Where
@@ -14,7 +14,7 @@ What would not prove it: a broker that was restarted, which forgets (another inc
 that overlap in time, which have no order; another broker's belief, which may be older; records of
 message formats without an epoch; lines of the checkpoint without records, which are normal; records
 below the log's start, which are deleted while their file is still there, and whose lines are gone;
-the checkpoint of a broker that was killed.
+the checkpoint of a broker that was killed, and an empty one where a fault hit the disk.
 """
 
 from collections.abc import Iterator
@@ -160,7 +160,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
     """Return how many records have an epoch, and those that do not lie where their line says."""
-    epochs, starts = (np.array(column, dtype=np.int64) for column in zip(*lines, strict=True))
+    epochs, starts = np.array(lines, dtype=np.int64).reshape(-1, 2).T
     with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
     line = np.searchsorted(epochs, written)

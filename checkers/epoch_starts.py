@@ -1,7 +1,8 @@
 """Where leader epochs begin: in the records of a log, and in `leader-epoch-checkpoint`.
 
 The file is told of what its broker knew when it stopped by itself. After a crash it may have lines
-that the broker would have corrected (KAFKA-16541), so that it proves nothing.
+that the broker would have corrected (KAFKA-16541), so that it proves nothing. An empty one, or none
+at all, is told too, but for a log whose disk a fault may have emptied or cut off.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,16 +40,31 @@ class EpochStart:
 
 
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
-    """Return the lines (epoch, start offset) of the final checkpoints that count, by node."""
+    """Return the lines (epoch, start offset) of the final checkpoints that count, by node.
+
+    A checkpoint without any line counts where the node's files could be read to their ends.
+    """
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL))
     clean = group.facts.clean_nodes
     lines: dict[str, list[tuple[int, int]]] = {}
     for node, told in zip(texts(final, "node"), final["epochs"].to_pylist(), strict=True):
-        if node in clean and told:
-            known = [line for line in told if line and None not in line.values()]
+        if node not in clean or told is None:
+            continue
+        known = [line for line in told if line and None not in line.values()]
+        if known or (not told and _has_kept_its_disk(group, node)):
             lines[node] = sorted((line["epoch"], line["start_offset"]) for line in known)
-    return {node: known for node, known in lines.items() if known}
+    return lines
+
+
+def _has_kept_its_disk(group: Group, node: str) -> bool:
+    """Tell whether a node's files were read, and no fault may have taken any of this partition."""
+    losses = [
+        loss
+        for loss in group.facts.disk_losses
+        if node in loss.nodes and loss.concerns(group.topic, group.partition)
+    ]
+    return node in group.facts.proving_nodes and not losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.

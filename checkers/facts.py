@@ -138,6 +138,7 @@ class RunFacts:
         witnessed: Op ids of transactions of unknown outcome that certainly committed, because a
             read_committed reader got one of their sends, in whichever partition.
         moves_known: Whether assignments tell which partitions they leave out.
+        contents_known: Whether anybody looked at what messages hold beside their values.
         history: Whether these are another recorder's client-side ops, with nothing else of a run:
             no final reads, no replicas' logs, no faults.
         picked: Of a history: which value stands at an offset with several, by (topic, partition)
@@ -170,6 +171,7 @@ class RunFacts:
     ww_deps: bool = True
     witnessed: frozenset[int] = field(default_factory=frozenset)
     moves_known: bool = True
+    contents_known: bool = False
     history: bool = False
     picked: Mapping[tuple[str, int], Mapping[int, int]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)

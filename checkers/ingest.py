@@ -32,9 +32,10 @@ from checkers.columns import (
     take,
 )
 from checkers.facts import CRASH, FINAL
+from checkers.layout import as_recorded
 from checkers.left_out import left_out
 from results.record.stream import STREAM_SUFFIX, table_of
-from results.record.tables import LIVE, TABLES
+from results.record.tables import DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -46,6 +47,7 @@ _BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexErr
 _MOP_BITS = 32
 _OP_BITS = 31
 """A writer numbers its ops in a row: so many bits, and those of its parts, fit an integer."""
+_COPIES = "replica_records"
 _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 
@@ -74,12 +76,15 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: What a node's files are: `FINAL`, `CRASH`, or a step's name; empty for a writer's
             streams.
+        old: Whether the run's messages are of before `results.record.contents`: nobody can tell
+            whether copies of them are intact.
     """
 
     run_id: str
     name: str
     folder: Path
     snapshot: str = ""
+    old: bool = False
 
     @property
     def of_step(self) -> bool:
@@ -225,7 +230,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
         try:
             for batch in read_live(path):
                 # A cast would make nulls of words, and nobody would know that there was more.
-                if not batch.schema.equals(LIVE[name]):
+                if not batch.schema.equals(as_recorded(LIVE[name], batch.schema)):
                     raise ValueError("its columns are not those of its table")
                 batches.append(_coded(batch))
         except _BROKEN as broken:
@@ -253,7 +258,10 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
     except _BROKEN as broken:
         sentence = f"the files of {unit.label} cannot be read: {broken}"
         problems.append(Problem(unit=unit.label, sentence=sentence))
-    return {name: joined([pa.Table.from_batches(rows)]) for name, rows in batches.items()}
+    tables = {name: joined([pa.Table.from_batches(rows)]) for name, rows in batches.items()}
+    if unit.old and _COPIES in tables:
+        tables[_COPIES] = tables[_COPIES].drop_columns([DAMAGE[0]])
+    return tables
 
 
 def _with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
 from checkers.shelf import Shelf, ShelvedTable
-from results.record.tables import TABLES
+from results.record.tables import LATER_COLUMNS, TABLES
 
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
@@ -134,7 +134,9 @@ class TableFile:
     def sound(self) -> bool:
         """Whether it has the columns of its table, as far as its end tells."""
         try:
-            return bool(pq.read_schema(self.path).equals(TABLES[self.name])) and self.rows >= 0
+            there = pq.read_schema(self.path)
+            whole = as_recorded(TABLES[self.name], there)
+            return bool(there.equals(whole)) and self.rows >= 0
         except _BROKEN:
             return False
 
@@ -146,6 +148,8 @@ class TableFile:
     def has(self, name: str) -> bool:
         """Whether a column may hold anything but nulls, by what its row groups say of it."""
         metadata = self._file.metadata
+        if name not in metadata.schema.names:
+            return False
         at = metadata.schema.names.index(name)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         told = [(group.column(at).statistics, group.num_rows) for group in groups]
@@ -253,10 +257,19 @@ class TableFile:
 
     def _column(self, numbers: list[int], name: str) -> "pa.Array[Any]":
         """Read one column; one after the other, because at ten million rows two copies count."""
+        if name in LATER_COLUMNS and name not in self._file.schema_arrow.names:
+            rows = sum(self._file.metadata.row_group(number).num_rows for number in numbers)
+            return coded(pa.nulls(rows, TABLES[self.name].field(name).type))
         table = self._file.read_row_groups(numbers, columns=[name], use_threads=False)
         column = coded(table[name])
         column.validate(full=True)
         return column
+
+
+def as_recorded(schema: pa.Schema, there: pa.Schema) -> pa.Schema:
+    """Return a schema without the columns of `LATER_COLUMNS` that another one does not have."""
+    later = [name for name in schema.names if name in LATER_COLUMNS and name not in there.names]
+    return pa.schema([field for field in schema if field.name not in later])
 
 
 def _one_place(columns: Sequence[pq.Statistics | None]) -> Place | None:

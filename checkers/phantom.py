@@ -25,7 +25,7 @@ from results.record.verdict import Anomaly
 NAME = "phantom"
 
 
-def _sent(group: Group, values: Ints) -> Mask:
+def sent_here(group: Group, values: Ints) -> Mask:
     """Tell which values were sent to a partition, or may have been."""
     sent = within(values, ints(group.table("sends"), "value"))
     if not (group.facts.cut_streams or group.facts.history):
@@ -45,7 +45,7 @@ def _phantoms(group: Group) -> Ints:
     values, offsets = ints(polls, "value"), ints(polls, "offset")
     number = group.facts.numbers.get((group.topic, group.partition), -1)
     ours = present(polls, "value") & (values >> SEQUENCE_BITS == number)
-    strange = np.flatnonzero(~(ours & _sent(group, values)))
+    strange = np.flatnonzero(~(ours & sent_here(group, values)))
     order = strange[np.lexsort((values[strange], offsets[strange]))]
     keys = stack([offsets[order]]), stack([values[order]])
     fresh = np.ones(len(order), dtype=np.bool_)

@@ -50,7 +50,7 @@ from checkers.unclean_orders import unclean_orders
 from results.record.paths import RunPaths
 from results.record.seal import seal
 from results.record.stream import STREAM_SUFFIX
-from results.record.tables import SCHEMA_VERSION, TABLES
+from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
 from results.record.topics import CreatedTopic
 
@@ -121,10 +121,27 @@ def units_of(paths: RunPaths) -> list[Unit]:
 def _node_units(paths: RunPaths) -> list[Unit]:
     stopped = any(each.name == "stopped" for each in read_milestones(paths)[0])
     snapshot = FINAL if stopped else CRASH
-    return [
+    units = [
         *node_units(paths.run_id, paths.nodes, snapshot),
         *step_units(paths.run_id, paths.snapshots),
     ]
+    old = _is_old(paths)
+    return [replace(unit, old=old) for unit in units]
+
+
+def _is_old(paths: RunPaths) -> bool:
+    """Tell whether readers of a run did not look at what messages hold beside their values."""
+    streams = sorted(paths.live.glob(f"polled.*{STREAM_SUFFIX}"))
+    return not any(DAMAGE[0] in _columns(path) for path in streams)
+
+
+def _columns(stream: Path) -> list[str]:
+    """Return the names of a live stream's columns; none of a damaged one."""
+    try:
+        with stream.open("rb") as file, pa.ipc.open_stream(file) as reader:
+            return list(reader.schema.names)
+    except BROKEN:
+        return []
 
 
 def missing_streams(paths: RunPaths) -> list[Problem]:
@@ -231,6 +248,7 @@ def load_facts(root: Path) -> RunFacts:
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
+        contents_known=any(_has(paths, name, DAMAGE[0]) for name in ("polls", "replica_records")),
         problems=(
             *plan_problems, *milestone_problems, *topic_problems, *step_problems, *note_problems,
             *_unread_sentences(unread & tables_of(paths)),
@@ -258,7 +276,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
     """Return what `RunFacts.witnessed` is; of ten million polls only few rows are kept."""
-    if not _has_transactions(paths):
+    if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
     try:
@@ -288,9 +306,10 @@ def _moves_known(paths: RunPaths) -> bool:
     return not kinds.num_rows or bool(equal(kinds, "kind", LEFT_OUT).any())
 
 
-def _has_transactions(paths: RunPaths) -> bool:
+def _has(paths: RunPaths, table: str, column: str) -> bool:
+    """Tell whether a column of a table holds anything."""
     try:
-        return TableFile("sends", paths.table("sends")).has("txn_id")
+        return TableFile(table, paths.table(table)).has(column)
     except BROKEN:
         return False  # That a table cannot be read is told as such.
 

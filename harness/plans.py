@@ -49,7 +49,7 @@ acks = "all"                 # 0, 1 or all
 linger_ms = 5
 compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1
-payload_bytes = 100
+payload_bytes = 100          # From 20 on, readers can tell any changed byte and the time stamp.
 delivery_timeout_s = 30      # Longer than the longest fault.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
 

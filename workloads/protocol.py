@@ -23,7 +23,7 @@ from results.record.terms import (
 Key = tuple[str, int]
 """A topic and a partition of it."""
 Values = NDArray[np.int64]
-Column = NDArray[np.int64] | NDArray[np.int32] | Sequence[int | None]
+Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | Sequence[int | None]
 """An array where every record has a number."""
 
 
@@ -249,6 +249,8 @@ class Batch:
         isolation: The consumer's.
         rebalances: What happened to its assignment meanwhile, in order.
         commit_error: Why its positions were not committed; the records were read all the same.
+        damage: What of each record is not as it was sent (`results.record.contents`); None: nobody
+            looked.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -260,6 +262,7 @@ class Batch:
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     rebalances: Sequence[Rebalance] = ()
     commit_error: str | None = None
+    damage: Column | None = None
 
     @property
     def positions(self) -> dict[Key, int]:

@@ -254,16 +254,17 @@ class Recorder:
         stream, part = self._streams["polled"], slice(start, end)
         offsets, values = batch.offsets[part], batch.values[part]
         epochs = batch.leader_epochs[part]
+        damage = [None] * (end - start) if batch.damage is None else batch.damage[part]
         if end - start <= _ROWS_UP_TO:
-            rows = zip(_listed(offsets), _listed(values), _listed(epochs), strict=True)
-            for pos, row in enumerate(rows, start):
-                stream.append((op_id, mop, pos, *place, *row, isolation))
+            columns = map(_listed, (offsets, values, epochs, damage))
+            for pos, (*row, hurt) in enumerate(zip(*columns, strict=True), start):
+                stream.append((op_id, mop, pos, *place, *row, isolation, hurt))
             return
         topic, topic_id, partition = place
         stream.columns(end - start, {
             "op_id": op_id, "mop": mop, "pos": np.arange(start, end), "topic": topic,
             "topic_id": topic_id, "partition": partition, "offset": offsets, "value": values,
-            "leader_epoch": epochs, "isolation": isolation,
+            "leader_epoch": epochs, "isolation": isolation, "damage": damage,
         })  # fmt: skip
 
     def assigned(

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from results.record.clock import RunClock, pause_until, stopwatch_s
+from results.record.contents import message_name, message_payload
 from results.record.plan import Plan, PlanError
 from results.record.terms import F, Outcome, Phase
 from results.record.topics import CreatedTopic
-from results.record.values import SEQUENCE_BITS, encode_payload, pack_value
+from results.record.values import SEQUENCE_BITS, pack_value
 from workloads.clients.consumer import ProcessConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
 from workloads.protocol import Batch, Key, Reservation, Send, SendResult
@@ -81,16 +82,6 @@ class ReadRecord:
     value: int | None
     name: str
     leader_epoch: int | None
-
-
-def message_name(value: int) -> str:
-    """Return what a value's message is called."""
-    return f"message{value & ((1 << SEQUENCE_BITS) - 1)}"
-
-
-def message_payload(value: int) -> bytes:
-    """Return the payload of a value: its 8 bytes, big-endian, and its name."""
-    return encode_payload(value, 0) + message_name(value).encode("ascii")
 
 
 class Script:

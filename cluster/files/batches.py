@@ -29,6 +29,7 @@ from cluster.files.message_sets import (
     sound_message,
     unwrapped,
 )
+from results.record.contents import NO_HEADERS
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TIMESTAMP = struct.Struct(">q")
@@ -45,7 +46,6 @@ _CONTROL = 0x20
 
 _TORN = "a torn batch"
 _NONE = -1
-_NO_HEADERS = b"\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,8 @@ class Record:
         timestamp: In milliseconds; a broker's or a client's clock, never to be used for order.
         key: None if it has none.
         value: None for a tombstone.
+        headers: As format 2 codes them; empty in formats that have none.
+        stamped: Whether the time stamp is the broker's.
         record_hash: 64 bits, signed, of key, value, headers and time stamp: equal on all replicas,
             however the batch around it was compressed or compacted.
     """
@@ -124,6 +126,8 @@ class Record:
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: bytes
+    stamped: bool
     record_hash: int
 
 
@@ -265,12 +269,14 @@ def _old_records(batch: RecordBatch) -> Iterator[Record]:
     if outer is None:
         raise ValueError("it does not match its CRC")
     for message in unwrapped(outer):
-        content = _coded(message.key) + _coded(message.value) + _NO_HEADERS
+        content = _coded(message.key) + _coded(message.value) + NO_HEADERS
         yield Record(
             offset=message.offset,
             timestamp=message.timestamp,
             key=message.key,
             value=message.value,
+            headers=b"",
+            stamped=bool(outer.attributes & LOG_APPEND_TIME),
             record_hash=_hash(content, message.timestamp),
         )
 
@@ -312,6 +318,8 @@ def _unpacked(batch: RecordBatch) -> Iterator[Record]:
             timestamp=timestamp,
             key=key,
             value=value,
+            headers=body[position:end],
+            stamped=stamped is not None,
             record_hash=_hash(body[content:end], timestamp),
         )
         position = end

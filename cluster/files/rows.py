@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from cluster.files.batches import RecordBatch, records
+from cluster.files.batches import Record, RecordBatch, records
 from cluster.files.checkpoints import EpochStart, QuorumState
 from cluster.files.damage import DamagedFileError
 from cluster.files.logs import LoggedLeadership, LoggedTruncation
 from cluster.files.metadata import METADATA_TOPIC, Leadership
 from cluster.files.quorum_log import LoggedTransition, LoggedVote
+from results.record.contents import UNKNOWN_MS, damage, mark_of
 from results.record.tables import LIVE
 from results.record.values import decode_payload
 
 ROWS_A_BATCH = 65_536
+_HELD_BYTES = 64 << 20
+"""So much of what records hold waits at most to be looked at."""
 _MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
 _INCARNATION = 0
 """Files outlive their broker's processes, and do not tell which of them wrote what."""
@@ -66,11 +69,23 @@ class _RecordColumns:
     producer_epoch: list[int] = field(default_factory=list)
     sequence: list[int] = field(default_factory=list)
     control: list[bool] = field(default_factory=list)
+    damage: list[int | None] = field(default_factory=list)
+    waiting: list[tuple[int, Record]] = field(default_factory=list)
+    """Whose damage is not known yet: rows, and what they hold."""
+    held_bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether these are as many rows as belong together."""
+        return len(self.offset) >= ROWS_A_BATCH or self.held_bytes >= _HELD_BYTES
 
     def add(self, batch: RecordBatch, *, of_quorum: bool) -> None:
         control = batch.control
         unpacked = list(records(batch))
         for record in unpacked:
+            if not (control or of_quorum):
+                self.waiting.append((len(self.offset), record))
+                self.held_bytes += len(record.value or b"")
             self.offset.append(record.offset)
             # What controllers write is none of our values, whatever its first bytes look like.
             self.value.append(None if control or of_quorum else _value(record.value))
@@ -82,12 +97,27 @@ class _RecordColumns:
         self.producer_epoch += [batch.producer_epoch] * rows
         self.control += [control] * rows
 
+    def look(self) -> None:
+        """Find out what is not as it was sent."""
+        self.damage = [None] * len(self.offset)
+        # Formats without headers do not mix with others in a run; nor do those without time stamps.
+        held = [record for _, record in self.waiting]
+        found = damage(
+            [record.value for record in held],
+            [record.key for record in held],
+            [mark_of(record.headers) for record in held] if all(r.headers for r in held) else None,
+            [UNKNOWN_MS if record.stamped else record.timestamp for record in held],
+        )
+        for (row, _), bits in zip(self.waiting, found.tolist(), strict=True):
+            self.damage[row] = bits
+
     def rows(self, replica: Replica) -> pa.RecordBatch:
+        self.look()
         varying: dict[str, Sequence[object]] = {
             "offset": self.offset, "leader_epoch": self.leader_epoch, "value": self.value,
             "record_hash": self.record_hash, "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch, "sequence": self.sequence,
-            "control": self.control,
+            "control": self.control, "damage": self.damage,
         }  # fmt: skip
         return _batch("replica_records", varying, _names(replica), length=len(self.offset))
 
@@ -108,7 +138,7 @@ def replica_records(
             columns.add(batch, of_quorum=replica.topic == METADATA_TOPIC)
         except DamagedFileError as broken:
             damage.append(str(broken))
-        if len(columns.offset) >= ROWS_A_BATCH:
+        if columns.full:
             yield columns.rows(replica)
             columns = _RecordColumns()
     if columns.offset:

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 
 from harness.scenarios.deeds import listed
 from harness.scenarios.protocol import Expected
+from results.record.contents import message_name
 from results.record.paths import RunPaths
 from results.record.steps import load_steps
 from results.record.terms import Phase, Validity
 from results.record.verdict import MAX_EXAMPLES, Verdict
-from workloads.scripted import message_name
 
 LOST = "lost-write"
 

@@ -43,7 +43,7 @@ class Consumer:
     def __init__(self, leaders: Leaders, *, wake: Callable[[], None]) -> None:
         self._leaders, self._wake = leaders, wake
         self._readings: dict[Key, _Reading] = {}
-        self._kept: deque[tuple[Key, int, int | None, int]] = deque()
+        self._kept: deque[tuple[Key, int, int | None, int, int]] = deque()
         self._errors: list[str] = []
         self._asked: dict[int, tuple[int, dict[Key, int]] | None] = {}
         self._busy: dict[int, int] = {}
@@ -80,6 +80,7 @@ class Consumer:
                 if each.end is not None and not kept
             },
             error=error,
+            damage=np.array([record[4] for record in taken], np.int8),
         )
 
     def membership(self) -> object:

@@ -1,16 +1,18 @@
 """Values as record batches of magic 2 and back, for clients that are simulated.
 
-https://kafka.apache.org/documentation/#recordbatch. Nothing is compressed, keys and headers are
-left out. Fetched batches are the same objects for every reader, so what they hold is kept.
+https://kafka.apache.org/documentation/#recordbatch. Nothing is compressed. Fetched batches are the
+same objects for every reader, so what they hold is kept.
 """
 
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
+import numpy as np
 from crc32c import crc32c
 
-from results.record.values import VALUE_BYTES, encode_payload
+from results.record.contents import NO_HEADERS, UNKNOWN_MS, coded_header, damage, mark_of, messages
+from results.record.values import VALUE_BYTES
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BEFORE_SUMMED = struct.Struct(">qiibI")
@@ -18,11 +20,13 @@ _BEHIND_SUM = struct.Struct(">hiqqqhii")
 _VALUE = struct.Struct(">q")
 _MAGIC = 2
 _LENGTH_FROM = 12
+_STAMPED = 0x08
+"""The time stamps are the broker's."""
 _CONTROL = 0x20
 _KEPT = 4096
 
-Record = tuple[int, int | None, int]
-"""Offset, value, leader epoch."""
+Record = tuple[int, int | None, int, int]
+"""Offset, value, leader epoch, damage."""
 
 
 def record_batch(
@@ -38,7 +42,10 @@ def record_batch(
     """
     count = len(values)
     body = b"".join(
-        [_record(delta, encode_payload(value, payload_bytes)) for delta, value in enumerate(values)]
+        _record(delta, payload, key, NO_HEADERS if headers is None else coded_header(key))
+        for delta, (payload, key, headers) in enumerate(
+            messages(np.array(values, np.int64), payload_bytes, at_ms, headers=True)
+        )
     )
     summed = _BEHIND_SUM.pack(0, count - 1, at_ms, at_ms, *producer, count) + body
     length = _HEADER.size - _LENGTH_FROM + len(body)
@@ -71,9 +78,10 @@ def end_of(data: bytes) -> int | None:
     return found
 
 
-def _record(delta: int, payload: bytes) -> bytes:
-    # Attributes, delta of time stamps, of offsets; no key; the value; no headers.
-    inner = b"\0\0%b\1%b%b\0" % (_varint(delta), _varint(len(payload)), payload)
+def _record(delta: int, payload: bytes, key: bytes, headers: bytes) -> bytes:
+    # Attributes, delta of time stamps, of offsets; the key; the value; headers.
+    sizes = _varint(len(key)), _varint(len(payload))
+    inner = b"\0\0%b%b%b%b%b%b" % (_varint(delta), sizes[0], key, sizes[1], payload, headers)
     return _varint(len(inner)) + inner
 
 
@@ -90,22 +98,29 @@ def _varint(number: int) -> bytes:
 
 @lru_cache(maxsize=_KEPT)
 def _records(batch: bytes) -> tuple[Record, ...]:
-    base, _, epoch, _, _, attributes, _, _, _, _, _, _, count = _HEADER.unpack_from(batch)
+    base, _, epoch, _, _, attributes, _, first_ms, _, _, _, _, count = _HEADER.unpack_from(batch)
     if attributes & _CONTROL:
         return ()
     position = _HEADER.size
-    found: list[Record] = []
+    found: list[tuple[int, int | None, int]] = []
+    held: list[tuple[bytes, bytes | None, object]] = []
     for _ in range(count):
         length, position = _read(batch, position)
         end = position + length
         _, position = _read(batch, position + 1)
         delta, position = _read(batch, position)
         key, position = _read(batch, position)
-        size, position = _read(batch, position + max(0, key))
-        value = _VALUE.unpack_from(batch, position)[0] if size >= VALUE_BYTES else None
+        size, behind = _read(batch, position + max(0, key))
+        value = _VALUE.unpack_from(batch, behind)[0] if size >= VALUE_BYTES else None
         found.append((base + delta, value, epoch))
+        payload = batch[behind : behind + max(0, size)]
+        mark = mark_of(batch[behind + max(0, size) : end])
+        held.append((payload, batch[position : position + key] if key >= 0 else None, mark))
         position = end
-    return tuple(found)
+    payloads, keys, marks = zip(*held, strict=True) if held else ((), (), ())
+    at_ms = UNKNOWN_MS if attributes & _STAMPED else first_ms
+    hurt = damage(payloads, keys, marks, [at_ms] * count).tolist()
+    return tuple((*record, bits) for record, bits in zip(found, hurt, strict=True))
 
 
 def _read(data: bytes, position: int) -> tuple[int, int]:

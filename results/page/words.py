@@ -128,6 +128,16 @@ ANOMALIES = {
     "epoch-regression": Words(
         "leader epoch went down", "leader epochs went down", "Leader epochs only ever grow."
     ),
+    "corrupt-record": Words(
+        "record is not what was sent",
+        "records are not what was sent",
+        "Payload, key, headers or time stamp of a message changed on their way, or in a log.",
+    ),
+    "high-watermark-ahead": Words(
+        "replica called more committed than its leader had",
+        "replicas called more committed than their leaders had",
+        "A replica's high watermark lay above what a leader announced later.",
+    ),
     "high-watermark-regression": Words(
         "high watermark went down",
         "high watermarks went down",
@@ -271,7 +281,7 @@ ANOMALIES = {
 FIRST = (
     "lost-write", "log-divergence", "two-leaders-in-epoch", "committed-truncation", "unseen",
     "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
-    "phantom", "torn-transaction", "G1a",
+    "phantom", "corrupt-record", "torn-transaction", "G1a",
 )  # fmt: skip
 """Where several promises were broken, the earliest of these makes the headline."""
 
@@ -315,6 +325,7 @@ PROMISES = {
     "inconsistent-offsets": "An offset of a partition holds one record, for ever.",
     "duplicate": "What an idempotent producer sends once is stored once.",
     "phantom": "Readers get only what somebody sent.",
+    "corrupt-record": "A record is read, and kept, as it was sent, byte by byte.",
     "ack-mismatch": "A record lies at the offset that its sender was told.",
     "offset-order": "A send that begins after another one was acknowledged gets a higher offset.",
     "poll-skip": "A reader gets every committed record between two that it gets.",
@@ -333,6 +344,7 @@ PROMISES = {
     "epoch-regression": "Leader epochs only ever grow.",
     "log-end-regression": "No replica drops what its broker called committed.",
     "epoch-mismatch": "What was read stays where it stood.",
+    "high-watermark-ahead": "No replica calls committed what its leader does not.",
     "high-watermark-regression": "What was announced as committed stays committed.",
     "committed-truncation": "What was announced as committed is never truncated.",
     "incomplete-leader": "A leader begins with everything that was committed before it.",

@@ -335,6 +335,11 @@ class Plan(Part):
         return written is None or tuple(map(int, written.groups())) >= FIRST_WITH_PRODUCER_IDS
 
     @property
+    def keeps_headers(self) -> bool:
+        """Whether that format has headers, which came with it (KIP-82)."""
+        return self.keeps_producer_ids
+
+    @property
     def kafka_version(self) -> str:
         """`3.9.1` of `kafka:3.9.1:combined`; of the reference cluster, whose rules it follows."""
         return REFERENCE_BEHAVES_AS if self.is_reference else self.system.split(":")[1]

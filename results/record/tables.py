@@ -13,6 +13,11 @@ SCHEMA_VERSION = 1
 Columns = list[tuple[str, pa.DataType]]
 """Names and types of columns, in order."""
 
+DAMAGE = ("damage", pa.int8())
+"""What of a record is not as it was sent, in bits (`results.record.contents`): 0 if it is intact,
+null where nobody looked."""
+LATER_COLUMNS = frozenset({"damage"})
+"""Columns that records of before they were recorded do not have; there they are null."""
 _OP_COPIES: Columns = [("process", pa.int64()), ("phase", pa.string())]
 _PARTITION: Columns = [("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int32())]
 _INT_LIST = pa.list_(pa.int32())
@@ -58,7 +63,7 @@ _REPLICA_RECORDS: Columns = [
     *_PARTITION, ("snapshot", pa.string()), ("node", pa.string()), ("offset", pa.int64()),
     ("leader_epoch", pa.int32()), ("value", pa.int64()), ("record_hash", pa.int64()),
     ("producer_id", pa.int64()), ("producer_epoch", pa.int32()), ("sequence", pa.int32()),
-    ("control", pa.bool_()),
+    ("control", pa.bool_()), DAMAGE,
 ]  # fmt: skip
 _REPLICA_STATES: Columns = [
     *_PARTITION, ("observed_ns", pa.int64()), ("snapshot", pa.string()), ("node", pa.string()),
@@ -95,7 +100,7 @@ _SEND_RESULT: Columns = [
 _POLLED: Columns = [
     ("op_id", pa.int64()), ("mop", pa.int32()), ("pos", pa.int32()), *_PARTITION,
     ("offset", pa.int64()), ("value", pa.int64()), ("leader_epoch", pa.int32()),
-    ("isolation", pa.string()),
+    ("isolation", pa.string()), DAMAGE,
 ]  # fmt: skip
 
 _INVOCATION: Columns = [

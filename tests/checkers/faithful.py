@@ -247,6 +247,7 @@ class FaithfulRun:
                 producer_epoch=0,
                 sequence=offset,
                 control=False,
+                damage=0,
             )
         self.add(
             "replica_states",
@@ -272,6 +273,7 @@ class FaithfulRun:
             "milestones": stones,
             "reservations": ranges,
             "quorum_high_watermark": 1_000_000,
+            "contents_known": True,
             **changes,
         }
         return RunFacts(**values)

@@ -205,6 +205,7 @@ class Clients:
                 value=value,
                 leader_epoch=epoch,
                 isolation="read_uncommitted",
+                damage=0,
             )
         positions[each.number] = max(start, end)
         return pos + end - start

@@ -1,6 +1,7 @@
 """Leader epochs only grow: in what brokers believe, along a log, and in its checkpoint."""
 
 from checkers import epoch_regression
+from checkers.facts import DiskLoss
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -223,6 +224,33 @@ def test_a_wrong_checkpoint_is_told_in_words() -> None:
     assert (anomaly.offset, anomaly.evidence["after"]) == (1, None)
 
 
+def test_a_log_with_epochs_and_a_checkpoint_without_a_line_do_not_go_together() -> None:
+    read = {"milestones": CLEAN, "collected_nodes": frozenset({"n1", "n2"})}
+    lost = DiskLoss(
+        nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=5, end_before=9,
+        until_ns=9 * S, excuse="power-loss",
+    )  # fmt: skip
+    unread = frozenset({"n1"})
+    records = log("n1", (-1, A), (0, A), (0, B), (2, C))
+    for about, states, records_of, count in (
+        (facts(**read), [checkpoint("n1")], records, 2),
+        (facts(**read), [{**checkpoint("n1"), "epochs": None}], records, 0),
+        (facts(**read), [checkpoint("n2")], log("n2", (0, A)), 0),
+        (facts(**read), [checkpoint("n1")], log("n1", (-1, A)), 0),
+        (facts(**read), [{**checkpoint("n1"), "log_start_offset": 4}], records, 0),
+        (facts(**read, unreadable_nodes=unread), [checkpoint("n1")], records, 0),
+        (facts(**read, disk_losses=(lost,)), [checkpoint("n1")], records, 0),
+        (facts(milestones=CLEAN), [checkpoint("n1")], records, 0),
+    ):
+        on = group(about, replica_records=records_of, replica_states=states)
+        assert len(found(CHECKER, on).anomalies) == count
+    on = group(facts(**read), replica_records=records, replica_states=[checkpoint("n1")])
+    assert found(CHECKER, on).anomalies[0].sentence == (
+        "in n1's log of log-0-0, the record at offset 1 has epoch 0, to which its checkpoint gives"
+        " no offset (2 in all)"
+    )
+
+
 def test_the_checkpoint_of_a_killed_broker_or_of_a_step_proves_nothing() -> None:
     about = facts(milestones=CLEAN)
     killed = group(
@@ -237,8 +265,6 @@ def test_the_checkpoint_of_a_killed_broker_or_of_a_step_proves_nothing() -> None
     wordless = {**checkpoint("n1"), "epochs": [{"epoch": None, "start_offset": 0}]}
     unread = group(about, replica_records=log("n1", (4, A)), replica_states=[wordless])
     assert found(epoch_regression.CHECKER, unread).anomalies == ()
-    empty = group(about, replica_records=log("n1", (4, A)), replica_states=[checkpoint("n1")])
-    assert found(CHECKER, empty).anomalies == ()
     no_epoch = group(
         about, replica_records=log("n1", (-1, A)), replica_states=[checkpoint("n1", (3, 5))]
     )

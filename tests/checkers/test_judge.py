@@ -129,8 +129,8 @@ CONTRACT: dict[str, Set[str]] = {
                          "int-nonmonotonic-poll", "uncommitted-read", "incomplete-leader",
                          "committed-truncation", "high-watermark-regression", "log-divergence",
                          "duplicate", "under-replicated", "log-end-regression",
-                         "epoch-mismatch", "hanging-transaction", "torn-transaction", "G1a",
-                         "commit-lost"},
+                         "high-watermark-ahead", "epoch-mismatch", "hanging-transaction",
+                         "torn-transaction", "G1a", "commit-lost"},
     "retries-without-idempotence": {"duplicate", "int-nonmonotonic-send"},
     "new-producer-epoch": {"duplicate", "int-nonmonotonic-send"},
     "rebalance": {"poll-skip", "nonmonotonic-poll"},
@@ -143,11 +143,12 @@ CONTRACT: dict[str, Set[str]] = {
          "incomplete-leader",
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
          "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "log-start-moved",
-         "under-replicated", "log-end-regression", "epoch-mismatch",
+         "under-replicated", "log-end-regression", "epoch-mismatch", "high-watermark-ahead",
          "hanging-transaction", "torn-transaction", "G1a", "commit-lost"}),
     ),
 }  # fmt: skip
 """The contract's table, row by row; what is always allowed needs no excuse."""
+CONTRACT["bit-flip"] = {*CONTRACT["bit-flip"], "corrupt-record"}
 WITHOUT_EXCUSE = {"int-send-skip", "G0", "G0-process", "G0-realtime"}
 NAMES = sorted({each.name for each in CHECKERS})
 

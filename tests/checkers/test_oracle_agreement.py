@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers import (  # fmt: skip
+    corrupt_record,
     duplicate,
     inconsistent_offsets,
     log_divergence,
@@ -26,6 +27,7 @@ from tests.checkers.faithful_clients import Row
 from tests.oracle import definitions
 
 SEEDS = st.integers(0, 2**32)
+PARTS = {1: "payload", 2: "key", 4: "headers", 8: "time stamp"}
 
 
 def evidence(checker: Checker, group: Group, *names: str) -> list[tuple[Any, ...]]:
@@ -54,6 +56,13 @@ def agree(group: Group) -> None:
     assert offsets == definitions.inconsistent_offsets(rows)
     strange = set(evidence(phantom.CHECKER, group, "offset", "value"))
     assert strange == definitions.phantoms(rows, number, list(facts.reservations))
+    hurt = evidence(corrupt_record.CHECKER, group, "value", "differs", "logs_of", "polls")
+    defined_hurt = definitions.corrupt_records(rows, number, list(facts.reservations))
+    assert {(value, tuple(differs), frozenset(nodes), polls)
+            for value, differs, nodes, polls in hurt} == {
+        (value, tuple(word for bit, word in PARTS.items() if bits & bit), nodes, polls)
+        for (_, value), (bits, nodes, polls) in defined_hurt.items()
+    }  # fmt: skip
     diverged = evidence(log_divergence.CHECKER, group, "nodes", "snapshots", "first_offset")
     defined = definitions.log_divergences(rows, recovered=facts.recovered)
     assert {(*nodes, frozenset(snapshots)) for nodes, snapshots, _ in diverged} == (
@@ -148,6 +157,13 @@ def corrupt(run: FaithfulRun) -> None:
     row["record_hash"] += 1
 
 
+def damage(run: FaithfulRun) -> None:
+    """Give a reader, and one replica, another payload and another key."""
+    for table, bits in (("polled", 1), ("replica_records", 2)):
+        row = next(row for row in run.rows[table] if mine(row))
+        row["damage"] = bits
+
+
 def usurp(run: FaithfulRun) -> None:
     """Let another broker answer as leader in the epoch of one that did."""
     row = next(row for row in run.rows["leadership"] if mine(row))
@@ -166,7 +182,8 @@ def mine(row: Row) -> bool:
 
 PLANTS: Mapping[str, Callable[[FaithfulRun], None]] = {
     "lost-write": lose, "unseen": hide, "duplicate": repeat, "inconsistent-offsets": swap,
-    "phantom": conjure, "log-divergence": corrupt, "two-leaders-in-epoch": usurp,
+    "phantom": conjure, "corrupt-record": damage, "log-divergence": corrupt,
+    "two-leaders-in-epoch": usurp,
     "final-read-incomplete": abandon,
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from checkers import (
     committed_truncation,
     epoch_regression,
+    high_watermark_ahead,
     high_watermark_regression,
     incomplete_leader,
     uncommitted_read,
@@ -25,6 +26,7 @@ CLEAN = {"n1", "n3"}
 KERNELS = (
     committed_truncation.CHECKER,
     epoch_regression.CHECKER,
+    high_watermark_ahead.CHECKER,
     high_watermark_regression.CHECKER,
     incomplete_leader.CHECKER,
     uncommitted_read.CHECKER,
@@ -80,6 +82,10 @@ def agree(group: Group) -> None:
         )
         for each in fell
     } == {**replicas.high_watermark_regressions(rows), **replicas.short_targets(rows, asked_ns)}
+    ahead = evidence(high_watermark_ahead.CHECKER, group)
+    assert {each["node"]: (each["high_watermark"], each["count"]) for each in ahead} == (
+        replicas.marks_ahead(rows)
+    )
     early = evidence(uncommitted_read.CHECKER, group)
     within = uncommitted_read.SEEN_WITHIN_NS
     assert {each["offset"]: each["polls"] for each in early} == (
@@ -114,6 +120,16 @@ def told_too_little(run: FaithfulRun) -> None:
     """The last leader announces less than one before."""
     *before, last = answers(run)
     last["high_watermark"] = max(row["high_watermark"] for row in before) - 1
+
+
+def ahead_of_the_leader(run: FaithfulRun) -> None:
+    """A follower calls more committed than its leader does when it is asked next."""
+    last = answers(run)[-1]
+    place = {name: last[name] for name in ("topic", "topic_id", "partition")}
+    for node, early in (("n2", 1), ("n1", 2)):
+        run.add("replica_states", **place, snapshot=None, node=node, incarnation=1,
+                observed_ns=last["asked_ns"] - early, high_watermark=last["high_watermark"] + 1,
+                high_watermark_source="fetch")  # fmt: skip
 
 
 def read_too_early(run: FaithfulRun) -> None:
@@ -177,6 +193,7 @@ def overwrite(run: FaithfulRun) -> None:
 PLANTS: Mapping[Callable[[FaithfulRun], None], str] = {
     told_too_much: "incomplete-leader",
     told_too_little: "high-watermark-regression",
+    ahead_of_the_leader: "high-watermark-ahead",
     read_too_early: "uncommitted-read",
     write_in_an_old_epoch: "epoch-regression",
     believe_in_an_old_epoch: "epoch-regression",

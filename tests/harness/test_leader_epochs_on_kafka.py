@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from results.record.contents import message_name
 from results.record.paths import RunPaths
 from tests.harness.on_real_brokers import TEST_LIMIT_S, logquake
-from workloads.scripted import message_name
 
 pytestmark = [pytest.mark.kafka, pytest.mark.namespaces, pytest.mark.timeout(TEST_LIMIT_S)]
 

@@ -149,6 +149,25 @@ def phantoms(rows: Rows, number: int, reservations: list[tuple[int, int]]) -> se
     return strange
 
 
+def corrupt_records(
+    rows: Rows, number: int, reservations: list[tuple[int, int]]
+) -> dict[tuple[int | None, int], tuple[int, frozenset[str], int]]:
+    """By offset and value: the bits of what differs, whose final logs have it, how many polls."""
+    foreign = phantoms({**rows, "polls": rows["polls"] + rows["replica_records"]}, number,
+                       reservations)  # fmt: skip
+    found = {}
+    finals = [row for row in rows["replica_records"] if row["snapshot"] == "final"]
+    hurt = [row for row in rows["polls"] + finals if row["damage"]]
+    for place in {(row["offset"], row["value"]) for row in hurt} - foreign:
+        here = [row for row in hurt if (row["offset"], row["value"]) == place]
+        bits = 0
+        for row in here:
+            bits |= row["damage"]
+        nodes = frozenset(row["node"] for row in here if "node" in row)
+        found[place] = (bits, nodes, sum("node" not in row for row in here))
+    return found
+
+
 def log_divergences(
     rows: Rows, *, recovered: bool
 ) -> set[tuple[str, str, frozenset[str], frozenset[int]]]:

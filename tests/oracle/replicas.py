@@ -60,6 +60,35 @@ def incomplete_leaders(rows: Rows, clean: set[str]) -> set[tuple[int, int, int]]
     return found
 
 
+def marks_ahead(rows: Rows) -> dict[str, tuple[int, int]]:
+    """By node: the first of its own high watermarks that a later leader is below, and how many.
+
+    With KRaft; the clean stop is not among these.
+    """
+    epochs = [row["leader_epoch"] for row in rows["leadership"] + rows["replica_records"]]
+    last = max((epoch for epoch in epochs if epoch is not None), default=-1)
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for mark in rows["replica_states"]:
+        if mark["high_watermark_source"] != "fetch" or mark["high_watermark"] is None:
+            continue
+        since, node = mark["observed_ns"], mark["node"]
+        believed = sorted(
+            (row["asked_ns"], row["leader_epoch"], row["incarnation"])
+            for row in rows["leadership"]
+            if row["source"] == "metadata" and row["observer"] == node and row["asked_ns"] >= since
+        )
+        known = believed and believed[0][2] == mark["incarnation"]
+        ceiling = believed[0][1] if known else last
+        if any(
+            row["leader_epoch"] >= ceiling
+            and row["asked_ns"] >= since
+            and row["high_watermark"] < mark["high_watermark"]
+            for row in told(rows)
+        ):
+            found[node].append((since, mark["high_watermark"]))
+    return {node: (min(marks)[1], len(marks)) for node, marks in found.items()}
+
+
 def high_watermark_regressions(rows: Rows) -> dict[int | None, tuple[int, int]]:
     """By the epoch of the lower answer: the deepest fall, and how many answers are too low."""
     falls: dict[int, list[int]] = defaultdict(list)

@@ -10,13 +10,14 @@ import pytest
 from cluster.files.batches import read_segment, records
 from cluster.kafka.cluster import KafkaCluster
 from results.record.clock import RunClock
+from results.record.contents import message_name, message_payload
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.stream import read_stream, table_of
 from results.record.terms import Outcome, Phase
 from results.record.topics import CreatedTopic
 from results.record.values import pack_value
-from workloads.scripted import Script, message_name, message_payload
+from workloads.scripted import Script
 
 PLAN = Plan(nodes=1, replication=1, min_insync=1)
 NOWHERE = CreatedTopic(topic="story", topic_id="none", partitions=1)

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    TIMESTAMP_CREATE_TIME,
     Consumer,
     KafkaError,
     KafkaException,
@@ -15,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from results.record.contents import HEADER, UNKNOWN_MS, damage
 from results.record.plan import Plan
 from results.record.terms import Isolation
 from results.record.values import VALUE_BYTES, decode_payload
@@ -45,7 +47,7 @@ class ProcessConsumer:
         report_ends: bool = False,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> None:
-        self._isolation = isolation
+        self._isolation, self._headers = isolation, plan.keeps_headers
         settings = consumer_settings(
             plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation
         )
@@ -80,7 +82,7 @@ class ProcessConsumer:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
             return batch_of([], error=error_name(refused.args[0]), isolation=self._isolation)
-        return batch_of(messages, isolation=self._isolation)
+        return batch_of(messages, isolation=self._isolation, headers=self._headers)
 
     def membership(self) -> object:
         """Return what a transaction needs to commit this consumer's positions (KIP-447)."""
@@ -96,15 +98,24 @@ def batch_of(
     *,
     error: str | None = None,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    headers: bool = True,
 ) -> Batch:
-    """Return what a consumer returned, as columns; an error of a partition is the batch's."""
+    """Return what a consumer returned, as columns; an error of a partition is the batch's.
+
+    Args:
+        messages: Records, and events of partitions.
+        error: Why there is nothing.
+        isolation: The consumer's.
+        headers: Whether the message format has headers.
+    """
     if not any(map(Message.error, messages)):
-        return _batch(messages, [], error, isolation)
+        return _batch(messages, [], error, isolation, headers=headers)
     records = [message for message in messages if message.error() is None]
     others = [message for message in messages if message.error() is not None]
     ends = [message for message in others if _code(message) == _END]
     errors = [_sentence(message) for message in others if _code(message) != _END]
-    return _batch(records, ends, error or "; ".join(errors) or None, isolation)
+    why = error or "; ".join(errors) or None
+    return _batch(records, ends, why, isolation, headers=headers)
 
 
 def _batch(
@@ -112,20 +123,45 @@ def _batch(
     ends: Sequence[Message],
     error: str | None,
     isolation: Isolation,
+    *,
+    headers: bool,
 ) -> Batch:
     # Whole columns by map: no Python of our own runs for each record.
     offsets = cast("Iterator[int]", map(Message.offset, records))
+    payloads = cast("list[bytes | None]", list(map(Message.value, records)))
+    keys = cast("list[bytes | None]", list(map(Message.key, records)))
     return Batch(
         spans=_spans(records),
         offsets=np.fromiter(offsets, np.int64, len(records)),
-        values=_values(cast("list[bytes | None]", list(map(Message.value, records)))),
+        values=_values(payloads),
         leader_epochs=_leader_epochs(records),
         ends={
             (str(end.topic()), int(end.partition() or 0)): int(end.offset() or 0) for end in ends
         },
         error=error,
         isolation=isolation,
+        damage=damage(payloads, keys, _marks(records) if headers else None, _stamps(records)),
     )
+
+
+def _marks(records: Sequence[Message]) -> list[object]:
+    """Return what `damage` is told of each record's headers."""
+    return [headers and _mark(list(headers)) for headers in map(Message.headers, records)]
+
+
+def _mark(headers: list[object]) -> object:
+    match headers:
+        case [(name, bytes(content))] if name == HEADER:
+            return content
+        case _:
+            return headers
+
+
+def _stamps(records: Sequence[Message]) -> list[int]:
+    return [
+        at_ms if kind == TIMESTAMP_CREATE_TIME else UNKNOWN_MS
+        for kind, at_ms in map(Message.timestamp, records)
+    ]
 
 
 def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:

@@ -42,7 +42,7 @@ class MemberConsumer:
         self, plan: Plan, *, bootstrap: str, client_id: str, group: str, clock: RunClock
     ) -> None:
         settings = member_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
-        self.group_id = group
+        self.group_id, self._headers = group, plan.keeps_headers
         self._incremental = _is_incremental(settings)
         self._handle = Consumer({**settings, "on_commit": self._on_commit})
         self._clock = clock
@@ -74,7 +74,7 @@ class MemberConsumer:
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
         """Return what was fetched, and what the group gave and took meanwhile."""
         try:
-            batch = batch_of(self._handle.consume(limit, timeout_s))
+            batch = batch_of(self._handle.consume(limit, timeout_s), headers=self._headers)
         except KafkaException as refused:
             batch = batch_of([], error=error_name(refused.args[0]))
         rebalances, self._rebalances = self._rebalances, []

@@ -1,11 +1,13 @@
 """The producer that the processes of a worker share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from results.record.clock import unix_s
+from results.record.contents import Header, messages
 from results.record.plan import Plan
 from results.record.terms import Outcome
 from results.record.values import VALUE_BYTES
@@ -25,7 +27,8 @@ class SharedProducer:
         plan: Decides acks, idempotence, retries, linger, compression and payloads.
         bootstrap: `host:port,...`.
         worker: The worker's number.
-        payload: Of a value, and starting with it; None: the value, and zeros up to the plan's size.
+        payload: Of a value, and starting with it, of messages that are nothing else; None: messages
+            whose readers can tell whether they are intact (`results.record.contents`).
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class SharedProducer:
     ) -> None:
         self.fatal = False
         self._retries = plan.retries
-        self._payload_bytes = plan.payload_bytes
+        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
         self._payload = payload
         settings = producer_settings(plan, bootstrap=bootstrap, worker=worker)
         self._handle = Producer({**settings, "error_cb": self._on_error})
@@ -48,9 +51,10 @@ class SharedProducer:
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
         produce, report = self._handle.produce, flight.report
-        for index, payload in enumerate(self._payloads(op.values)):
+        at_ms = round(unix_s() * 1000)
+        for index, (payload, key, headers) in enumerate(self._messages(op.values, at_ms)):
             try:
-                produce(topic, payload, None, partition, report)
+                produce(topic, payload, key, partition, report, None, at_ms, headers)
             except BufferError:
                 full = KafkaError._QUEUE_FULL  # noqa: SLF001 - a public constant that begins so
                 flight.refuse(index, Outcome.FAIL, f"_QUEUE_FULL: {DEFINITE[full]}")
@@ -98,10 +102,13 @@ class SharedProducer:
         # Its callback refers to us: without this it would live on until the cycle is collected.
         del self._handle
 
-    def _payloads(self, values: Values) -> list[bytes]:
+    def _messages(
+        self, values: Values, at_ms: int
+    ) -> Iterable[tuple[bytes, bytes | None, Header | None]]:
+        """Yield payloads, keys and headers."""
         if self._payload is None:
-            return _payloads(values, self._payload_bytes)
-        return [self._payload(value) for value in values.tolist()]
+            return messages(values, self._payload_bytes, at_ms, headers=self._headers)
+        return [(self._payload(value), None, None) for value in values.tolist()]
 
     def _on_error(self, error: KafkaError) -> None:
         self.fatal = self.fatal or error.fatal()
@@ -184,11 +191,3 @@ def _known(offsets: list[int | None]) -> Values:
         return np.fromiter(cast("list[int]", offsets), np.int64, len(offsets))
     except TypeError:  # One of them is None.
         return np.array([-1 if offset is None else offset for offset in offsets], np.int64)
-
-
-def _payloads(values: Values, size_bytes: int) -> list[bytes]:
-    """Return the payload of each value: its 8 bytes, big-endian, and zeros."""
-    block = np.zeros((len(values), size_bytes), dtype=np.uint8)
-    block[:, :VALUE_BYTES] = values.astype(">i8").view(np.uint8).reshape(-1, VALUE_BYTES)
-    payloads: list[bytes] = block.view(f"V{size_bytes}").ravel().tolist()
-    return payloads

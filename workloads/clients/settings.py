@@ -34,6 +34,7 @@ OWNED: Mapping[str, str] = {
     "enable.auto.offset.store": "the workload",
     "enable.partition.eof": "the final reads",
     "delivery.report.only.error": "the record, which needs every report",
+    "check.crcs": "the record, whose readers take nothing that a flipped bit changed",
     "transactional.id": "the workload",
     "transaction.timeout.ms": "the plan's transaction_timeout_s",
     "group.id": "the workload",

@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from results.record.clock import stopwatch_s
+from results.record.clock import stopwatch_s, unix_s
+from results.record.contents import messages
 from results.record.identities import transactional_id
 from results.record.plan import Plan
 from results.record.terms import Decision, Outcome, TransactionOutcome
-from results.record.values import encode_payload
 from workloads.clients.failures import error_name
 from workloads.clients.settings import transactional_settings
 from workloads.protocol import Batch, Delivery, End, Key, Reader, Send, Txn, TxnResult
@@ -47,7 +47,7 @@ class TransactionalProducer:
         self.transactional_id = transactional_id(thread, plan)
         self._settings = transactional_settings(plan, bootstrap=bootstrap, thread=thread)
         self._limit_s = plan.transaction_timeout_s
-        self._payload_bytes = plan.payload_bytes
+        self._payload_bytes, self._headers = plan.payload_bytes, plan.keeps_headers
         self._handle: Producer | None = None
         self._caller = ThreadPoolExecutor(1)
 
@@ -129,9 +129,11 @@ class TransactionalProducer:
 
     def _send(self, producer: Producer, mop: Send, course: "_Course", number: int) -> None:
         topic, partition = mop.key
-        for at, value in enumerate(mop.values.tolist(), number):
-            payload = encode_payload(value, self._payload_bytes)
-            producer.produce(topic, payload, None, partition, course.reporter(at))
+        at_ms = round(unix_s() * 1000)
+        sent = messages(mop.values, self._payload_bytes, at_ms, headers=self._headers)
+        for at, (payload, key, headers) in enumerate(sent, number):
+            report = course.reporter(at)
+            producer.produce(topic, payload, key, partition, report, None, at_ms, headers)
 
     def _add_positions(
         self, producer: Producer, reader: Reader, positions: Mapping[Key, int]

@@ -1,0 +1,169 @@
+"""corrupt-record: a record is not what its writer sent, though it is one of this run's.
+
+Definition: a reader was given a record, or a final log holds one, with a value that was sent to
+this partition, and its payload, key, headers or time stamp differ from what was sent.
+
+Why it proves something: all of them follow from the value and the time stamp in the payload
+(`results.record.contents`), so every byte is known. The producer sums the batch before it leaves
+the process, brokers, followers and readers look at that sum, and so does whoever reads the
+segments: a batch that does not match is never judged here. What differs behind a sum that is right
+was written so by a broker, and summed again.
+
+What would not prove it: a value that was not sent there, which is a `phantom`; a time stamp that
+the broker sets (`LogAppendTime`); headers in a message format that has none; a record of before
+messages had such contents. A flipped bit lies behind a wrong sum, so that a fault that flips one
+excuses nothing. But a cleaner copies records without a look at the sum, and makes a new one: with
+compaction, what lay on some node from the flipped batch on is allowed to be damaged.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import ints
+from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group, ReplicaLog
+from checkers.phantom import sent_here
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly
+
+NAME = "corrupt-record"
+_WORDS = {PAYLOAD: "payload", KEY: "key", HEADERS: "headers", TIME: "time stamp"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrupt:
+    """A record at an offset that is not as it was sent.
+
+    Attributes:
+        offset, value: Where, and which.
+        damage: What differs, in bits: of all who have it.
+        op_id, read_ns: The first poll that returned it, and when that ended; -1: none did.
+        polls: How many polled records there are damaged.
+        nodes: Whose logs hold it so.
+    """
+
+    offset: int
+    value: int
+    damage: int
+    op_id: int = -1
+    read_ns: int = -1
+    polls: int = 0
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> list[str]:
+        """What differs, in words."""
+        return [word for bit, word in _WORDS.items() if self.damage & bit]
+
+
+def _read(group: Group) -> tuple[int, list[Corrupt]]:
+    """Return how many polled records were looked at, and which are damaged."""
+    polls = group.table("polls")
+    bits, values = ints(polls, "damage"), ints(polls, "value")
+    rows = np.flatnonzero((bits > 0) & sent_here(group, values))
+    columns = [ints(polls, name)[rows] for name in ("offset", "value", "op_id", "complete_ns")]
+    found = [
+        Corrupt(offset=offset, value=value, damage=damage, op_id=op_id, read_ns=read_ns, polls=1)
+        for offset, value, op_id, read_ns, damage in zip(
+            *(column.tolist() for column in columns), bits[rows].tolist(), strict=True
+        )
+    ]
+    return int((bits >= 0).sum()), found
+
+
+def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
+    """Return how many records of a final log were looked at, and which are damaged."""
+    bits, values = ints(log.records, "damage"), log.values
+    rows = np.flatnonzero((bits > 0) & sent_here(group, values))
+    found = [
+        Corrupt(offset=offset, value=value, damage=damage, nodes=(log.node,))
+        for offset, value, damage in zip(
+            *(column[rows].tolist() for column in (log.offsets, values, bits)), strict=True
+        )
+    ]
+    return int((bits >= 0).sum()), found
+
+
+def _merged(one: Corrupt, other: Corrupt) -> Corrupt:
+    """Return what two tell of one record; the first poll is the former's."""
+    by = one if one.polls else other
+    return Corrupt(
+        offset=one.offset,
+        value=one.value,
+        damage=one.damage | other.damage,
+        op_id=by.op_id,
+        read_ns=by.read_ns,
+        polls=one.polls + other.polls,
+        nodes=(*one.nodes, *other.nodes),
+    )
+
+
+def _check(group: Group) -> Findings:
+    logs = group.logs.get(FINAL) or group.logs.get(CRASH, {})
+    looks = [_read(group), *(_stored(group, log) for _, log in sorted(logs.items()))]
+    found: dict[tuple[int, int], Corrupt] = {}
+    for each in (each for _, some in looks for each in some):
+        place = (each.offset, each.value)
+        found[place] = _merged(found[place], each) if place in found else each
+    return findings(
+        sum(rows for rows, _ in looks),
+        [found[place] for place in sorted(found)],
+        lambda each: _describe(group, each),
+        lambda each: _labels(group, each),
+    )
+
+
+def _labels(group: Group, found: Corrupt) -> Labels:
+    copied = group.facts.compacted and any(
+        loss.excuse == Excuse.FLIP
+        and loss.concerns(group.topic, group.partition)
+        and loss.end_after <= found.offset < loss.end_before
+        for loss in group.facts.disk_losses
+    )
+    return ((Excuse.FLIP.value,) if copied else ()), ()
+
+
+def _describe(group: Group, found: Corrupt) -> Anomaly:
+    parts = " and ".join(found.parts)
+    told = []
+    if found.polls:
+        more = f" ({found.polls} polled records are)" if found.polls > 1 else ""
+        told.append(f"op {found.op_id} read it so at {seconds(found.read_ns)}{more}")
+    if found.nodes:
+        logs = f"logs of {', '.join(found.nodes)} hold" if found.nodes[1:] else (
+            f"log of {found.nodes[0]} holds"
+        )  # fmt: skip
+        told.append(f"the {logs} it so")
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{group.facts.name_of(found.value)} at offset {found.offset} of {group.place} has"
+        f" not the {parts} that its writer sent: {', and '.join(told)}",
+        evidence={
+            "value": found.value,
+            "differs": found.parts,
+            "op_id": known(found.op_id),
+            "read_ns": known(found.read_ns),
+            "polls": found.polls,
+            "logs_of": list(found.nodes),
+        },
+        offset=found.offset,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    return facts.contents_known
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("polls", "sends", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

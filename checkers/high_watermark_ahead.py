@@ -1,0 +1,216 @@
+"""high-watermark-ahead: a replica calls more committed than its leader has.
+
+Definition: a broker told the high watermark h of its replica; and a leader that was asked later, in
+the same epoch or a later one, announced less than h. Or, after a stop in which both ended cleanly:
+the checkpoint of a replica has a high watermark above the end of the last leader's log.
+
+Why it proves something: a follower's high watermark is what its leader told it, or less. So by
+then everything below h was committed, and the leader of that time, and all later ones, have it and
+announce no less (KIP-101, KIP-207). A follower that is ahead shows to readers near it (KIP-392)
+what may be taken back, and announces it when it is elected.
+
+What would not prove it: a leader of an earlier epoch that was deposed and does not know it, and so
+is behind. No answer names the epoch of a mark. But a broker of KRaft knows an epoch before its
+replicas follow that leader: so the mark's epoch is at most the one that the broker's own metadata
+have when it is asked next in the same life. Where it is not, and with ZooKeeper, only the last
+epoch of the whole run is late enough. A follower that lags is behind, never ahead. After an unclean
+election, and after a disk loss of all replicas, it is allowed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.announcements import (
+    Announcement,
+    Announcements,
+    announcements,
+    announces,
+    first_highest,
+    latest,
+)
+from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
+from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.group import Group
+from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.unclean_elections import unclean_elections
+from results.record.terms import AnomalyClass, Mode
+from results.record.verdict import Anomaly, Evidence
+
+NAME = "high-watermark-ahead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """Where the last leader's log ends after the stop."""
+
+    node: str
+    high_watermark: int
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"the final log of the last leader {self.node} ends at {self.high_watermark}"
+
+    def evidence(self, word: str) -> Evidence:
+        """Return all of it; names begin with a word."""
+        return {f"{word}_log_of": self.node, f"{word}_log_end": self.high_watermark}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """A replica that was ahead of its leader.
+
+    Attributes:
+        node: Whose.
+        mark, told_ns: Its high watermark, and when it was told; -1: in its files after the stop.
+        later: What a leader said later.
+        count: How often the replica told one that is too high.
+    """
+
+    node: str
+    mark: int
+    told_ns: int
+    later: Announcement | LogEnd
+    count: int = 1
+
+
+def _told_marks(group: Group) -> pa.Table:
+    """Return what brokers told of their own replicas' high watermarks, by time."""
+    states = group.table("replica_states")
+    told = equal(states, "high_watermark_source", "fetch") & present(states, "observed_ns")
+    mine = select(states, told & present(states, "high_watermark"))
+    return take(mine, np.argsort(ints(mine, "observed_ns"), kind="stable"))
+
+
+def _last_epoch(group: Group) -> int:
+    """Return the highest epoch that anybody tells of."""
+    told = [ints(group.table("leadership"), "leader_epoch")]
+    told += [log.epochs for logs in group.logs.values() for log in logs.values()]
+    return max((int(each.max()) for each in told if len(each)), default=NONE)
+
+
+def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
+    """Return for each mark of a broker the latest epoch that it may be of."""
+    last = np.full(marks.num_rows, _last_epoch(group))
+    if group.facts.plan.mode is Mode.ZOOKEEPER:
+        return last
+    rows = group.table("leadership")
+    told = equal(rows, "source", "metadata") & equal(rows, "observer", node)
+    told &= present(rows, "asked_ns") & (ints(rows, "leader_epoch") >= 0)
+    mine = select(rows, told)
+    order = np.argsort(ints(mine, "asked_ns"), kind="stable")
+    asked_ns, epochs, lives = (
+        ints(mine, name)[order] for name in ("asked_ns", "leader_epoch", "incarnation")
+    )
+    at = np.searchsorted(asked_ns, ints(marks, "observed_ns"), side="left")
+    same = np.append(lives, NONE)[at] == ints(marks, "incarnation")
+    return np.where(same & (at < len(epochs)), np.append(epochs, NONE)[at], last)
+
+
+def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
+    """Return for each time the index of the lowest answer that was asked for since then, or -1."""
+    order = np.argsort(told.asked_ns, kind="stable")
+    begin = np.searchsorted(told.asked_ns[order], since_ns, side="left")
+    backwards = order[::-1]
+    return latest(backwards[first_highest(-told.marks[backwards])], len(order) - begin)
+
+
+def _of_node(group: Group, told: Announcements, marks: pa.Table, node: str) -> list[Ahead]:
+    """Return the first of a broker's marks that are too high, and how many there are."""
+    high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
+    ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
+    for epoch in np.unique(ceilings).tolist():
+        at, late = np.flatnonzero(ceilings == epoch), np.flatnonzero(told.epochs >= epoch)
+        lowest = _lowest_since(told.where(told.epochs >= epoch), told_ns[at])
+        witness[at] = np.append(late, NONE)[lowest]
+    wrong = np.flatnonzero((witness >= 0) & (np.append(told.marks, NONE)[witness] < high))
+    if not len(wrong):
+        return []
+    first = int(wrong[0])
+    return [
+        Ahead(
+            node=node, mark=int(high[first]), told_ns=int(told_ns[first]),
+            later=told[int(witness[first])], count=len(wrong),
+        )
+    ]  # fmt: skip
+
+
+def _stopped(group: Group) -> Iterator[tuple[int, list[Ahead]]]:
+    """Yield whether a node's last checkpoint could be compared, and whether it is too high."""
+    log, proving = group.final_log, group.facts.proving_nodes
+    if log is None or log.node not in proving:
+        return
+    states = group.table("replica_states")
+    final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
+    for node, mark in zip(
+        texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True
+    ):
+        if node in proving:
+            later = LogEnd(node=log.node, high_watermark=log.end)
+            ahead = Ahead(node=node, mark=mark, told_ns=NONE, later=later)
+            yield 1, [ahead] if mark > log.end else []
+
+
+def _check(group: Group) -> Findings:
+    told, marks = announcements(group), _told_marks(group)
+    looks = [*_stopped(group)]
+    if len(told):
+        for node in sorted(set(texts(marks, "node"))):
+            mine = select(marks, equal(marks, "node", node))
+            looks.append((mine.num_rows, _of_node(group, told, mine, node)))
+    return findings(
+        sum(rows for rows, _ in looks),
+        sorted(
+            (each for _, found in looks for each in found),
+            key=lambda each: (each.later.high_watermark, each.node, each.told_ns),
+        ),
+        lambda each: _describe(group, each),
+        lambda each: _labels(group, each),
+    )
+
+
+def _labels(group: Group, ahead: Ahead) -> Labels:
+    low = ahead.later.high_watermark
+    excuses = [Excuse.UNCLEAN.value] if unclean_elections(group).took_one(low) else []
+    lost = [lost_on_disks(group, offset, ahead.told_ns) for offset in (low, ahead.mark - 1)]
+    return (*excuses, *all_lost(lost)), ()
+
+
+def _describe(group: Group, ahead: Ahead) -> Anomaly:
+    when = f"told at {seconds(ahead.told_ns)}" if ahead.told_ns >= 0 else "after the stop"
+    more = f" ({ahead.count} that it told are too high)" if ahead.count > 1 else ""
+    return anomaly_at(
+        group,
+        NAME,
+        sentence=f"{ahead.node}'s high watermark of {group.place} is {ahead.mark} ({when}){more},"
+        f" and later {ahead.later.text}",
+        evidence={
+            "node": ahead.node,
+            "high_watermark": ahead.mark,
+            "told_ns": known(ahead.told_ns),
+            "count": ahead.count,
+            **ahead.later.evidence("later"),
+        },
+        offset=ahead.later.high_watermark,
+    )
+
+
+def _applies(facts: RunFacts) -> bool:
+    # The steps of a story cut replicas off on purpose, and committed-truncation tells of that.
+    # Older formats truncate to a high watermark that was true seconds before (KIP-101, KIP-279).
+    return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
+
+
+CHECKER = Checker(
+    name=NAME,
+    anomaly_class=AnomalyClass.SAFETY,
+    tables=("leadership", "replica_records", "replica_states"),
+    check=_check,
+    premises=(),
+    applies=_applies,
+)

@@ -1,0 +1,288 @@
+"""What a message holds beside its value, so that whoever reads it can tell whether it is intact.
+
+The payload is the value, the time stamp and a filler; key and header follow from the value:
+
+    value (8 bytes) | time stamp (8 bytes, in ms) | filler, up to the plan's `payload_bytes`
+
+Each eight bytes of the filler are a hash of value, length and time stamp, mixed with their place.
+So every byte is known, which is more than a sum of them: a reader compares the whole. The time
+stamp of the record must be the one in the payload. Every sixteenth value has a header, others have
+none: to make one costs more than the rest of a message.
+
+A payload of less than `TIMED_FROM` bytes has no room for the time stamp, one of 8 bytes none for a
+filler: then only the rest is compared. A scenario's messages have names, and neither key nor
+header.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from results.record.values import (
+    SEQUENCE_BITS,
+    VALUE_BYTES,
+    decode_payload,
+    encode_payload,
+)
+
+PAYLOAD, KEY, HEADERS, TIME = 1, 2, 4, 8
+"""What of a record differs: bits of the column `damage`, which is 0 of an intact record, and null
+where nobody looked."""
+TIMED_FROM = 20
+"""A payload of so many bytes has room for the time stamp, and four bytes of filler."""
+HEADER = "logquake"
+UNKNOWN_MS = -1
+"""A time stamp that is none, or is not the producer's."""
+_WORD = 8
+_MARKED = 16
+_KEY_SEED = 0x6B65_7973
+_AT_ONCE_BYTES = 8 << 20
+_ALL = (1 << 64) - 1
+_UNSEEN = object()
+FEW = 16
+"""So many messages at most are cheaper one by one than as columns."""
+
+Words = npt.NDArray[np.uint64]
+Damage = npt.NDArray[np.int8]
+Header = list[tuple[str, str | bytes | None]]
+Message = tuple[bytes, bytes, Header | None]
+"""Payload, key, headers."""
+
+
+def messages(
+    values: npt.NDArray[np.int64], size_bytes: int, at_ms: int, *, headers: bool
+) -> Iterator[Message]:
+    """Yield the message of each value.
+
+    Args:
+        values: Which.
+        size_bytes: Of each payload, at least 8.
+        at_ms: Their time stamp, in milliseconds since 1970.
+        headers: Whether the message format has headers.
+    """
+    if len(values) <= FEW:
+        for value in values.tolist():
+            key = key_of(value)
+            mark: Header | None = [(HEADER, key)] if headers and not value % _MARKED else None
+            yield payload_of(value, size_bytes, at_ms), key, mark
+        return
+    words = values.astype(np.uint64)
+    payloads = _split(_payloads(words, size_bytes, np.full(len(words), at_ms, np.uint64)))
+    keys = _split(_keys(words))
+    marks: list[Header | None] = [None] * len(words)
+    for at in np.flatnonzero(_is_marked(words)).tolist() if headers else ():
+        marks[at] = [(HEADER, keys[at])]
+    yield from zip(payloads, keys, marks, strict=True)
+
+
+def damage(
+    payloads: Sequence[bytes | None],
+    keys: Sequence[bytes | None],
+    headers: Sequence[object] | None,
+    stamps_ms: Sequence[int],
+) -> Damage:
+    """Return what differs of each record from what was sent.
+
+    Args:
+        payloads: As they were read; None: a record without a payload.
+        keys: None: without a key.
+        headers: The content of the one header `HEADER`, None where there is no header at all,
+            anything else where there are others; None for all: they were not looked at.
+        stamps_ms: Of the records; `UNKNOWN_MS` where there is none of a producer.
+    """
+    marks = repeat(_UNSEEN) if headers is None else headers
+    records = zip(payloads, keys, marks, stamps_ms, strict=False)
+    if len(payloads) <= FEW or not _alike(payloads, keys):
+        return np.array([_damage_of(*record) for record in records], np.int8)
+    step = max(1, _AT_ONCE_BYTES // len(payloads[0] or b""))
+    parts = [
+        _damage_of_many(
+            cast("list[bytes]", payloads[start : start + step]),
+            cast("list[bytes]", keys[start : start + step]),
+            None if headers is None else headers[start : start + step],
+            np.array(stamps_ms[start : start + step], np.int64),
+        )
+        for start in range(0, len(payloads), step)
+    ]
+    return np.concatenate(parts)
+
+
+def payload_of(value: int, size_bytes: int, at_ms: int) -> bytes:
+    """Return the payload of a value; see the module."""
+    named, head = value ^ size_bytes << SEQUENCE_BITS, encode_payload(value, 0)
+    if size_bytes >= TIMED_FROM:
+        named ^= _mix(at_ms)
+        head += at_ms.to_bytes(_WORD, "big")
+    ones, places = _filler(size_bytes)
+    filler = (_mix(named) * ones ^ places).to_bytes(-(-size_bytes // _WORD) * _WORD, "big")
+    return head + filler[len(head) : size_bytes]
+
+
+def key_of(value: int) -> bytes:
+    """Return the key of a value."""
+    return _mix(value ^ _KEY_SEED).to_bytes(_WORD, "big")
+
+
+def message_name(value: int) -> str:
+    """Return what a scenario's message is called."""
+    return f"message{value & ((1 << SEQUENCE_BITS) - 1)}"
+
+
+def message_payload(value: int) -> bytes:
+    """Return the payload of a scenario's message: its value and its name."""
+    return encode_payload(value, 0) + message_name(value).encode("ascii")
+
+
+def coded_header(mark: bytes) -> bytes:
+    """Return the headers of a record, as format 2 codes them, that are `HEADER` alone."""
+    return b"%b%b" % (_CODED, mark)
+
+
+def mark_of(coded: bytes) -> bytes | None:
+    """Return what `damage` is told of a record's headers, as format 2 codes them."""
+    if coded == NO_HEADERS:
+        return None
+    # Whatever does not begin like ours is nobody's key, and stays as it is.
+    return coded.removeprefix(_CODED)
+
+
+NO_HEADERS = b"\0"
+"""How format 2 codes that there are none."""
+_CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
+"""Numbers are zigzag varints: one header, the length of its name, its name, and that of a key."""
+
+
+def _alike(payloads: Sequence[bytes | None], keys: Sequence[bytes | None]) -> bool:
+    """Tell whether all payloads have one length, and all keys that of ours."""
+    if None in payloads or None in keys:
+        return False
+    sizes = set(map(len, cast("Sequence[bytes]", payloads)))
+    keyed = set(map(len, cast("Sequence[bytes]", keys)))
+    return len(sizes) == 1 and min(sizes) >= VALUE_BYTES and keyed == {_WORD}
+
+
+def _damage_of_many(
+    payloads: list[bytes],
+    keys: list[bytes],
+    marks: Sequence[object] | None,
+    stamps_ms: npt.NDArray[np.int64],
+) -> Damage:
+    read = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
+    words, size_bytes = _word(read, 0), read.shape[1]
+    timed = size_bytes >= TIMED_FROM
+    times = _word(read, 1) if timed else np.zeros(len(words), np.uint64)
+    found = np.zeros(len(words), np.int8)
+    right, sent_keys = _payloads(words, size_bytes, times), _keys(words)
+    if not np.array_equal(read, right):
+        found |= PAYLOAD * (read != right).any(axis=1).astype(np.int8)
+    found |= KEY * (np.frombuffer(b"".join(keys), ">u8") != _word(sent_keys, 0)).astype(np.int8)
+    if marks is not None:
+        found |= HEADERS * _wrong_marks(words, sent_keys, marks).astype(np.int8)
+    if timed:
+        late = (stamps_ms != UNKNOWN_MS) & (stamps_ms != times.astype(np.int64))
+        found |= TIME * (late & (found & PAYLOAD == 0)).astype(np.int8)
+    return found
+
+
+def _wrong_marks(
+    words: Words, keys: npt.NDArray[np.uint8], marks: Sequence[object]
+) -> npt.NDArray[np.bool_]:
+    due = _is_marked(words)
+    wrong = np.zeros(len(words), np.bool_)
+    others = len(words) - marks.count(None)
+    for at in np.flatnonzero(due).tolist():
+        wrong[at] = marks[at] != keys[at].tobytes()
+        others -= marks[at] is not None
+    if others:
+        wrong |= ~due & np.array([each is not None for each in marks], np.bool_)
+    return wrong
+
+
+def _damage_of(payload: bytes | None, key: bytes | None, mark: object, at_ms: int) -> int:
+    """Return what differs of one record; a `mark` of `_UNSEEN`: its headers were not looked at."""
+    value = decode_payload(payload)
+    if payload is None or value is None:
+        return PAYLOAD
+    seen, size_bytes = mark is not _UNSEEN, len(payload)
+    if payload == message_payload(value):
+        return KEY * (key is not None) | HEADERS * (seen and mark is not None)
+    sent_key, sent_ms = key_of(value), int.from_bytes(payload[VALUE_BYTES : VALUE_BYTES + _WORD])
+    wrong = payload != payload_of(value, size_bytes, sent_ms)
+    late = size_bytes >= TIMED_FROM and not wrong and at_ms not in {UNKNOWN_MS, sent_ms}
+    sent_mark = None if value % _MARKED else sent_key
+    headers = HEADERS * (seen and mark != sent_mark)
+    return PAYLOAD * wrong | KEY * (key != sent_key) | headers | TIME * late
+
+
+def _payloads(words: Words, size_bytes: int, at_ms: Words) -> npt.NDArray[np.uint8]:
+    """Return the payload of each value, a row of bytes each."""
+    timed = size_bytes >= TIMED_FROM
+    width = -(-size_bytes // _WORD)
+    named = words ^ np.uint64(size_bytes << SEQUENCE_BITS)
+    fillers = _mixed(named ^ _mixed(at_ms) if timed else named)
+    block = fillers[:, np.newaxis] ^ _places(width)
+    block[:, 0] = words
+    if timed:
+        block[:, 1] = at_ms
+    return _bytes(block)[:, :size_bytes]
+
+
+def _keys(words: Words) -> npt.NDArray[np.uint8]:
+    return _bytes(_mixed(words ^ np.uint64(_KEY_SEED))[:, np.newaxis])
+
+
+def _is_marked(words: Words) -> npt.NDArray[np.bool_]:
+    return np.asarray(words % np.uint64(_MARKED) == 0, np.bool_)
+
+
+def _mixed(words: Words) -> Words:
+    """Return a hash of each word: the end of SplitMix64 (https://doi.org/10.1145/2714064.2660195).
+
+    One bit more or less turns over about half of the bits; no two words have the same hash.
+    """
+    mixed = words + np.uint64(0x9E37_79B9_7F4A_7C15)
+    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D0_49BB_1331_11EB)
+    return mixed ^ mixed >> np.uint64(31)
+
+
+def _mix(word: int) -> int:
+    """Return the hash of one word, as `_mixed` has it."""
+    mixed = word + 0x9E37_79B9_7F4A_7C15 & _ALL
+    mixed = (mixed ^ mixed >> 30) * 0xBF58_476D_1CE4_E5B9 & _ALL
+    mixed = (mixed ^ mixed >> 27) * 0x94D0_49BB_1331_11EB & _ALL
+    return mixed ^ mixed >> 31
+
+
+@lru_cache(maxsize=64)
+def _filler(size_bytes: int) -> tuple[int, int]:
+    """Return ones, a word apart each, and the places, as the number that a payload's bytes are."""
+    width = -(-size_bytes // _WORD)
+    ones = sum(1 << 64 * at for at in range(width))
+    return ones, int.from_bytes(_bytes(_places(width)[np.newaxis, :]).tobytes(), "big")
+
+
+@lru_cache(maxsize=64)
+def _places(width: int) -> Words:
+    """Return a number for each eight bytes of a payload, so that none may stand for another."""
+    return _mixed(np.arange(width, dtype=np.uint64))
+
+
+def _bytes(block: Words) -> npt.NDArray[np.uint8]:
+    return block.astype(">u8").view(np.uint8)
+
+
+def _word(block: npt.NDArray[np.uint8], at: int) -> Words:
+    """Return eight bytes of each row as a number, big-endian."""
+    part = block[:, at * _WORD : (at + 1) * _WORD].copy()
+    return part.view(">u8").ravel().astype(np.uint64)
+
+
+def _split(block: npt.NDArray[np.uint8]) -> list[bytes]:
+    rows: Any = np.ascontiguousarray(block).view(f"V{block.shape[1]}")
+    found: list[bytes] = rows.ravel().tolist()
+    return found

@@ -1,0 +1,143 @@
+"""What a message holds beside its value, and what its readers say of it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.record.contents import (
+    FEW,
+    HEADER,
+    HEADERS,
+    KEY,
+    PAYLOAD,
+    TIME,
+    TIMED_FROM,
+    UNKNOWN_MS,
+    coded_header,
+    damage,
+    key_of,
+    mark_of,
+    message_payload,
+    messages,
+    payload_of,
+)
+from results.record.values import decode_payload, pack_value
+
+AT_MS = 1_700_000_000_123
+VALUE = pack_value(2, 32)
+SIZES = (8, 9, 12, 16, 17, 19, TIMED_FROM, 21, 24, 100, 1001)
+
+
+def looked_at(
+    payload: bytes | None,
+    key: bytes | None,
+    mark: object,
+    *,
+    at_ms: int = AT_MS,
+    among: int = 0,
+) -> int:
+    """Look at one record, among so many that are intact and as long."""
+    size = 8 if payload is None else len(payload)
+    values = np.arange(pack_value(1, 1), pack_value(1, 1 + among), dtype=np.int64)
+    others = list(messages(values, max(8, size), AT_MS, headers=True))
+    found = damage(
+        [*(other for other, _, _ in others), payload],
+        [*(each for _, each, _ in others), key],
+        [*(headers[0][1] if headers else None for _, _, headers in others), mark],
+        [*[AT_MS] * among, at_ms],
+    ).tolist()
+    assert found[:-1] == [0] * among
+    return int(found[-1])
+
+
+def test_a_message_is_what_it_was_yesterday() -> None:
+    (message,) = messages(np.array([VALUE]), 29, AT_MS, headers=True)
+    payload, key, headers = message
+    assert payload.hex() == "00000002000000200000018bcfe5687b397f8b73b0976b00b32caa4977"
+    assert key.hex() == "77cbcf4c6f166c83"
+    assert headers == [(HEADER, key)]
+
+
+@given(first=st.integers(0, (1 << 62)), size=st.sampled_from(SIZES), at_ms=st.integers(0, 1 << 41))
+def test_many_messages_are_what_each_is(first: int, size: int, at_ms: int) -> None:
+    values = np.arange(first, first + 2 * FEW, dtype=np.int64)
+    together = list(messages(values, size, at_ms, headers=True))
+    alone = [one for value in values for one in messages(values[values == value], size, at_ms,
+                                                         headers=True)]  # fmt: skip
+    assert together == alone
+    assert [len(payload) for payload, *_ in together] == [size] * len(values)
+    assert [decode_payload(payload) for payload, *_ in together] == values.tolist()
+    assert sum(headers is not None for *_, headers in together) == 2
+    without = list(messages(values, size, at_ms, headers=False))
+    assert without == [(payload, key, None) for payload, key, _ in together]
+
+
+@pytest.mark.parametrize("among", [0, 3 * FEW])
+@pytest.mark.parametrize("size", SIZES)
+def test_an_intact_record_has_no_damage(size: int, among: int) -> None:
+    key = key_of(VALUE)
+    payload = payload_of(VALUE, size, AT_MS)
+    assert looked_at(payload, key, key, among=among) == 0
+    assert looked_at(payload, key, key, at_ms=UNKNOWN_MS, among=among) == 0
+
+
+@pytest.mark.parametrize("among", [0, 3 * FEW])
+@pytest.mark.parametrize("size", [9, 17, TIMED_FROM, 100])
+def test_each_byte_behind_the_value_is_compared(size: int, among: int) -> None:
+    key, sent = key_of(VALUE), payload_of(VALUE, size, AT_MS)
+    for at in range(8, size):
+        payload = sent[:at] + bytes([sent[at] ^ 1]) + sent[at + 1 :]
+        assert looked_at(payload, key, key, among=among) == PAYLOAD
+
+
+@pytest.mark.parametrize("among", [0, 3 * FEW])
+def test_a_payload_that_is_cut_off_or_another_one_is_damaged(among: int) -> None:
+    key, sent = key_of(VALUE), payload_of(VALUE, 100, AT_MS)
+    for payload in (sent[:-1], sent + b"\0", sent[:8] + bytes(92), sent[:8], None, b"short"):
+        whole = payload is not None and len(payload) == 8  # There is no more to compare.
+        assert looked_at(payload, key, key, among=among) == PAYLOAD * (not whole)
+    other = payload_of(VALUE + 16, 100, AT_MS)
+    assert looked_at(sent[:8] + other[8:], key, key, among=among) == PAYLOAD
+
+
+@pytest.mark.parametrize("among", [0, 3 * FEW])
+def test_key_headers_and_time_stamp_are_compared(among: int) -> None:
+    key, sent = key_of(VALUE), payload_of(VALUE, 100, AT_MS)
+    for wrong in (None, b"", key[:-1], key_of(VALUE + 1)):
+        assert looked_at(sent, wrong, key, among=among) == KEY
+        assert looked_at(sent, key, wrong, among=among) == HEADERS
+    assert looked_at(sent, key, [("other", key)], among=among) == HEADERS
+    assert looked_at(sent, key, key, at_ms=AT_MS + 1, among=among) == TIME
+    small = payload_of(VALUE, TIMED_FROM - 1, AT_MS)
+    assert looked_at(small, key, key, at_ms=AT_MS + 1, among=among) == 0
+    bare, bare_key = payload_of(VALUE + 1, 100, AT_MS), key_of(VALUE + 1)
+    assert looked_at(bare, bare_key, None, among=among) == 0
+    assert looked_at(bare, bare_key, bare_key, among=among) == HEADERS
+    assert looked_at(bare, b"", b"", at_ms=5, among=among) == KEY | HEADERS | TIME
+
+
+def test_headers_that_nobody_looked_at_are_not_missed() -> None:
+    for count in (1, 2 * FEW):
+        values = np.arange(VALUE, VALUE + count, dtype=np.int64)
+        sent = list(messages(values, 100, AT_MS, headers=False))
+        payloads, keys = [each[0] for each in sent], [each[1] for each in sent]
+        assert not damage(payloads, keys, None, [AT_MS] * count).any()
+        assert damage(payloads, keys, [None] * count, [AT_MS] * count)[0] == HEADERS
+
+
+def test_a_scenarios_message_has_a_name_and_nothing_else() -> None:
+    sent = message_payload(pack_value(1, 16))
+    assert sent == pack_value(1, 16).to_bytes(8, "big") + b"message16"
+    assert looked_at(sent, None, None) == 0
+    assert looked_at(sent, b"k", None) == KEY
+    assert looked_at(sent, None, b"h") == HEADERS
+    assert looked_at(sent[:-1] + b"7", None, None) == PAYLOAD | KEY | HEADERS
+
+
+def test_headers_are_known_by_their_code() -> None:
+    key = key_of(VALUE)
+    assert coded_header(key) == b"\x02\x10logquake\x10" + key
+    assert mark_of(coded_header(key)) == key
+    assert mark_of(b"\0") is None
+    assert mark_of(b"\x02\x10logquakf\x10" + key) not in {None, key}
