@@ -361,10 +361,11 @@ def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -
     if name in tallies and tallies[name].weighty:
         return []
     where = f" in {place}" if place else ""
-    return [
+    sentence = (
         f"the run was stopped for {name}{where}, and the whole record does not show it: that is a"
         f" bug of Logquake; it was seen as: {stopped.detail.get('sentence', '')}"
-    ]
+    )
+    return [sentence]
 
 
 def _by_name(facts: RunFacts) -> dict[str, Checker]:

@@ -107,6 +107,10 @@ class Life:
         self._fleet = fleet
         self._undo.callback(lambda: fleet.stop(timeout_s=1.0))
         fleet.start()
+        watching = Watching(self._arena, cluster) if plan.stop_on_violation else None
+        if watching is not None:
+            self._undo.callback(watching.stop)
+            watching.start()
         self._progress.phase("warm-up without faults", lasts_s=plan.warmup_s)
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
@@ -127,10 +131,6 @@ class Life:
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         fleet.phase(Phase.MAIN)
         self._arena.reach("main")
-        watching = Watching(self._arena, cluster) if plan.stop_on_violation else None
-        if watching is not None:
-            self._undo.callback(watching.stop)
-            watching.start()
         self._main_phase(self._nemesis, fleet, watching)
         self._arena.reach("main-ended")
 

@@ -30,7 +30,8 @@ def rows_of(
     shared = having[0].keys() if len(having) > 1 else set[object]()
     for keys in having[1:]:
         shared = shared & keys.keys()
-    once = _unpacked(place, "", [having[0][key] for key in shared]) if shared else None
+    in_order = [batch for key, batch in having[0].items() if key in shared] if shared else []
+    once = _unpacked(place, "", in_order)
     found: dict[str, pa.Table | None] = {}
     for node, keys in keyed.items():
         own = [batch for key, batch in keys.items() if key not in shared]

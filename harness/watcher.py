@@ -44,7 +44,7 @@ AGAIN_S = 1.0
 MOST_OF_A_CORE = 0.08
 READ_BYTES = 8 << 20
 """Of a stream or a log in one look."""
-NICE = 10
+NICE = 5
 LOOKS = "looks.jsonl"
 
 

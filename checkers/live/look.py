@@ -11,16 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from checkers.changes import TOLD_LATE_NS
-from checkers.columns import equal, ints, select, within
+from checkers.columns import equal, ints, take, within
 from checkers.facts import RunFacts
 from checkers.group import Group, group_of
 from checkers.ingest import Tables
 from checkers.judge import weigh
 from checkers.live.kernels import MEANWHILE, Proof, kernels
 from checkers.live.window import TopicPartition, Window
+from checkers.ordering import ordered
 from checkers.protocol import Checker, Scope
 from checkers.runner import CheckResult, run_checkers
 from results.record.clock import NS_PER_S
@@ -30,6 +32,7 @@ from results.record.verdict import Example
 
 SETTLED_NS = TOLD_LATE_NS + NS_PER_S
 """After so long brokers have told of what may excuse a loss."""
+_LOST = 5
 Identity = tuple[str, str, int, int]
 
 
@@ -168,15 +171,15 @@ class _View:
             return None
         sends = self.tables["sends"]
         acked = equal(sends, "acked", True) & (ints(sends, "offset") >= 0)  # noqa: FBT003 - a value
-        missing = acked & ~within(ints(sends, "value"), self.window.held(self.place))
-        if not missing.any():
-            return None
-        group = self.with_logs
-        lost = select(
-            group.table("sends"),
-            within(ints(group.table("sends"), "value"), ints(sends, "value")[missing]),
+        missing = np.flatnonzero(
+            acked & ~within(ints(sends, "value"), self.window.held(self.place))
         )
-        return replace(group, tables={**group.tables, "sends": lost})
+        if not len(missing):
+            return None
+        # To describe one takes a while, and one is enough.
+        first = missing[np.argsort(ints(sends, "offset")[missing], kind="stable")][:_LOST]
+        tables = {**self.with_logs.tables, "sends": ordered("sends", take(sends, np.sort(first)))}
+        return replace(self.with_logs, tables=tables)
 
     def _group(self, tables: Tables) -> Group:
         topic, partition = self.place

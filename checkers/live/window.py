@@ -48,7 +48,7 @@ HISTORY_NS = 300 * NS_PER_S
 """What observers told is thinned, and goes after so long."""
 ROOM_S = 30
 """A send without an answer stays for its delivery timeout and so much more."""
-MOST_OFFSETS = 40_000
+MOST_OFFSETS = 12_000
 """So many offsets of all partitions together have room."""
 LEAST_OFFSETS = 200
 _OBSERVED = ("leadership", "replica_states", "replica_records")
