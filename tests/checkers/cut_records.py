@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import disturbances
 from checkers.columns import Mask, equal, ints, present, select
 from checkers.contract import allowed
+from checkers.disk_losses import disk_losses
 from checkers.facts import FINAL, RunFacts
 from checkers.folder import load_table
 from checkers.group import group_of
@@ -19,6 +21,7 @@ from checkers.live.window import Window
 from checkers.protocol import Scope
 from checkers.runner import run_checkers
 from checkers.stored import load_facts
+from checkers.unclean_orders import unclean_orders
 from results.record.paths import RunPaths
 from results.record.tables import LIVE
 from results.record.terms import AnomalyClass, Judge
@@ -63,6 +66,12 @@ class CutRecord:
             since_ns = time_ns
         return None
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are to look at."""
+        return sum(table.num_rows for table in self._tables.values())
+
+    @cached_property
     def found_by_all(self) -> Places:
         """Return what the kernels find that count, and look meanwhile, in the whole record."""
         reader, found = StoredGroups(self.root, self.facts), Places()
@@ -87,10 +96,6 @@ class CutRecord:
         return found
 
     def _known(self, window: Window) -> RunFacts:
-        from checkers.changes import disturbances  # noqa: PLC0415
-        from checkers.disk_losses import disk_losses  # noqa: PLC0415
-        from checkers.unclean_orders import unclean_orders  # noqa: PLC0415
-
         early = {"warmup", "main", "ready", "started", "looked"}
         return RunFacts(
             run_id=self.facts.run_id,

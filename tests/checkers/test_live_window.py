@@ -44,7 +44,7 @@ def test_a_loss_stops_the_run_and_the_whole_record_shows_it(root: Path) -> None:
     found = run.looked_at(steps(run, 6))
     assert found is not None
     at = found.example
-    assert (found.name, at.topic, at.partition, at.offset) in run.found_by_all()
+    assert (found.name, at.topic, at.partition, at.offset) in run.found_by_all
 
 
 @pytest.mark.parametrize("root", LOSSES, ids=lambda root: root.name)
@@ -53,16 +53,15 @@ def test_what_the_contract_allows_stops_nothing(root: Path) -> None:
     assert run.looked_at(steps(run, 6)) is None
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=5), data=st.data())
 def test_however_the_looks_cut_a_record_the_judge_at_the_end_agrees(
     cuts: list[float], data: st.DataObject
 ) -> None:
-    root = data.draw(st.sampled_from([*LOSSES, _BASES / "disks"]))
-    run = record(root, Judge.STRICT)
+    run = record(_BASES / data.draw(st.sampled_from(["disks", "log"])), Judge.STRICT)
     times = sorted({round(cut * run.end_ns) for cut in cuts} | {run.end_ns, run.end_ns + 1})
     found = run.looked_at(times)
-    wanted = run.found_by_all()
+    wanted = run.found_by_all
     if found is None:
         assert not wanted
     else:
@@ -73,9 +72,9 @@ def test_however_the_looks_cut_a_record_the_judge_at_the_end_agrees(
 def test_what_it_keeps_does_not_grow_with_the_run() -> None:
     run, rows = record(_SAMPLES / "valid", Judge.CONTRACT), list[int]()
     assert run.looked_at(steps(run, 6), rows=rows) is None
-    third = len(rows) // 3
-    assert max(rows[2 * third :]) < 1.5 * max(rows[third : 2 * third])
-    assert max(rows) < 20_000
+    # Faults keep replicas away, and rows with them; behind them the window is as small as before.
+    assert max(rows) < run.rows / 4
+    assert min(rows[-3:]) < 1.5 * max(rows[len(rows) // 3 : 2 * len(rows) // 3])
 
 
 def test_every_check_that_looks_meanwhile_is_registered_and_safe_to_wait_for() -> None:
