@@ -7,8 +7,9 @@ first. Where it changed, the log is read again from the last batch that still st
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from cluster.files.batches import RecordBatch, read_segment
 from cluster.files.message_sets import PREFIX
@@ -19,15 +20,36 @@ MOST_HEADS = 2_000
 """So many batches back a cut is found; one that goes further back has the segment read again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
-    """Where a batch stands, and how it begins."""
+class _Head(NamedTuple):
+    """Where a batch stands, how long it is, and how it begins."""
 
     segment: Path
     position: int
     size: int
     offset: int
     data: bytes
+
+
+class Parsed:
+    """What was read last of one of a partition's replicas: others mostly hold the same bytes."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._batches: list[RecordBatch] = []
+
+    def batches(self, data: bytes) -> list[RecordBatch]:
+        """Return the batches that follow each other from the start, up to one that is not sound."""
+        common = min(len(data), len(self._data))
+        known: list[RecordBatch] = []
+        if data[:common] == self._data[:common]:
+            known = [each for each in self._batches if _end(data, each) <= common]
+        start = _end(data, known[-1]) if known else 0
+        rest = [
+            replace(each, position=start + each.position) if start else each
+            for each in _from(data[start:])
+        ]
+        self._data, self._batches = data, [*known, *rest]
+        return self._batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +85,20 @@ class LogTail:
         self._at = 0
         self._end = 0
 
-    def read(self, low: int, limit_bytes: int) -> News:
+    def read(self, low: int, limit_bytes: int, parsed: Parsed | None = None) -> News:
         """Return what is new; a log that is not there is empty, and not whole.
 
         Args:
             low: Batches that end below are of no interest.
             limit_bytes: So much is read at most; a single batch may be longer.
+            parsed: What was read of another replica just before.
         """
         try:
             segments = sorted(each for each in self._folder.glob("*.log") if each.stem.isdecimal())
             if not segments:
                 return self._nothing()
             cut = self._cut_back(segments, low)
-            batches, whole = self._read_on(segments, limit_bytes)
+            batches, whole = self._read_on(segments, limit_bytes, parsed or Parsed())
         except OSError:  # It is being deleted, or made anew.
             return self._nothing()
         new = tuple(batch for batch in batches if batch.end_offset > low)
@@ -106,7 +129,9 @@ class LogTail:
         self._at, self._end = 0, int(self._segment.stem)
         return 0
 
-    def _read_on(self, segments: list[Path], limit_bytes: int) -> tuple[list[RecordBatch], bool]:
+    def _read_on(
+        self, segments: list[Path], limit_bytes: int, parsed: Parsed
+    ) -> tuple[list[RecordBatch], bool]:
         """Return the batches from here on, and whether all of the log was read, without damage."""
         found: list[RecordBatch] = []
         left = limit_bytes
@@ -114,11 +139,11 @@ class LogTail:
             if segment != self._segment:
                 self._segment, self._at = segment, 0
             data = _read(segment, self._at, left)
-            batches = list(_from(data))
+            batches = parsed.batches(data)
             while not batches and len(data) == left:
                 left *= 2
                 data = _read(segment, self._at, left)
-                batches = list(_from(data))
+                batches = parsed.batches(data)
             used = self._note(segment, data, batches)
             found += batches
             if len(data) == left:
@@ -134,7 +159,7 @@ class LogTail:
         """Remember what was read; return how many bytes that were."""
         used = 0
         for batch in batches:
-            start, used = batch.position, batch.position + _size(data, batch.position)
+            start, used = batch.position, _end(data, batch)
             head = _Head(
                 segment=segment,
                 position=self._at + start,
@@ -156,6 +181,11 @@ def _from(data: bytes) -> Iterator[RecordBatch]:
             return
         yield batch
         expected = batch.position + _size(data, batch.position)
+
+
+def _end(data: bytes, batch: RecordBatch) -> int:
+    """Return where a batch ends in the data that it was read from."""
+    return batch.position + _size(data, batch.position)
 
 
 def _size(data: bytes, at: int = 0) -> int:

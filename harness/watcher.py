@@ -30,7 +30,7 @@ from checkers.live.look import Looks, Violation
 from checkers.live.window import STREAMS, Window
 from checkers.unclean_orders import unclean_orders
 from harness.interrupt import die_with_parent
-from harness.log_tail import LogTail
+from harness.log_tail import LogTail, Parsed
 from harness.replica_rows import rows_of
 from results.record.clock import RunClock, pause_until, stopwatch_s
 from results.record.paths import RunPaths
@@ -41,7 +41,7 @@ from results.record.topics import CreatedTopic
 INTERVAL_S = 2.5
 AGAIN_S = 1.0
 """After a look that found something: that is rare, and the next one decides."""
-MOST_OF_A_CORE = 0.08
+MOST_OF_A_CORE = 0.09
 READ_BYTES = 8 << 20
 """Of a stream or a log in one look."""
 NICE = 5
@@ -110,7 +110,8 @@ class Watcher:
     def _read_logs(self) -> None:
         for place, tails in self._logs.items():
             low, copies = self._window.low[place], self._window.copies[place]
-            read = {node: tail.read(low, READ_BYTES) for node, tail in tails.items()}
+            parsed = Parsed()
+            read = {node: tail.read(low, READ_BYTES, parsed) for node, tail in tails.items()}
             # Of what was never there, there is no replica.
             news = {node: each for node, each in read.items() if each.whole or node in copies}
             for node, rows in rows_of(

@@ -55,6 +55,11 @@ _OBSERVED = ("leadership", "replica_states", "replica_records")
 _GIVEN = ("partition", "offset", "value")
 _OF_OPS = ("op_invocations", "op_completions", "send_invocations", "send_completions", "polled")
 
+_RECORDS = pa.schema(
+    [each for each in LIVE["replica_records"] if not pa.types.is_string(each.type)]
+).remove(0)
+"""The columns of a replica's records, without those that name the replica."""
+
 TopicPartition = tuple[str, int]
 
 
@@ -63,13 +68,13 @@ class Copy:
     """What a replica's log holds, from the window's low end on.
 
     Attributes:
-        rows: Of `replica_records`, by offset.
+        rows: Of `replica_records`, by offset, without what names the replica.
         start: Where the log starts.
         end: Behind the last record that was read.
         whole: Whether it was read to its end, and everything in it could be.
     """
 
-    rows: pa.Table = field(default_factory=LIVE["replica_records"].empty_table)
+    rows: pa.Table = field(default_factory=_RECORDS.empty_table)
     start: int = 0
     end: int = 0
     whole: bool = False
@@ -140,14 +145,15 @@ class Window:
         Args:
             place: Which partition.
             node: Whose log.
-            rows: Of `replica_records`, by offset; None: it could not be read.
+            rows: Of `replica_records`, by offset; None: they could not be read.
             cut: From there on the log has others than before; None: they follow those before.
         """
         copy = self.copies[place].setdefault(node, Copy())
         if cut is not None and copy.rows.num_rows:
             copy.rows = select(copy.rows, ints(copy.rows, "offset") < cut)
         if rows is not None and rows.num_rows:
-            copy.rows = joined([copy.rows, rows])
+            new = rows.select(_RECORDS.names)
+            copy.rows = pa.concat_tables([copy.rows, new]).combine_chunks()
         copy.rows = _from(copy.rows, self.low[place])
         return copy
 
@@ -196,12 +202,17 @@ class Window:
             told: Its rows of `replica_states`, read before the logs.
         """
         held = self.copies[place]
-        records = [copy.rows for copy in held.values()] or [LIVE["replica_records"].empty_table()]
+        records = [
+            _named(copy.rows, topic=place[0], partition=place[1], snapshot=FINAL, node=node)
+            for node, copy in sorted(held.items())
+        ]
         states = [self._state(place, node, copy, told) for node, copy in sorted(held.items())]
         stated = pa.Table.from_pylist(states, schema=LIVE["replica_states"])
         known = {topic: self._ids[topic] for topic in [place[0]] if topic in self._ids}
         return {
-            "replica_records": with_topic_ids(joined(records), known),
+            "replica_records": with_topic_ids(
+                joined(records or [LIVE["replica_records"].empty_table()]), known
+            ),
             "replica_states": with_topic_ids(joined([stated]), known),
         }
 
@@ -299,6 +310,17 @@ def _split(
         return ()
     table = joined(held)
     return split(with_topic_ids(table, ids) if name in _OBSERVED else table)
+
+
+def _named(rows: pa.Table, **names: object) -> pa.Table:
+    """Return rows of `replica_records` with the columns that name their replica."""
+    columns = [
+        rows[each.name]
+        if each.name in rows.column_names
+        else pa.repeat(pa.scalar(names.get(each.name), each.type), rows.num_rows)
+        for each in LIVE["replica_records"]
+    ]
+    return pa.table(columns, schema=LIVE["replica_records"])
 
 
 def _from(rows: pa.Table, low: int) -> pa.Table:
