@@ -170,11 +170,13 @@ class Feed:
             seen = (*named, asked_ns, self._now_ns)
             leader = 1 + number % self.plan.nodes
             if leader == broker:
-                told = (*seen, "list-offsets", node, 1, broker, 1, None, end, None, None)
-                self._streams["leadership", writer].append(told)
+                self._streams["leadership", writer].append(
+                    (*seen, "list-offsets", node, 1, broker, 1, None, end, None, None)
+                )
             if self._now_ns % (2 * NS_PER_S) == 0:
-                told = (*seen, "metadata", node, 1, leader, 1, [1, 2, 3], None, None, None)
-                self._streams["leadership", writer].append(told)
+                self._streams["leadership", writer].append(
+                    (*seen, "metadata", node, 1, leader, 1, [1, 2, 3], None, None, None)
+                )
             state = (*named, self._now_ns, None, node, 1, 0, end, end, "fetch", self._now_ns, end)
             self._streams["replica_states", writer].append((*state, None))
 

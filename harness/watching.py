@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,9 +171,7 @@ class Watching:
             self._arena.progress.say("the watcher ended by itself (watcher.log); the run goes on")
 
 
-def local_folders(
-    hosts: Hosts, nodes: "list[str] | tuple[str, ...]"
-) -> tuple[dict[str, str], list[str]]:
+def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the folders of the nodes whose files this machine sees, and the other nodes."""
     disks = {node: hosts.disk(node) for node in nodes}
     seen = {node: disk for node, disk in disks.items() if isinstance(disk, LocalDisk)}

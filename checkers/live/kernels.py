@@ -69,7 +69,6 @@ AT_THE_END: dict[str, str] = {
     "epoch-mismatch": "which log is the leader's, an answer may tell late",
     "uncommitted-read": _LATER,
     "metadata-divergence": _STOPPED,
-    "incomplete-quorum-leader": _STOPPED,
     "double-vote": _STOPPED,
     "unavailable": _LIVENESS,
     "slow-election": _LIVENESS,

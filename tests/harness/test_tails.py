@@ -75,8 +75,8 @@ def test_a_log_that_grows_and_is_cut_is_known_as_it_stands(deeds: list[tuple[str
                         log += batch(len(log) // SIZE, value, epoch=epoch)
                 case "cut":  # Another leader: what comes next is of a later epoch.
                     log, epoch = log[: max(0, len(log) // SIZE - number) * SIZE], epoch + 1
-                case "look":
-                    held.look(number)
+                case _:
+                    held.look(number if deed == "look" else SIZE)
             torn = batch(len(log) // SIZE, 999)[:number] if deed == "tear" else b""
             path.write_bytes(log + torn)
         held.look()
@@ -90,8 +90,7 @@ def test_a_log_that_grows_and_is_cut_is_known_as_it_stands(deeds: list[tuple[str
 def _values(log: bytes) -> list[int]:
     rows = rows_of(("t", 0), {"n1": read_segment(log).batches})["n1"]
     assert rows is not None
-    values: list[int] = rows["value"].to_pylist()
-    return values
+    return [int(value or 0) for value in rows["value"].to_pylist()]
 
 
 def test_a_log_goes_on_in_the_next_segment(tmp_path: Path) -> None:
