@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
+from results.record.milestones import STOPPED_ON
 from results.record.terms import Outcome
 
 
@@ -25,7 +26,18 @@ def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, ob
         "phases_s": _phases(facts),
         "unavailable_s": _longest_unavailable_s(statistics["availability"]),
         "elections": _elections(statistics["leaders"]),
+        **_stopped(facts),
     }
+
+
+def _stopped(facts: RunFacts) -> dict[str, object]:
+    """What ended the run before its time, and when, if a violation did."""
+    stopped = facts.milestone(STOPPED_ON)
+    if stopped is None:
+        return {}
+    at_s = round(stopped.at_ns / NS_PER_S, 1)
+    words = {key: stopped.detail.get(key, "") for key in ("anomaly", "place")}
+    return {"stopped_on_violation": {"at_s": at_s, **words}}
 
 
 def _ops(totals: pa.Table) -> dict[str, object]:

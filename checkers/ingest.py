@@ -104,7 +104,9 @@ NodeReader = Callable[[Unit, list[Problem]], Iterable[tuple[str, pa.RecordBatch]
 
 def live_units(run_id: str, live: Path) -> list[Unit]:
     """Return a unit for each writer that has streams in `record/live`."""
-    writers = {_writer(path) for path in live.glob(f"*{STREAM_SUFFIX}")} if live.is_dir() else set()
+    writers = (
+        {writer_of(path) for path in live.glob(f"*{STREAM_SUFFIX}")} if live.is_dir() else set()
+    )
     return [Unit(run_id=run_id, name=writer, folder=live) for writer in sorted(writers)]
 
 
@@ -216,7 +218,8 @@ def read_live(path: Path) -> Iterator[pa.RecordBatch]:
             raise OSError("it has no end mark")
 
 
-def _writer(path: Path) -> str:
+def writer_of(path: Path) -> str:
+    """Return whose stream a file is (`polled.worker-0.arrows`: `worker-0`)."""
     return path.name.removesuffix(STREAM_SUFFIX).partition(".")[2]
 
 
@@ -224,7 +227,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
     streams: Tables = {}
     for path in sorted(unit.folder.glob(f"*.{unit.name}{STREAM_SUFFIX}")):
         name = table_of(path)
-        if name not in LIVE or _writer(path) != unit.name:
+        if name not in LIVE or writer_of(path) != unit.name:
             continue
         batches: list[pa.RecordBatch] = []
         try:

@@ -15,6 +15,7 @@ from checkers.guarantees import guarantees
 from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
+from results.record.milestones import STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Example, Verdict
 
@@ -119,6 +120,7 @@ def weigh(
         *chain.from_iterable([_limits(facts, checked)] if facts.history else of_run),
         *_harness_doubts(tallies),
         *_untrusted(tallies),
+        *_unconfirmed(facts, tallies, judge),
     )
     return Verdict(
         run_id=facts.run_id,
@@ -356,6 +358,22 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
         for premise in sorted(tallies[name].broken)
         if tallies[name].anomaly_class is not AnomalyClass.HARNESS
     ]
+
+
+def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -> list[str]:
+    """Tell of a violation that ended the run, and that the whole record does not show."""
+    stopped = facts.milestone(STOPPED_ON)
+    if stopped is None or judge is not facts.plan.judge:
+        return []
+    name, place = (stopped.detail.get(key, "") for key in ("anomaly", "place"))
+    if name in tallies and tallies[name].weighty:
+        return []
+    where = f" in {place}" if place else ""
+    sentence = (
+        f"the run was stopped for {name}{where}, and the whole record does not show it: that is a"
+        f" bug of Logquake; it was seen as: {stopped.detail.get('sentence', '')}"
+    )
+    return [sentence]
 
 
 def _by_name(facts: RunFacts) -> dict[str, Checker]:

@@ -18,6 +18,7 @@ from harness.arena import Arena
 from harness.healing import Healing
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
+from harness.watching import Watching
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
@@ -106,6 +107,10 @@ class Life:
         self._fleet = fleet
         self._undo.callback(lambda: fleet.stop(timeout_s=1.0))
         fleet.start()
+        watching = Watching(self._arena, cluster) if plan.stop_on_violation else None
+        if watching is not None:
+            self._undo.callback(watching.stop)
+            watching.start()
         self._progress.phase("warm-up without faults", lasts_s=plan.warmup_s)
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
@@ -126,17 +131,23 @@ class Life:
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         fleet.phase(Phase.MAIN)
         self._arena.reach("main")
-        self._main_phase(self._nemesis, fleet)
+        self._main_phase(self._nemesis, fleet, watching)
         self._arena.reach("main-ended")
 
-    def _main_phase(self, nemesis: Nemesis, fleet: Fleet) -> None:
+    def _main_phase(self, nemesis: Nemesis, fleet: Fleet, watching: Watching | None) -> None:
+        def ends() -> list[str]:
+            return [*fleet.died(), *(watching.found() if watching else ())]
+
         over = threading.Event()
         with ThreadPoolExecutor(1, thread_name_prefix="nemesis") as thread:
             faults = thread.submit(nemesis.run, over)
             try:
-                self._arena.pass_s(self._plan.time_limit_s, writers_lost=fleet.died)
+                self._arena.pass_s(self._plan.time_limit_s, writers_lost=ends)
             finally:
                 over.set()
+            if watching is not None:
+                watching.keep_moment()
+                watching.stop()
         faults.result()  # A bug of the nemesis is one of the run.
 
     def _recover(self, cluster: KafkaCluster) -> None:

@@ -74,6 +74,7 @@ time_limit_s = 60
 # when = "leader epoch of log-0-0 >= 3"     # From at_s on, as soon as that is so.
 
 judge = "contract"           # contract, strict, jepsen
+# stop_on_violation = true   # Judge while the run goes on, and end it with the first violation.
 
 # [broker]                   # Settings of the brokers, as `--set KEY=VALUE`.
 # "replica.lag.time.max.ms" = "10000"

@@ -123,9 +123,12 @@ class BrokerProcesses:
             ClusterError: There is none to pause.
         """
         broker = self._brokers.get(node)
+        if broker is not None:
+            broker.paused = True  # Before it stands still, so that nobody takes that for a hit.
         if broker is None or not self._hosts.send_signal(broker.process, signal.SIGSTOP):
+            if broker is not None:
+                broker.paused = False
             raise ClusterError(f"{called(node)} cannot be paused: it does not run")
-        broker.paused = True
 
     def resume(self, node: str) -> None:
         """SIGCONT a node's broker. Idempotent."""

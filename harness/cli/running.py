@@ -121,6 +121,12 @@ def _plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("plan_file", metavar="[PLAN.toml]", required=False, type=click.Path(path_type=Path))
 @_plan_options
 @click.option("--idempotence/--no-idempotence", "idempotence", default=None, help="Of producers.")
+@click.option(
+    "--stop-on-violation/--no-stop-on-violation",
+    "stop_on_violation",
+    default=None,
+    help="Judge while the run goes on; the first violation ends it, with evidence of the moment.",
+)
 @click.option("--set", "broker", multiple=True, metavar=SETTING, help="A broker's setting.")
 @click.option("--client", "client", multiple=True, metavar=SETTING, help="A librdkafka setting.")
 @STORE

@@ -12,8 +12,8 @@ from pathlib import Path
 from harness.scenarios.sight import Place, partition_folder
 from results.record.paths import RunPaths
 
-_OF_NODE = ("*-checkpoint", "meta.properties")
-_OF_PARTITION = (
+OF_NODE = ("*-checkpoint", "meta.properties")
+OF_PARTITION = (
     "*.log",
     "*.checkpoint",
     "leader-epoch-checkpoint",
@@ -46,8 +46,8 @@ def copy_replicas(
 
 
 def _worth_keeping(data: Path, places: Sequence[Place]) -> Iterator[Path]:
-    for pattern in _OF_NODE:
+    for pattern in OF_NODE:
         yield from data.glob(pattern)
     for place in places:
-        for pattern in _OF_PARTITION:
+        for pattern in OF_PARTITION:
             yield from (data / partition_folder(place)).glob(pattern)

@@ -1,6 +1,6 @@
 """The verdict in a sentence, and the one piece of evidence that shows it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from results.page.reasons import heaviest_reason
 from results.page.resting import untested
@@ -53,11 +53,21 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
         return Headline(tone="unjudged", sentence=f"No verdict: the run {state}.")
     match verdict.valid:
         case Validity.VALID:
-            return _valid(verdict)
+            head = _valid(verdict)
         case Validity.UNKNOWN:
-            return _unknown(verdict)
+            head = _unknown(verdict)
         case Validity.INVALID:
-            return _invalid(verdict)
+            head = _invalid(verdict)
+    return replace(head, sentence=f"{head.sentence}{_stopped(verdict)}")
+
+
+def _stopped(verdict: Verdict) -> str:
+    """Tell what ended the run before its time, and when, if a violation did."""
+    told = verdict.stats.get("stopped_on_violation")
+    if not isinstance(told, dict):
+        return ""
+    where = f" in {told['place']}" if told.get("place") else ""
+    return f" The run was stopped at {told.get('at_s')} s for {told.get('anomaly')}{where}."
 
 
 def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:

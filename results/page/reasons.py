@@ -3,6 +3,7 @@
 from results.record.verdict import Verdict
 
 _REASONS = (
+    "the run was stopped for",
     "malformed-history", "the checker of", "the run failed", "the run ended",
     "broker-hit-from-outside", "host-not-restored", "final-read-incomplete",
     "fault-without-effect", "not-enough-traffic",

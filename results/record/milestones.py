@@ -6,7 +6,8 @@ snapshot. In order: `looked` (what is on the hosts was noted, to be compared wit
 full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends before the stop),
 `stopped`, `collected`; `failed`, if it was not played to its end; and last `audited`: the hosts
 were compared with how they were before. `broker-ended` stands wherever that was found out,
-`stacks` where the cluster did not recover, and `open-transactions` after `final-reads`.
+`stacks` where the cluster did not recover or the run was stopped, `stopped-on-violation` where it
+was stopped for what was found meanwhile, and `open-transactions` after `final-reads`.
 """
 
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 ENDED = "broker-ended"
 OPEN = "open-transactions"
 STACKS = "stacks"
+STOPPED_ON = "stopped-on-violation"
 MAX_NS = 2**63 - 1
 """Of a time, as tables keep them."""
 
@@ -31,6 +33,8 @@ class Milestone:
             `code` that it exited with (or minus the signal, or `stopped`, or nothing if nobody saw
             it), and what it `said` of errors, line by line; `open-transactions` has for each
             partition who has one; `stacks` has for each node the deadlocks that its JVM found;
+            `stopped-on-violation` has the `anomaly`, its `place` and `sentence`, and when it was
+            seen first and again (`first_ns`, `seen_ns`);
             `noted` has how many `lives` the servers had; `stopped` has for each node `clean` or
             `killed`; `healed` and `recovered` have `failed` and a sentence if it did not come to
             that; `audited` has what is not as it was before the run, each with how it changed.

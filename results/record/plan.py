@@ -190,6 +190,8 @@ class Plan(Part):
     heap_mb: int = Field(default=512, ge=16, le=65_536)
     """Of each JVM of a broker or controller, in MiB."""
     judge: Judge = Judge.CONTRACT
+    stop_on_violation: bool = False
+    """Whether the run is judged while it goes on, and ends with the first violation."""
     seed: int = Field(default=0, ge=0)
     broker: dict[str, str] = Field(default_factory=dict)
     """Broker settings of the user: `--set KEY=VALUE`."""
@@ -250,7 +252,7 @@ class Plan(Part):
         if self.idempotence and not self.keeps_producer_ids:
             written = self.broker[MESSAGE_FORMAT]
             raise ValueError(f"idempotence: the message format {written} has no producer ids")
-        if refusal := self._workload_refusal():
+        if refusal := self._workload_refusal() or self._stop_refusal():
             raise ValueError(refusal)
         longest_s = max((fault.hold_s for fault in self.faults or ()), default=0)
         if longest_s >= self.delivery_timeout_s:
@@ -259,6 +261,24 @@ class Plan(Part):
                 f" fault ({longest_s:g} s); every send under it would end unknown"
             )
         return self
+
+    def _stop_refusal(self) -> str | None:
+        """Return why the run cannot be judged while it goes on, None if it can, or need not."""
+        if not self.stop_on_violation:
+            return None
+        if self.hosts == SIMULATED:
+            return (
+                "stop_on_violation: a simulated run is over in seconds and judged then; leave it"
+                " out, or take other hosts"
+            )
+        if self.scenario is not None:
+            return "stop_on_violation: a story is judged by its end; leave it out"
+        if self.judge is Judge.JEPSEN:
+            return (
+                "stop_on_violation: Jepsen's definitions are for whole histories; take the judge"
+                " contract or strict"
+            )
+        return None
 
     def _workload_refusal(self) -> str | None:
         """Return why these clients cannot do what the workload asks for, None if they can."""

@@ -16,6 +16,8 @@ from results.record.tables import LIVE
 
 FLUSH_INTERVAL_NS = 100_000_000
 STREAM_SUFFIX = ".arrows"
+_LEAST_BYTES = 8
+"""Of a message: its mark and its length."""
 
 
 class StreamWriter:
@@ -71,6 +73,58 @@ class StreamWriter:
             for column, field in zip(columns, self._schema, strict=True)
         ]
         self._ipc.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+
+class StreamTail:
+    """Reads what was appended to a live stream since the last look, while it is being written.
+
+    Args:
+        path: The stream's file; it may still be empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+        self._schema: pa.Schema | None = None
+
+    def read(self, limit_bytes: int) -> tuple[list[pa.RecordBatch], bool]:
+        """Return the whole batches that are new, and whether these are all of them.
+
+        A message whose end is not there yet is left for the next look.
+
+        Args:
+            limit_bytes: So much is read at most; a single message may be longer.
+
+        Raises:
+            OSError, pa.ArrowException: The stream cannot be read, or is no stream of its table.
+        """
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            data = file.read(limit_bytes)
+            batches, used = self._messages(data)
+            while not used and len(data) == limit_bytes:
+                limit_bytes *= 2
+                data += file.read(limit_bytes - len(data))
+                batches, used = self._messages(data)
+        self._at += used
+        return batches, len(data) < limit_bytes
+
+    def _messages(self, data: bytes) -> tuple[list[pa.RecordBatch], int]:
+        source, batches, used = pa.BufferReader(data), list[pa.RecordBatch](), 0
+        while used + _LEAST_BYTES <= len(data):
+            try:
+                message = pa.ipc.read_message(source)
+            except (EOFError, OSError, pa.ArrowInvalid):  # The end mark, or half a message.
+                break
+            if message.type == "schema":
+                self._schema = pa.ipc.read_schema(message)
+                expected = LIVE.get(table_of(self._path))
+                if expected is None or not self._schema.equals(expected):
+                    raise pa.ArrowInvalid(f"{self._path.name} has not the columns of its table")
+            elif self._schema is not None:
+                batches.append(pa.ipc.read_record_batch(message, self._schema))
+            used = source.tell()
+        return batches, used
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,341 @@
+"""What `--stop-on-violation` costs: the watcher's processor time, in the first minute and later.
+
+    python -m benchmarks.watching [--minutes 30] [--rate 500]           faster than time passes
+    python -m benchmarks.watching --real [--minutes 31] [--rate 500]    a run of Kafka, as it is
+
+The first way writes the record that a default run leaves (three nodes, eight partitions, as many
+operations a second, nothing wrong) tick by tick, and has the watcher look at it as often as it
+would; a look's cost is what it took of a processor. The second plays a run with faults, and prints
+beside the watcher's cost that of everything else that the run started. Both print the first minute,
+the last one, and the most memory. The exit code is 1 if a minute took more than a tenth of a core.
+"""
+
+import argparse
+import json
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import psutil
+from crc32c import crc32c
+
+from harness.watcher import INTERVAL_S, LOOKS, MOST_OF_A_CORE, Watcher
+from results.record.clock import NS_PER_S, pause_until, stopwatch_s
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+from results.record.stream import StreamWriter
+from results.record.terms import F, Isolation, Outcome, Phase
+from results.record.topics import CreatedTopic
+from results.record.values import encode_payload, pack_value
+
+_SEVEN_BITS = 0x7F
+_TICK_NS = NS_PER_S // 10
+_READERS = 9
+"""So many readers are given each record, as in a default run."""
+_ID = "00000000-0000-0000-0000-00000000000{}"
+_GOAL = 0.1
+_WORKER = ("op_invocations", "op_completions", "send_invocations", "send_completions", "polled")
+_OBSERVER = ("leadership", "replica_states")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look took.
+
+    Attributes:
+        at_s: When it was, since the watcher began.
+        processor_ms: Of a processor.
+        rows: So many it keeps.
+        memory_mib: So much its process had at most until then.
+    """
+
+    at_s: float
+    processor_ms: float
+    rows: int
+    memory_mib: int
+
+
+class Feed:
+    """Writes the record of a faithful run that goes on, and its replicas' logs.
+
+    Args:
+        root: An empty folder.
+        rate: Operations a second; half are sends of one message, half are polls.
+    """
+
+    def __init__(self, root: Path, rate: float) -> None:
+        self.paths, self.plan = RunPaths(root), Plan(nemesis=())
+        self.topics = [
+            CreatedTopic(topic=name, topic_id=_ID.format(number), partitions=self.plan.partitions)
+            for number, name in enumerate(self.plan.topic_names, start=1)
+        ]
+        self._ids = {each.topic: each.topic_id for each in self.topics}
+        self._sends = round(rate / 2 * _TICK_NS / NS_PER_S)
+        self._rng = Random(1)
+        self._ends = dict.fromkeys(self.plan.topic_partitions, 0)
+        self._now_ns, self._op = 0, 0
+        self.paths.live.mkdir(parents=True)
+        self._streams = {
+            (table, writer): StreamWriter(self.paths.live, table, writer)
+            for tables, writers in (
+                (_WORKER, ("worker-0", "worker-1")),
+                (_OBSERVER, ("observer-n1", "observer-n2", "observer-n3")),
+            )
+            for table in tables
+            for writer in writers
+        }
+        self.nodes = [f"n{number}" for number in range(1, self.plan.nodes + 1)]
+        for place in self._ends:
+            for node in self.nodes:
+                self._log(node, place).parent.mkdir(parents=True)
+                self._log(node, place).touch()
+
+    def now_ns(self) -> int:
+        """Return how far the run has come."""
+        return self._now_ns
+
+    def close(self) -> None:
+        """End the streams."""
+        for stream in self._streams.values():
+            stream.close()
+
+    def pass_s(self, seconds: float) -> None:
+        """Let the run go on."""
+        for _ in range(round(seconds * NS_PER_S / _TICK_NS)):
+            self._now_ns += _TICK_NS
+            self._tick()
+
+    def _tick(self) -> None:
+        for number in range(self._sends):
+            self._send(f"worker-{number % 2}")
+            self._poll(f"worker-{number % 2}")
+        if self._now_ns % (NS_PER_S // 2) == 0:
+            for node in self.nodes:
+                self._observe(node)
+        for stream in self._streams.values():
+            stream.flush()
+
+    def _op_of(self, writer: str, f: F) -> int:
+        self._op += 1
+        begun_ns = self._now_ns - _TICK_NS // 2
+        told = (self._op, self._op % 16, int(writer[-1]), f.value, Phase.MAIN.value, begun_ns)
+        self._streams["op_invocations", writer].append(told)
+        done = (self._op, self._now_ns, Outcome.OK.value, None)
+        self._streams["op_completions", writer].append(done)
+        return self._op
+
+    def _send(self, writer: str) -> None:
+        place = self._rng.choice(self.plan.topic_partitions)
+        offset = self._ends[place]
+        number = 1 + self.plan.topic_partitions.index(place)
+        value, op_id = pack_value(number, offset + 1), self._op_of(writer, F.SEND)
+        named = (place[0], self._ids[place[0]], place[1])
+        self._streams["send_invocations", writer].append(
+            (op_id, 0, *named, value, "all", None, None)
+        )
+        self._streams["send_completions", writer].append(
+            (op_id, 0, offset, Outcome.OK.value, True, None)
+        )
+        payload = encode_payload(value, self.plan.payload_bytes)
+        batch = _batch(offset, payload)
+        for node in self.nodes:
+            with self._log(node, place).open("ab") as file:
+                file.write(batch)
+        self._ends[place] += 1
+
+    def _poll(self, writer: str) -> None:
+        place = self._rng.choice(self.plan.topic_partitions)
+        op_id, end = self._op_of(writer, F.POLL), self._ends[place]
+        number = 1 + self.plan.topic_partitions.index(place)
+        named = (place[0], self._ids[place[0]], place[1])
+        isolation = Isolation.READ_UNCOMMITTED.value
+        for pos, offset in enumerate(range(max(0, end - _READERS), end)):
+            row = (op_id, 0, pos, *named, offset, pack_value(number, offset + 1), 1, isolation)
+            self._streams["polled", writer].append(row)
+
+    def _observe(self, node: str) -> None:
+        writer, broker = f"observer-{node}", int(node[1:])
+        asked_ns = self._now_ns - 1_000_000
+        for number, (place, end) in enumerate(self._ends.items()):
+            named = (place[0], self._ids[place[0]], place[1])
+            seen = (*named, asked_ns, self._now_ns)
+            leader = 1 + number % self.plan.nodes
+            if leader == broker:
+                self._streams["leadership", writer].append(
+                    (*seen, "list-offsets", node, 1, broker, 1, None, end, None, None)
+                )
+            if self._now_ns % (2 * NS_PER_S) == 0:
+                self._streams["leadership", writer].append(
+                    (*seen, "metadata", node, 1, leader, 1, [1, 2, 3], None, None, None)
+                )
+            state = (*named, self._now_ns, None, node, 1, 0, end, end, "fetch", self._now_ns, end)
+            self._streams["replica_states", writer].append((*state, None))
+
+    def _log(self, node: str, place: tuple[str, int]) -> Path:
+        folder = self.paths.node(node) / "data" / f"{place[0]}-{place[1]}"
+        return folder / "00000000000000000000.log"
+
+
+def _batch(offset: int, payload: bytes) -> bytes:
+    """Return one record of epoch 1 as Kafka has it on its disk: a batch of format 2."""
+    record = b"\0\0\0\1" + _varint(len(payload)) + payload + b"\0"
+    body = _varint(len(record)) + record
+    summed = struct.pack(">hiqqqhii", 0, 0, 0, 0, 1, 0, offset, 1) + body
+    return struct.pack(">qiibI", offset, 9 + len(summed), 1, 2, crc32c(summed)) + summed
+
+
+def _varint(number: int) -> bytes:
+    """Return a number that is not negative, coded in zigzag."""
+    number, coded = number << 1, b""
+    while number > _SEVEN_BITS:
+        number, coded = number >> 7, coded + bytes([number & _SEVEN_BITS | 0x80])
+    return coded + bytes([number])
+
+
+def fed(minutes: float, rate: float) -> list[Look]:
+    """Return the looks at a record that is written faster than time passes."""
+    with ExitStack() as stack:
+        feed = Feed(Path(stack.enter_context(tempfile.TemporaryDirectory())), rate)
+        stack.callback(feed.close)
+        folders = {node: feed.paths.node(node) for node in feed.nodes}
+        watcher = Watcher(feed.paths, feed.plan, feed.topics, folders)
+        looks, waits_s = list[Look](), INTERVAL_S
+        while feed.now_ns() < minutes * 60 * NS_PER_S:
+            feed.pass_s(waits_s)
+            used_s = time.process_time()
+            found = watcher.look(feed.now_ns)
+            cost_s = time.process_time() - used_s
+            if found is not None:
+                raise SystemExit(f"a faithful record was stopped: {found.example.sentence}")
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            looks.append(
+                Look(
+                    at_s=feed.now_ns() / NS_PER_S,
+                    processor_ms=1000 * cost_s,
+                    rows=watcher.rows,
+                    memory_mib=memory,
+                )
+            )
+            waits_s = max(INTERVAL_S, cost_s / MOST_OF_A_CORE)
+            if len(looks) > 1 and int(looks[-2].at_s / 60) < int(looks[-1].at_s / 60):
+                minute, last = max(by_minute(looks[:-1]).items())
+                print(f"minute {minute}: {_share(last):.1%} of a core", file=sys.stderr)
+    return looks
+
+
+def played(minutes: float, rate: float) -> tuple[list[Look], dict[int, float]]:
+    """Return the looks at a run that is played, and what all else took in each minute.
+
+    Returns:
+        The looks; and seconds of processors of the run's other processes, by minute from 1.
+    """
+    with tempfile.TemporaryDirectory() as store:
+        command = [
+            sys.executable, "-m", "harness.cli", "run", "--stop-on-violation", "--seed", "1",
+            "--time-limit", str(60 * minutes), "--rate", str(rate), "--store", store,
+        ]  # fmt: skip
+        run = subprocess.Popen(command)
+        used: dict[int, float] = {}
+        over = threading.Event()
+        looker = threading.Thread(target=_sum_up, args=(run.pid, used, over))
+        looker.start()
+        run.wait()
+        over.set()
+        looker.join()
+        (file,) = Path(store).glob(f"*/*/{LOOKS}")
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    begun_ns = lines[0]["at_ns"] if lines else 0
+    looks = [
+        Look(
+            at_s=(line["at_ns"] - begun_ns) / NS_PER_S,
+            processor_ms=line["processor_ms"],
+            rows=line["rows"],
+            memory_mib=line["memory_mib"],
+        )
+        for line in lines
+    ]
+    return looks, used
+
+
+def _sum_up(pid: int, used: dict[int, float], over: threading.Event) -> None:
+    """Add up what the processes of a run but the watcher take, minute by minute of the watcher."""
+    seen: dict[int, float] = {}
+    begun_s: float | None = None
+    while not pause_until(stopwatch_s() + 1, over):
+        watchers = set()
+        for process in psutil.Process(pid).children(recursive=True):
+            try:
+                if "harness.watcher" in process.cmdline():
+                    watchers.add(process.pid)
+                    continue
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            now_s, before_s = times.user + times.system, seen.get(process.pid)
+            seen[process.pid] = now_s
+            if begun_s is not None and before_s is not None:
+                minute = 1 + int((stopwatch_s() - begun_s) / 60)
+                used[minute] = used.get(minute, 0) + now_s - before_s
+        if watchers and begun_s is None:
+            begun_s = stopwatch_s()
+
+
+def _share(looks: Sequence[Look]) -> float:
+    """Return how much of a core the looks of a minute took."""
+    return sum(look.processor_ms for look in looks) / 60_000
+
+
+def _speed_s() -> float:
+    """Return what ten million additions take of a processor: half a second on a quick one."""
+    used_s, number = time.process_time(), 0
+    for each in range(10_000_000):
+        number += each
+    return time.process_time() - used_s
+
+
+def by_minute(looks: Sequence[Look]) -> dict[int, list[Look]]:
+    """Return the looks of each minute, from 1."""
+    minutes: dict[int, list[Look]] = {}
+    for look in looks:
+        minutes.setdefault(1 + int(look.at_s / 60), []).append(look)
+    return minutes
+
+
+def main() -> None:
+    """Measure, and print a line for each tenth of the time."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--real", action="store_true", help="play a run of Kafka")
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rate", type=float, default=500)
+    chosen = parser.parse_args()
+    way = played if chosen.real else fed
+    told = way(chosen.minutes, chosen.rate)
+    looks, others = told if isinstance(told, tuple) else (told, {})
+    minutes = by_minute(looks)
+    print("minute  looks  longest look  of a core  the rest of the run  rows kept  memory")
+    worst = 0.0
+    for minute, each in sorted(minutes.items()):
+        share = _share(each)
+        worst = max(worst, share)
+        if minute in {1, 2, max(minutes)} or minute % 5 == 0:
+            rest = f"{others[minute] / 60:.2f} cores" if minute in others else "-"
+            print(
+                f"{minute:6}  {len(each):5}  {max(look.processor_ms for look in each):9.0f} ms"
+                f"  {share:9.1%}  {rest:>19}  {each[-1].rows:9,}  {each[-1].memory_mib} MiB"
+            )
+    print(f"ten million additions take {_speed_s():.2f} s of a processor here, now")
+    print(f"at most {worst:.1%} of a core in a minute; the goal is {_GOAL:.0%}")
+    sys.exit(worst > _GOAL)
+
+
+if __name__ == "__main__":
+    main()

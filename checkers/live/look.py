@@ -1,0 +1,206 @@
+"""One look at a run that goes on, and what two looks agree on.
+
+A look judges the window as a record that ends here. What it finds counts only if the judge at the
+end would count it, by what is known so far. Between two questions to the brokers, and while files
+are read one after the other, anything may move: so a violation is what two looks in a row find, at
+one place. Where the judge allows some losses, an answer that excuses one may be told a few seconds
+late; there the looks must be so far apart.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import TOLD_LATE_NS
+from checkers.columns import equal, ints, take, within
+from checkers.facts import RunFacts
+from checkers.group import Group, group_of
+from checkers.ingest import Tables
+from checkers.judge import weigh
+from checkers.live.kernels import MEANWHILE, Proof, kernels
+from checkers.live.window import TopicPartition, Window
+from checkers.ordering import ordered
+from checkers.protocol import Checker, Scope
+from checkers.runner import CheckResult, run_checkers
+from results.record.clock import NS_PER_S
+from results.record.tables import LIVE
+from results.record.terms import AnomalyClass, Judge
+from results.record.verdict import Example
+
+SETTLED_NS = TOLD_LATE_NS + NS_PER_S
+"""After so long brokers have told of what may excuse a loss."""
+OBSERVED_EVERY = 3
+"""What brokers told is compared at every third look: it stays, and costs as much as all else."""
+_LOST = 5
+Identity = tuple[str, str, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """What a run is stopped for.
+
+    Attributes:
+        name: Of the anomaly.
+        example: Its sentence, evidence and place.
+        first_ns: When a look found it first.
+        seen_ns: When the look was that agrees.
+    """
+
+    name: str
+    example: Example
+    first_ns: int
+    seen_ns: int
+
+
+class Looks:
+    """The looks at one run.
+
+    Args:
+        window: What is looked at.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._suspects: dict[Identity, int] = {}
+        self._run = tuple(each for each in kernels() if each.scope is Scope.RUN)
+        self._partition = tuple(each for each in kernels() if each.scope is Scope.PARTITION)
+        self._turn = 0
+
+    @property
+    def suspects(self) -> bool:
+        """Whether the last look found something that another look is to confirm."""
+        return bool(self._suspects)
+
+    def look(self, facts: RunFacts, now_ns: int) -> Violation | None:
+        """Judge what there is; let the window slide, unless something is suspected.
+
+        Args:
+            facts: What is known of the run.
+            now_ns: Nanoseconds since the run's start, after everything was read.
+        """
+        tables = self._window.tables()
+        self._turn += 1
+        found = self._found(facts, tables)
+        apart_ns = 1 if facts.judge is Judge.STRICT else SETTLED_NS
+        suspects = {key: self._suspects.get(key, now_ns) for key in found}
+        for key, first_ns in suspects.items():
+            if now_ns - first_ns >= apart_ns:
+                return Violation(name=key[0], example=found[key], first_ns=first_ns, seen_ns=now_ns)
+        self._suspects = suspects
+        if not suspects:
+            self._window.slide(now_ns, tables)
+        return None
+
+    def _found(
+        self, facts: RunFacts, tables: Mapping[TopicPartition, Tables]
+    ) -> dict[Identity, Example]:
+        results = {
+            (topic, "", partition): self._of_partition(facts, (topic, partition), rows)
+            for (topic, partition), rows in tables.items()
+        }
+        results["", "", -1] = run_checkers(
+            group_of(facts, {"faults": self._window.faults}), self._run
+        )
+        if not any(each.anomalies for group in results.values() for each in group):
+            return {}
+        verdict = weigh(facts, results, judge=facts.judge, engine="live", stats={})
+        return {
+            (name, each.topic, each.partition, each.offset): each
+            for name, summary in sorted(verdict.anomalies.items())
+            if summary.anomaly_class is not AnomalyClass.HARNESS
+            for each in summary.examples
+            if each.trusted and not each.allowed
+        }
+
+    def _of_partition(
+        self, facts: RunFacts, place: TopicPartition, tables: Tables
+    ) -> list[CheckResult]:
+        view = _View(facts=facts, window=self._window, place=place, tables=tables)
+        due = self.suspects or self._turn % OBSERVED_EVERY == 0
+        return [
+            each
+            for checker in self._partition
+            if due or "sends" in checker.tables or MEANWHILE[checker.name] is not Proof.TOLD
+            for each in view.results(checker)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)  # Not slotted: its groups are cached.
+class _View:
+    """What there is of one partition."""
+
+    facts: RunFacts
+    window: Window
+    place: TopicPartition
+    tables: Tables
+
+    @cached_property
+    def alone(self) -> Group:
+        """What clients and observers were told."""
+        return self._group(self.tables)
+
+    @cached_property
+    def with_logs(self) -> Group:
+        """The same with the replicas' logs, as if the brokers had stopped here."""
+        told = self.tables.get("replica_states", LIVE["replica_states"].empty_table())
+        logs = self.window.logs(self.place, told)
+        names = told.column_names
+        stated = [_plain(each.select(names)) for each in (told, logs["replica_states"])]
+        return self._group({**self.tables, **logs, "replica_states": pa.concat_tables(stated)})
+
+    def results(self, checker: Checker) -> Iterator[CheckResult]:
+        """Yield what a check says of it."""
+        match MEANWHILE[checker.name]:
+            case Proof.GONE:
+                if gone := self._gone():
+                    yield from run_checkers(gone, [checker])
+            case Proof.COPIED:
+                if self.window.differ(self.place):
+                    yield from run_checkers(self.with_logs, [checker])
+            case Proof.TOLD:
+                yield from self._told(checker)
+
+    def _told(self, checker: Checker) -> Iterator[CheckResult]:
+        """Yield what was told; the logs have the excuses, but what they show may be cut off."""
+        told = run_checkers(self.alone, [checker])
+        places = {anomaly.offset for each in told for anomaly in each.anomalies}
+        for each in run_checkers(self.with_logs, [checker]) if places else ():
+            kept = tuple(anomaly for anomaly in each.anomalies if anomaly.offset in places)
+            yield replace(each, anomalies=kept, beyond=())
+
+    def _gone(self) -> Group | None:
+        """Return a group of only those sends whose records no replica's log has.
+
+        They were acknowledged before the logs were read: who holds none of a record now, and had
+        it then, has cut it off. None if there are none, or a log was not read to its end.
+        """
+        if "sends" not in self.tables or not self.window.logs_are_whole(self.place):
+            return None
+        sends = self.tables["sends"]
+        acked = equal(sends, "acked", True) & (ints(sends, "offset") >= 0)  # noqa: FBT003 - a value
+        missing = np.flatnonzero(
+            acked & ~within(ints(sends, "value"), self.window.held(self.place))
+        )
+        if not len(missing):
+            return None
+        # To describe one takes a while, and one is enough.
+        first = missing[np.argsort(ints(sends, "offset")[missing], kind="stable")][:_LOST]
+        tables = {**self.with_logs.tables, "sends": ordered("sends", take(sends, np.sort(first)))}
+        return replace(self.with_logs, tables=tables)
+
+    def _group(self, tables: Tables) -> Group:
+        topic, partition = self.place
+        return group_of(self.facts, tables, topic=topic, partition=partition)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table with its strings as they are, so that tables of both kinds can be joined."""
+    return pa.table({
+        name: table[name].cast(pa.string())
+        if pa.types.is_dictionary(table[name].type)
+        else table[name]
+        for name in table.column_names
+    })  # fmt: skip

@@ -1,0 +1,194 @@
+"""The controlling side of the watcher (`harness.watcher`), and the evidence of its moment."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.hosts.disk import LocalDisk
+from cluster.kafka.cluster import KafkaCluster
+from cluster.protocol import Disk, Hosts
+from harness.arena import Arena
+from harness.scenarios.snapshot import OF_NODE, OF_PARTITION
+from results.record.clock import stopwatch_s
+from results.record.milestones import STOPPED_ON
+
+MOMENT = "moment"
+"""The name of the copies that are made then: `snapshots/moment/<node>`."""
+ASKED_S = 2.0
+ENDED_EVERY_S = 2.0
+MOST_OF_A_LOG = 16 << 20
+"""So much of the end of a broker's own log is kept."""
+_EXIT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A violation, as the watcher told it.
+
+    Attributes:
+        name: Of the anomaly.
+        sentence: Of the anomaly, for people.
+        topic, partition, offset: Where; empty and -1 for a whole run.
+        first_ns, seen_ns: When a look found it first, and when one found it again.
+        told: All of it.
+    """
+
+    name: str
+    sentence: str
+    topic: str
+    partition: int
+    offset: int
+    first_ns: int
+    seen_ns: int
+    told: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """The partition, `log-0-3`; empty for a whole run."""
+        return f"{self.topic}-{self.partition}" if self.partition >= 0 else ""
+
+
+class Watching:
+    """The watcher of a run, from `start` to `stop`.
+
+    Args:
+        arena: The run's.
+        cluster: Its brokers.
+    """
+
+    def __init__(self, arena: Arena, cluster: KafkaCluster) -> None:
+        self._arena, self._cluster = arena, cluster
+        self._found: Found | None = None
+        self._stopping = False
+        self._asked_s = stopwatch_s()
+        self._ended: object = ()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ear = threading.Thread(target=self._listen, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Start it. Call it from a thread that lives as long as the run."""
+        arena = self._arena
+        folders, hidden = local_folders(arena.hosts, self._cluster.nodes)
+        if hidden:
+            arena.progress.say(
+                f"watching: the files of {', '.join(hidden)} are on other machines, so that"
+                " lost-write and log-divergence are judged at the end only"
+            )
+        with (arena.paths.root / "watcher.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
+                [
+                    sys.executable, "-P", "-m", "harness.watcher", str(arena.paths.root.absolute()),
+                    str(arena.clock.start_ns), json.dumps(folders),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        self._ear.start()
+
+    def found(self) -> list[str]:
+        """Return a sentence if the run is to be stopped; note which brokers have ended meanwhile.
+
+        Call it from the run's own thread, again and again.
+        """
+        if stopwatch_s() - self._asked_s >= ENDED_EVERY_S:
+            self._asked_s = stopwatch_s()
+            ended = tuple(self._cluster.ended())
+            if ended and ended == self._ended:  # Two looks: somebody may just be being stopped.
+                self._arena.note_ended(self._cluster)
+            self._ended = ended
+        return [self._found.sentence] if self._found else []
+
+    def keep_moment(self) -> None:
+        """Keep the evidence of the moment, if the run is to be stopped."""
+        found, arena = self._found, self._arena
+        if found is None:
+            return
+        where = f" in {found.place}" if found.place else ""
+        arena.progress.say(f"stopped on a violation: {found.name}{where}: {found.sentence}")
+        arena.reach(
+            STOPPED_ON,
+            anomaly=found.name,
+            place=found.place,
+            sentence=found.sentence,
+            first_ns=str(found.first_ns),
+            seen_ns=str(found.seen_ns),
+        )
+        if arena.observer is not None:
+            arena.observer.snapshot(MOMENT, ASKED_S)
+        nodes = self._cluster.nodes
+        folder = arena.paths.snapshots / MOMENT
+        for node in nodes:
+            data = [f"data/{name}" for name in OF_NODE]
+            data += [f"data/{found.place}/{name}" for name in OF_PARTITION if found.place]
+            _copy(arena.hosts.disk(node), data, folder / node)
+        arena.note_stacks(self._cluster)
+        for node in nodes:
+            _copy(arena.hosts.disk(node), ["logs/*"], folder / node, most=MOST_OF_A_LOG)
+        (folder / "violation.json").write_text(
+            json.dumps(found.told, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
+
+    def stop(self) -> None:
+        """End it. Idempotent."""
+        process, self._stopping = self._process, True
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()  # It ends with its pipe.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_EXIT_S)
+        process.kill()
+        process.wait()
+        self._ear.join()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def _listen(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            example = told["example"]
+            self._found = Found(
+                name=told["name"],
+                sentence=example["sentence"],
+                topic=example["topic"],
+                partition=example["partition"],
+                offset=example["offset"],
+                first_ns=told["first_ns"],
+                seen_ns=told["seen_ns"],
+                told=told,
+            )
+        if self._found is None and not self._stopping:
+            self._arena.progress.say("the watcher ended by itself (watcher.log); the run goes on")
+
+
+def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the folders of the nodes whose files this machine sees, and the other nodes."""
+    disks = {node: hosts.disk(node) for node in nodes}
+    seen = {node: disk for node, disk in disks.items() if isinstance(disk, LocalDisk)}
+    folders = {node: str(disk.folder.absolute()) for node, disk in seen.items()}
+    return folders, [node for node in nodes if node not in seen]
+
+
+def _copy(disk: Disk, patterns: list[str], target: Path, *, most: int | None = None) -> None:
+    """Copy files of a node, as far as they are there; with a limit only their ends."""
+    for pattern in patterns:
+        for path in disk.files(pattern):
+            with suppress(OSError):  # It was replaced, or deleted, at this moment.
+                size = disk.size(path)
+                data = disk.read(path, at=0 if most is None else max(0, size - most))
+                _write(target / path, data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
