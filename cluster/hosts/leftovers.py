@@ -15,7 +15,7 @@ from pathlib import Path
 from cluster.hosts.ledger import RUN_MARK, boot_id, mark, read_ledger
 from cluster.hosts.signals import is_running, process_id, send_signal, wait_gone
 from cluster.protocol import ProcessId, UserError
-from results.record.clock import pause_until, stopwatch_s
+from results.record.clock import pause_until, stopwatch_s, unix_s
 
 GONE_TIMEOUT_S = 10.0
 START_S = 2.0
