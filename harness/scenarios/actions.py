@@ -167,7 +167,35 @@ class CreateTopics:
     answered: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """Begin a transaction and write its first message; the request with its second is held up.
+
+    Attributes:
+        node: Who leads the partition and coordinates the transaction.
+    """
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransaction:
+    """Abort the transaction, as a client does whose second message was not answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArriveLate:
+    """Let the request arrive that was held up.
+
+    Attributes:
+        accepted: Whether the broker is expected to take it.
+    """
+
+    accepted: bool
+
+
 Action = (
-    Produce | Answered | Read | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
+    Produce | Answered | Read | BeginTransaction | AbortTransaction | ArriveLate
+    | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
     | ElectPreferred | ElectUnclean | Reassign | AskLeader | AskEpochEnd | CreateTopics
 )  # fmt: skip
