@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from results.record.terms import Decision, F, Outcome, TransactionOutcome
-from workloads.protocol import Delivery, End, Reservation, Send, Txn, TxnResult
+from workloads.protocol import Delivery, Reservation, Send, Txn, TxnResult
 from workloads.scripted import Script, message_name, message_payload
 
 GIVEN_UP = "its client got no answer to all of it, and aborted it"
 
 
 class TransactionRecord:
-    """One op: a transaction that is aborted. It is written down before anything is sent.
+    """One op. It is written down before anything is sent.
 
     Args:
         script: Whose messages these are.
@@ -28,7 +28,7 @@ class TransactionRecord:
             Reservation(value_from=self._values[0], value_to=self._values[-1] + 1)
         )
         send = Send(key=script.key, values=np.array(self._values, dtype=np.int64))
-        self._op = Txn(mops=[send], end=End.ABORT)
+        self._op = Txn(mops=[send])
         self._op_id = script.begin(self._recorder, F.TXN, script.new_process())
         self._recorder.transacting(self._op_id, self._op, transactional_id)
         self._recorder.flush()
@@ -43,23 +43,25 @@ class TransactionRecord:
         """Its messages."""
         return [message_payload(value) for value in self._values]
 
-    def aborted(self, offsets: Sequence[int | None]) -> None:
-        """Record that it was aborted.
+    def ended(self, offsets: Sequence[int | None], *, committed: bool) -> None:
+        """Record how it was ended.
 
         Args:
             offsets: Of its messages, as far as they were acknowledged until then.
+            committed: Whether it was committed; otherwise it was aborted.
         """
         deliveries = [
             Delivery() if offset is None else Delivery(offset=offset, acked=True, error=None)
             for offset in offsets
         ]
+        outcome, error = (Outcome.OK, None) if committed else (Outcome.FAIL, GIVEN_UP)
         result = TxnResult(
-            outcome=Outcome.FAIL,
-            decision=Decision.ABORT,
-            ended=TransactionOutcome.ABORTED,
+            outcome=outcome,
+            decision=Decision.COMMIT if committed else Decision.ABORT,
+            ended=TransactionOutcome.COMMITTED if committed else TransactionOutcome.ABORTED,
             deliveries=deliveries,
             batches=(),
-            error=GIVEN_UP,
+            error=error,
         )
         self._recorder.transacted(self._op_id, self._op, self._id, result)
-        self._script.end(self._recorder, self._op_id, Outcome.FAIL, GIVEN_UP)
+        self._script.end(self._recorder, self._op_id, outcome, error)

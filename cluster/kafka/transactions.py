@@ -123,8 +123,8 @@ class TransactionByHand:
             raise RefusedError("Produce", said.error_code)
         return int(said.base_offset)
 
-    def abort(self) -> None:
-        """Ask the coordinator to abort; it answers before the marker is written.
+    def end(self, *, committed: bool) -> None:
+        """Ask the coordinator to commit or to abort; it answers before the marker is written.
 
         Raises:
             WireError: No answer came.
@@ -135,7 +135,7 @@ class TransactionByHand:
             transactional_id=self._id,
             producer_id=producer_id,
             producer_epoch=epoch,
-            committed=False,
+            committed=committed,
         )
         _accepted("EndTxn", lambda: self._ask(request, EndTxnResponse))
 

@@ -169,18 +169,26 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class BeginTransaction:
-    """Begin a transaction and write its first message; the request with its second is held up.
+    """Begin a transaction and write a message in it.
 
     Attributes:
         node: Who leads the partition and coordinates the transaction.
+        held_up: Whether a second message is sent too, whose request is held up.
     """
 
     node: str
+    held_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AbortTransaction:
-    """Abort the transaction, as a client does whose second message was not answered."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """End the transaction, as its client does.
+
+    Attributes:
+        committed: False: abort it.
+    """
+
+    committed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +203,7 @@ class ArriveLate:
 
 
 Action = (
-    Produce | Answered | Read | BeginTransaction | AbortTransaction | ArriveLate
+    Produce | Answered | Read | BeginTransaction | EndTransaction | ArriveLate
     | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
     | ElectPreferred | ElectUnclean | Reassign | AskLeader | AskEpochEnd | CreateTopics
 )  # fmt: skip

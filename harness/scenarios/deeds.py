@@ -9,7 +9,6 @@ from cluster.kafka.asking import NO_ERROR
 from cluster.kafka.wire import WireError
 from cluster.protocol import ClusterError
 from harness.scenarios.actions import (
-    AbortTransaction,
     Action,
     Answered,
     ArriveLate,
@@ -20,6 +19,7 @@ from harness.scenarios.actions import (
     Cut,
     ElectPreferred,
     ElectUnclean,
+    EndTransaction,
     Join,
     Kill,
     Pause,
@@ -107,7 +107,7 @@ class Stagehand:
             case Read():
                 found = [each.name or "?" for each in props.script.read(action.within_s)]
                 deed = Deed(did=f"read: {listed(found) or 'nothing'}")
-            case BeginTransaction() | AbortTransaction() | ArriveLate():
+            case BeginTransaction() | EndTransaction() | ArriveLate():
                 deed = Deed(did=self._transact(action))
             case AskLeader():
                 deed = _ask_leader(action, props)
@@ -127,14 +127,14 @@ class Stagehand:
         if self._transaction is not None:
             self._transaction.close()
 
-    def _transact(self, action: BeginTransaction | AbortTransaction | ArriveLate) -> str:
+    def _transact(self, action: BeginTransaction | EndTransaction | ArriveLate) -> str:
         if isinstance(action, BeginTransaction):
-            self._transaction = ScriptedTransaction(self._props, action.node)
+            self._transaction = ScriptedTransaction(self._props, action)
             return self._transaction.begin()
         if self._transaction is None:
             raise ScenarioError("no transaction was begun")
-        if isinstance(action, AbortTransaction):
-            return self._transaction.abort()
+        if isinstance(action, EndTransaction):
+            return self._transaction.end(committed=action.committed)
         said, accepted = self._transaction.arrive_late()
         if accepted is not action.accepted:
             raise ScenarioError(said)

@@ -11,9 +11,9 @@ The network's part is played by the harness, which sends each request by itself.
 """
 
 from harness.scenarios.actions import (
-    AbortTransaction,
     ArriveLate,
     BeginTransaction,
+    EndTransaction,
     Produce,
     Read,
 )
@@ -46,19 +46,33 @@ def _verifies(plan: Plan) -> bool:
 def _steps(plan: Plan) -> tuple[Step, ...]:
     return (
         Step(
-            "message1 is written, outside of any transaction.",
-            (leads(BROKER, epoch=0), Produce(), last_stable(BROKER, 1)),
+            "message1 is written in a transaction, which is committed.",
+            (
+                leads(BROKER, epoch=0),
+                BeginTransaction(BROKER),
+                EndTransaction(committed=True),
+                last_stable(BROKER, 2),
+            ),
+            why="Behind message1 stands the marker that commits it, at offset 1.",
         ),
         Step(
-            "A transaction begins. message2 is written in it; the request with message3 is held up"
-            " in the network.",
-            (BeginTransaction(BROKER), high_watermark(BROKER, 2), last_stable(BROKER, 1)),
+            "Another transaction begins. message2 is written in it; the request with message3 is"
+            " held up in the network.",
+            (
+                BeginTransaction(BROKER, held_up=True),
+                high_watermark(BROKER, 3),
+                last_stable(BROKER, 2),
+            ),
             why="While the transaction is open, the last stable offset stands at its first message:"
             " read_committed readers are given nothing from there on.",
         ),
         Step(
             "Its client gets no answer to message3, and aborts. The marker is written.",
-            (AbortTransaction(), high_watermark(BROKER, 3), last_stable(BROKER, 3)),
+            (
+                EndTransaction(committed=False),
+                high_watermark(BROKER, 4),
+                last_stable(BROKER, 4),
+            ),
             why="The transaction is over, and the coordinator has forgotten it. Readers skip"
             " message2.",
         ),
@@ -68,8 +82,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             " reader reads the partition from its start.",
             (
                 Produce(),
-                high_watermark(BROKER, 4 if _verifies(plan) else 5),
-                last_stable(BROKER, 4 if _verifies(plan) else 3),
+                high_watermark(BROKER, 5 if _verifies(plan) else 6),
+                last_stable(BROKER, 5 if _verifies(plan) else 4),
                 Read(),
             ),
             why=""
@@ -82,7 +96,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 def _accepted() -> Step:
     return Step(
         "The request with message3 arrives. The broker accepts it.",
-        (ArriveLate(accepted=True), high_watermark(BROKER, 4), last_stable(BROKER, 3)),
+        (ArriveLate(accepted=True), high_watermark(BROKER, 5), last_stable(BROKER, 4)),
         why="Producer, epoch and sequence number are the next ones. To the leader a transaction has"
         " begun; the coordinator knows of none, and will not abort it when its time is over.",
     )
@@ -91,7 +105,7 @@ def _accepted() -> Step:
 def _refused() -> Step:
     return Step(
         "The request with message3 arrives. The broker refuses it.",
-        (ArriveLate(accepted=False), high_watermark(BROKER, 3), last_stable(BROKER, 3)),
+        (ArriveLate(accepted=False), high_watermark(BROKER, 4), last_stable(BROKER, 4)),
         why="The leader has asked the coordinator, which knows of no open transaction.",
     )
 
