@@ -50,6 +50,8 @@ class Part(BaseModel):
 class Budgets(Part):
     """Limits of recovery in seconds, counted from the last heal."""
 
+    heal_s: float = Field(default=60, gt=0)
+    """Until the faults are healed and all brokers are back; the other limits begin then."""
     unavailable_s: float = Field(default=30, gt=0)
     election_s: float = Field(default=15, gt=0)
     isr_s: float = Field(default=60, gt=0)
