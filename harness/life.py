@@ -157,7 +157,7 @@ class Life:
         self._progress.phase("healing everything")
         self._fleet.phase(Phase.RECOVERY)
         arena.note_ended(cluster)  # Before the heal, which starts again whoever is down.
-        for sentence in self._healing.now().done:
+        for sentence in self._healing.now(limit_s=self._plan.budgets.heal_s).done:
             self._progress.say(f"  {sentence}")
         self._fleet.phase(Phase.RECOVERY)  # Who takes messages is counted from the heal on.
         budgets = self._plan.budgets

@@ -83,6 +83,7 @@ judge = "contract"           # contract, strict, jepsen
 # "socket.keepalive.enable" = "true"
 
 [budgets]                    # Seconds from the last heal.
+heal_s = 60                  # Of the heal itself: until all brokers are back.
 unavailable_s = 30
 election_s = 15
 isr_s = 60

@@ -20,8 +20,9 @@ from results.record.topics import CreatedTopic
 from results.record.values import SEQUENCE_BITS, pack_value
 from workloads.clients.consumer import ProcessConsumer
 from workloads.clients.producer import SharedProducer, UnreachableError
+from workloads.final_reads import final_isolation
 from workloads.protocol import Batch, Key, Reservation, Send, SendResult
-from workloads.recorder import Recorder
+from workloads.recorder import STREAMS, TRANSACTIONS, Recorder
 
 PARTITION_NUMBER = 1
 WORKER = 0
@@ -107,6 +108,11 @@ class Script:
         self._next_op_id = WORKER
         self._next_process = 0
 
+    @property
+    def transaction_timeout_s(self) -> float:
+        """The plan's, for transactions that are sent by hand."""
+        return self._plan.transaction_timeout_s
+
     def send(
         self,
         count: int,
@@ -158,8 +164,9 @@ class Script:
             writer = "script" if acks == "all" else f"script-acks-{acks}"
             self._live.mkdir(parents=True, exist_ok=True)
             self._recorders[acks] = Recorder(
-                self._live, writer, worker=WORKER, topics=[self._topic], acks=acks
-            )
+                self._live, writer, worker=WORKER, topics=[self._topic], acks=acks,
+                streams=(*STREAMS, TRANSACTIONS) if self._plan.transactional else STREAMS,
+            )  # fmt: skip
         return self._recorders[acks]
 
     def new_process(self) -> int:
@@ -267,6 +274,7 @@ class _Reading:
             bootstrap=self._bootstrap,
             client_id=f"process-{process}",
             report_ends=True,
+            isolation=final_isolation(self._plan),
         )
         try:
             failed = self._script.start_reading(self._recorder, client, process) is not None

@@ -37,7 +37,7 @@ def printed_stacks(
         send_signal: Sends one to a node's process.
 
     Returns:
-        By node: who waits for whom in a deadlock, empty without one, or `NOTHING`.
+        By node: `deadlock:` and who waits for whom, empty without one, or `NOTHING`.
     """
     before = {node: _size(disk(node)) for node in nodes}
     for node in nodes:
@@ -63,9 +63,10 @@ def _found(disk: Disk, start: int) -> str:
         return text if _DONE in text else None
 
     try:
-        return deadlock(wait_until(whole, timeout_s=PRINTED_WITHIN_S, what="its stacks"))
+        found = deadlock(wait_until(whole, timeout_s=PRINTED_WITHIN_S, what="its stacks"))
     except WaitTimeoutError:
         return NOTHING
+    return f"deadlock: {found}" if found else ""
 
 
 def _size(disk: Disk) -> int:

@@ -167,7 +167,43 @@ class CreateTopics:
     answered: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """Begin a transaction and write a message in it.
+
+    Attributes:
+        node: Who leads the partition and coordinates the transaction.
+        held_up: Whether a second message is sent too, whose request is held up.
+    """
+
+    node: str
+    held_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """End the transaction, as its client does.
+
+    Attributes:
+        committed: False: abort it.
+    """
+
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArriveLate:
+    """Let the request arrive that was held up.
+
+    Attributes:
+        accepted: Whether the broker is expected to take it.
+    """
+
+    accepted: bool
+
+
 Action = (
-    Produce | Answered | Read | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
+    Produce | Answered | Read | BeginTransaction | EndTransaction | ArriveLate
+    | Kill | Stop | Start | Pause | Resume | Cut | Join | PowerLoss
     | ElectPreferred | ElectUnclean | Reassign | AskLeader | AskEpochEnd | CreateTopics
 )  # fmt: skip

@@ -265,4 +265,6 @@ def _scenario_plan(scenario: Scenario, choices: Choices) -> ScenarioPlan:
     values: dict[str, object] = {
         key: _SWITCH[value] if key == "elr" else value for key, value in choices.items()
     }
+    if scenario.transactions:
+        values["transactions"] = True
     return ScenarioPlan.model_validate({"name": scenario.name, **values})

@@ -64,6 +64,17 @@ def high_watermark(node: str, offset: int) -> Condition:
     return Condition(what=f"the high watermark of {node} is {offset}", look=look)
 
 
+def last_stable(node: str, offset: int) -> Condition:
+    """Wait until a running broker says that its own replica's last stable offset is this."""
+
+    def look(sight: Sight) -> Seen:
+        replica = sight.replica(node)
+        stable = replica.last_stable_offset if replica else None
+        return Seen(holds=stable == offset, saw=_number(stable))
+
+    return Condition(what=f"the last stable offset of {node} is {offset}", look=look)
+
+
 def log_end(node: str, offset: int) -> Condition:
     """Wait until a running broker says that its own replica's log ends here."""
 

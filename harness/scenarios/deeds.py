@@ -11,12 +11,15 @@ from cluster.protocol import ClusterError
 from harness.scenarios.actions import (
     Action,
     Answered,
+    ArriveLate,
     AskEpochEnd,
     AskLeader,
+    BeginTransaction,
     CreateTopics,
     Cut,
     ElectPreferred,
     ElectUnclean,
+    EndTransaction,
     Join,
     Kill,
     Pause,
@@ -29,6 +32,7 @@ from harness.scenarios.actions import (
     Stop,
 )
 from harness.scenarios.props import Props
+from harness.scenarios.transaction import ScriptedTransaction
 from results.record.steps import Answer
 from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
@@ -85,6 +89,7 @@ class Stagehand:
         self._props = props
         self._aside: Aside = aside or ThreadPoolExecutor(1, thread_name_prefix="sends")
         self._sending: tuple[Produce, Pending] | None = None
+        self._transaction: ScriptedTransaction | None = None
 
     def do(self, action: Action) -> Deed:
         """Carry out an action.
@@ -102,6 +107,8 @@ class Stagehand:
             case Read():
                 found = [each.name or "?" for each in props.script.read(action.within_s)]
                 deed = Deed(did=f"read: {listed(found) or 'nothing'}")
+            case BeginTransaction() | EndTransaction() | ArriveLate():
+                deed = Deed(did=self._transact(action))
             case AskLeader():
                 deed = _ask_leader(action, props)
             case AskEpochEnd():
@@ -117,6 +124,21 @@ class Stagehand:
     def finish(self) -> None:
         """Wait for what is still being sent: each message has a limit. Idempotent."""
         self._aside.shutdown(wait=True)
+        if self._transaction is not None:
+            self._transaction.close()
+
+    def _transact(self, action: BeginTransaction | EndTransaction | ArriveLate) -> str:
+        if isinstance(action, BeginTransaction):
+            self._transaction = ScriptedTransaction(self._props, action)
+            return self._transaction.begin()
+        if self._transaction is None:
+            raise ScenarioError("no transaction was begun")
+        if isinstance(action, EndTransaction):
+            return self._transaction.end(committed=action.committed)
+        said, accepted = self._transaction.arrive_late()
+        if accepted is not action.accepted:
+            raise ScenarioError(said)
+        return said
 
     def _produce(self, action: Produce) -> Deed:
         if self._sending is not None:

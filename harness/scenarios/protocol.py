@@ -35,10 +35,12 @@ class ReplicaSight:
     Attributes:
         log_end: Log end offset.
         high_watermark: The replica's own; None where it does not tell.
+        last_stable_offset: Where its first open transaction begins; None likewise.
     """
 
     log_end: int | None
     high_watermark: int | None
+    last_stable_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,7 @@ class Scenario:
         systems_of: Which systems some choices work on; None: all of `systems`.
         of_quorum: Whether the story is about the controllers' quorum: what is looked at then is
             the metadata log of controllers, not the partition of brokers.
+        transactions: Whether it writes in transactions.
         simulated: Whether it can be played in virtual time, where what a cut held back comes late.
         topic_settings: Settings of the story's topic, beside the brokers' defaults.
         away: Brokers that do not come back, so that nobody waits for them at the end.
@@ -218,6 +221,7 @@ class Scenario:
     first: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()
     systems_of: Callable[[ScenarioPlan], tuple[str, ...]] | None = None
     of_quorum: bool = False
+    transactions: bool = False
     simulated: bool = True
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     away: Callable[[Plan], tuple[str, ...]] = lambda _plan: ()

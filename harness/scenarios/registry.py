@@ -2,6 +2,7 @@
 
 from harness.scenarios import (
     forgotten_vote,
+    hanging_transaction,
     last_replica_standing,
     late_leader_and_isr,
     leader_epoch_1,
@@ -25,4 +26,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     quorum_failover.SCENARIO,
     quorum_divergence.SCENARIO,
     forgotten_vote.SCENARIO,
+    hanging_transaction.SCENARIO,
 )

@@ -75,7 +75,11 @@ class ClusterSight:
         """Ask a broker about its own replica."""
         with suppress(WireError):
             told = self.asker.replica(node, self.place)
-            return ReplicaSight(log_end=told.log_end_offset, high_watermark=told.high_watermark)
+            return ReplicaSight(
+                log_end=told.log_end_offset,
+                high_watermark=told.high_watermark,
+                last_stable_offset=told.last_stable_offset,
+            )
         return None
 
     def files(self, node: str) -> FilesSight | None:

@@ -50,6 +50,8 @@ class Part(BaseModel):
 class Budgets(Part):
     """Limits of recovery in seconds, counted from the last heal."""
 
+    heal_s: float = Field(default=60, gt=0)
+    """Until the faults are healed and all brokers are back; the other limits begin then."""
     unavailable_s: float = Field(default=30, gt=0)
     election_s: float = Field(default=15, gt=0)
     isr_s: float = Field(default=60, gt=0)
@@ -82,6 +84,9 @@ class PlannedFault(Part):
     hold_s: float = Field(default=5, gt=0)
 
 
+_NO_CHOICES = {"name", "topic", "transactions"}
+
+
 class ScenarioPlan(Part):
     """What a scripted run was asked for: its choices, those that its scenario has."""
 
@@ -94,11 +99,13 @@ class ScenarioPlan(Part):
     late: Literal["new-leader", "old-leader"] | None = None
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
+    transactions: bool | None = None
+    """Whether its story writes in transactions; None: no."""
 
     @property
     def choices(self) -> dict[str, str]:
         """The choices that were made, by the option that makes them: `{"rule": "leader-epoch"}`."""
-        given = self.model_dump(mode="json", exclude={"name", "topic"}, exclude_none=True)
+        given = self.model_dump(mode="json", exclude=_NO_CHOICES, exclude_none=True)
         return {key: {True: "on", False: "off"}.get(each, each) for key, each in given.items()}
 
 
@@ -320,8 +327,10 @@ class Plan(Part):
 
     @property
     def transactional(self) -> bool:
-        """Whether the workload writes in transactions, each op one of its own."""
-        return self.workload == "txn"
+        """Whether clients write in transactions: each op of the workload, or a story's."""
+        return self.workload == "txn" or (
+            self.scenario is not None and self.scenario.transactions is True
+        )
 
     @property
     def hanging_after_s(self) -> float:

@@ -74,7 +74,9 @@ def test_a_deadlock_is_named_and_a_jvm_without_one_is_not(tmp_path: Path) -> Non
                 lambda node, number: send_signal(processes[node], number),
             )
             assert found["n1"] == ""
-            waits = set(found["n2"].split(", "))
+            what, _, told = found["n2"].partition(": ")
+            assert what == "deadlock"
+            waits = set(told.split(", "))
             assert waits == {
                 "handler-1 waits for handler-2",
                 "handler-2 waits for handler-1",

@@ -1,19 +1,16 @@
 """Brokers that end in a run though no fault does that: who is to blame decides the verdict."""
 
-import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cluster.hosts.ledger import read_ledger
 from cluster.protocol import ProcessId
-from results.record.clock import wait_until
-from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
-from tests.harness.commands import LOGQUAKE, RUN_LIMIT_S
+from tests.harness.commands import RUN_LIMIT_S, why_not_valid
+from tests.harness.meddling import meddled_run
 
 PLAN = """
 system = "reference"
@@ -37,10 +34,10 @@ election_s = 6
 """
 
 
-def broker_of(run: Path, node: str) -> ProcessId:
+def broker_of(run: RunPaths, node: str) -> ProcessId:
     (process,) = [
         line.process
-        for line in read_ledger(RunPaths(run).processes)
+        for line in read_ledger(run.processes)
         if line.node == node and line.process is not None
     ]
     return process
@@ -49,34 +46,20 @@ def broker_of(run: Path, node: str) -> ProcessId:
 @pytest.mark.everything
 @pytest.mark.timeout(RUN_LIMIT_S + 20)
 @pytest.mark.parametrize(
-    ("hit", "valid", "name"),
+    ("hit", "valid", "how"),
     [
-        (signal.SIGSEGV, "invalid", "broker-ended"),
-        (signal.SIGSTOP, "unknown", "broker-hit-from-outside"),
+        (signal.SIGSEGV, "invalid", "was ended by SIGSEGV"),
+        (signal.SIGKILL, "unknown", "was ended by SIGKILL"),
+        (signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)"),
     ],
 )
 def test_who_ended_a_broker_decides_the_verdict(
-    tmp_path: Path, hit: signal.Signals, valid: str, name: str
+    tmp_path: Path, hit: signal.Signals, valid: str, how: str
 ) -> None:
-    plan, store = tmp_path / "plan.toml", tmp_path / "runs"
-    plan.write_text(PLAN)
-    with subprocess.Popen(
-        [LOGQUAKE, "run", str(plan), "--engine", "local", "--json", "--store", str(store)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as running:  # fmt: skip
-
-        def in_its_main_phase() -> Path | None:
-            assert running.poll() is None, running.stderr and running.stderr.read()
-            for milestones in store.glob("log/*/milestones.jsonl"):
-                if any(each.name == "main" for each in load_milestones(milestones)):
-                    return milestones.parent
-            return None
-
-        run = wait_until(in_its_main_phase, timeout_s=RUN_LIMIT_S, what="its main phase")
-        os.kill(broker_of(run, "n2").pid, hit)
-        stdout, stderr = running.communicate(timeout=RUN_LIMIT_S)
-    verdict = json.loads(stdout)
-    assert verdict["valid"] == valid, stdout + stderr[-3000:]
-    assert name in verdict["anomalies"], stdout
+    verdict, _run = meddled_run(PLAN, tmp_path, lambda run: os.kill(broker_of(run, "n2").pid, hit))
+    assert verdict["valid"] == valid, why_not_valid(verdict)
+    name = "broker-ended" if valid == "invalid" else "broker-hit-from-outside"
+    (example,) = verdict["anomalies"][name]["examples"]
+    assert f"n2 {how}, and no fault had done that" in example["sentence"]
     if valid == "unknown":
         assert any(why.startswith(name) for why in verdict["unknown_because"])

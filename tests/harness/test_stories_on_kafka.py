@@ -46,6 +46,23 @@ def test_the_hands_on_file_by_file(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("system", ["kafka:2.8.2", "kafka:4.3.1"])
+def test_a_late_request_hangs_a_transaction_where_nobody_verifies_it(
+    system: str, tmp_path: Path
+) -> None:
+    paths = play("hanging-transaction", "--system", system, store=tmp_path)
+    arrived = load_steps(paths.steps)[3].did[0]
+    assert arrived.startswith("the request with message3 arrived, and was ")
+    verdict = json.loads(paths.verdict.read_text(encoding="utf-8"))
+    if system == "kafka:4.3.1":
+        assert arrived.endswith("refused: INVALID_TXN_STATE")
+        return
+    assert arrived.endswith("accepted at offset 4")
+    (hanging,) = verdict["anomalies"]["hanging-transaction"]["examples"]
+    assert hanging["evidence"]["last_stable_offset"] == 4
+    assert "is open since offset 4" in hanging["sentence"]
+
+
 def test_the_last_replica_with_eligible_leader_replicas_waits_for_a_good_copy(
     tmp_path: Path,
 ) -> None:
