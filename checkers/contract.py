@@ -39,6 +39,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
     Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
     **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),
+    Excuse.REUSED: frozenset({"two-leaders-in-epoch", "log-divergence"}),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""
