@@ -1,6 +1,7 @@
 """What brokers do to a record: the steps that changes are made of."""
 
 import json
+from collections import Counter
 from collections.abc import Collection
 
 from tests.broken.corpus import Spot
@@ -34,12 +35,14 @@ def unread(record: Record, spot: Spot, offsets: Collection[int], *, phase: str =
         lambda row: row["offset"] in offsets and phase in {"", row["phase"]},
         **spot.place,
     )
-    counts: dict[int, int] = {}
-    for row in gone:
-        counts[row["op_id"]] = counts.get(row["op_id"], 0) + 1
+    _poll_less(record, gone)
+
+
+def _poll_less(record: Record, gone: list[Row]) -> None:
+    """Have ops say how many records they polled without some."""
+    counts = Counter(int(row["op_id"]) for row in gone)
     for op in record.rows("ops"):
-        if op["op_id"] in counts:
-            op["messages"] -= counts[op["op_id"]]
+        op["messages"] -= counts[op["op_id"]]
 
 
 def lose(
@@ -259,7 +262,7 @@ def take_back(record: Record, spot: Spot, count: int) -> int:
         for row in before
         if first <= row["offset"] < end and row["complete_ns"] <= spot.at_ns
     }
-    record.drop(
+    gone = record.drop(
         "polls",
         lambda row: (
             row["complete_ns"] > spot.at_ns
@@ -270,5 +273,34 @@ def take_back(record: Record, spot: Spot, count: int) -> int:
         ),
         **spot.place,
     )
+    _poll_less(record, gone)
     renumber(record, spot, -count)
     return first
+
+
+def remove(record: Record, spot: Spot, first: int, end: int) -> None:
+    """Close the gap that offsets from one to another (exclusive) leave, wherever it is told."""
+    told = {
+        "assignments": ("offset",),
+        "leadership": ("high_watermark",),
+        "replica_states": ("log_end_offset", "high_watermark", "last_stable_offset"),
+    }
+    for table, columns in told.items():
+        for row in record.rows(table, **spot.place):
+            for name in columns:
+                if row[name] is not None and first < row[name] < end:
+                    row[name] = first
+    behind = Spot(send={**spot.send, "offset": end - 1}, epoch=spot.epoch)
+    renumber(record, behind, first - end)
+
+
+def unread_by(record: Record, spot: Spot, processes: Collection[int], from_ns: int) -> None:
+    """Have processes get nothing more of the spot's partition from a time on, but in the end."""
+    gone = record.drop(
+        "polls",
+        lambda row: (
+            row["process"] in processes and row["complete_ns"] > from_ns and row["phase"] != "final"
+        ),
+        **spot.place,
+    )
+    _poll_less(record, gone)
