@@ -7,6 +7,11 @@ from tests.broken.corpus import CHANGES, Change
 _MODULES = (
     "losses",
     "replicas",
+    "elections",
+    "quorum",
+    "disks",
+    "innocent_replicas",
+    "innocent_disks",
 )
 
 

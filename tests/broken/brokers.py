@@ -73,8 +73,19 @@ def cut(
                     row[name] = min(row[name], end)
 
 
-def renumber(record: Record, spot: Spot, by: int) -> None:
-    """Move all that lies behind the spot by some offsets, wherever it is told."""
+_WHEN = {
+    "sends": "complete_ns",
+    "polls": "complete_ns",
+    "assignments": "time_ns",
+    "commits": "told_ns",
+    "leadership": "asked_ns",
+    "replica_states": "observed_ns",
+}
+"""When a row of a table was told; what has no time is of the end."""
+
+
+def renumber(record: Record, spot: Spot, by: int, *, since_ns: int = -1) -> None:
+    """Move all that lies behind the spot by some offsets, wherever it is told since a time."""
     names = {
         "sends": ("offset",),
         "polls": ("offset",),
@@ -93,6 +104,9 @@ def renumber(record: Record, spot: Spot, by: int) -> None:
     }
     for table, columns in names.items():
         for row in record.rows(table, **spot.place):
+            told_ns = row[_WHEN[table]] if table in _WHEN else None
+            if told_ns is not None and told_ns <= since_ns:
+                continue
             for name in columns:
                 if row[name] is not None and row[name] > spot.offset:
                     row[name] += by
@@ -248,33 +262,36 @@ def _move_orders(record: Record, spot: Spot) -> None:
             fault["effect"] = json.dumps(effect)
 
 
-def take_back(record: Record, spot: Spot, count: int) -> int:
+def take_back(record: Record, spot: Spot, count: int, *, at_ns: int = 0) -> int:
     """Have the last messages up to the spot be lost when the next leader begins there.
+
+    Args:
+        record: The run.
+        spot: The last of them.
+        count: How many.
+        at_ns: When they are lost; 0: when the spot's message is acknowledged.
 
     Returns:
         The offset of the first of them, at which the next leader goes on.
     """
+    at_ns = at_ns or spot.at_ns
     first, end = spot.offset - count + 1, spot.offset + 1
     lose(record, spot, range(first, end))
-    before = record.rows("polls", **spot.place)
-    knew = {
-        row["process"]
-        for row in before
-        if first <= row["offset"] < end and row["complete_ns"] <= spot.at_ns
-    }
+    had: dict[int, int] = {}
+    for row in record.rows("polls", **spot.place):
+        if first <= row["offset"] < end and row["complete_ns"] <= at_ns:
+            had[row["process"]] = max(had.get(row["process"], 0), row["offset"] + count + 1)
     gone = record.drop(
         "polls",
         lambda row: (
-            row["complete_ns"] > spot.at_ns
-            and (
-                first <= row["offset"] < end
-                or (row["process"] in knew and end <= row["offset"] < end + count)
-            )
+            row["complete_ns"] > at_ns
+            and first <= row["offset"] < had.get(row["process"], end)
+            and (row["phase"] != "final" or row["offset"] < end)
         ),
         **spot.place,
     )
     _poll_less(record, gone)
-    renumber(record, spot, -count)
+    renumber(record, spot, -count, since_ns=at_ns)
     return first
 
 
