@@ -2,7 +2,7 @@
 
 import json
 
-from tests.broken.brokers import NODES, looks, lose, take_back
+from tests.broken.brokers import NODES, looks, renumber, take_back
 from tests.broken.corpus import Spot, innocent, spot_of
 from tests.broken.record import Record, Row
 from tests.broken.replicas import MS, S
@@ -124,15 +124,23 @@ def a_reader_had_not_got_what_the_election_cost(record: Record, spot: Spot) -> N
             op["messages"] -= 1
 
 
-@innocent(base="disks")
-def a_message_that_timed_out_while_nobody_led_was_written(record: Record, spot: Spot) -> None:
-    """Its append was answered by nobody, and the next leader may have it or not."""
-    rows = sorted(
-        (row for row in record.rows("sends", outcome="info") if row["offset"] is None),
-        key=lambda row: int(row["invoke_ns"]),
+@innocent(base="disks", moments=("unclean-election",))
+def a_message_that_timed_out_while_nobody_led_was_written(record: Record, _spot: Spot) -> None:
+    """Its leader died before it could answer; the last known leader had fetched it (KIP-966)."""
+    sent = min(
+        record.rows("sends", outcome="info", partition=0), key=lambda row: int(row["invoke_ns"])
     )
-    row = rows[spot.offset % len(rows)]
-    held = record.rows("replica_records", value=row["value"], snapshot="final")
-    if held:
-        place = spot_of(record, {**row, "offset": held[0]["offset"]})
-        lose(record, place, {held[0]["offset"]})
+    (before,) = record.rows("sends", offset=157, partition=0)
+    place = spot_of(record, before)
+    renumber(record, place, 1, since_ns=sent["invoke_ns"])
+    written = {"offset": 158, "value": sent["value"]}
+    for row in record.rows("replica_records", offset=157, **place.place):
+        told = {"record_hash": row["record_hash"] ^ 1, "sequence": row["sequence"] + 1}
+        record.add("replica_records", row, **written, **told)
+    for row in record.rows("polls", offset=159, **place.place):
+        at = row["pos"]
+        for later in record.rows("polls", op_id=row["op_id"], mop=row["mop"]):
+            later["pos"] += later["pos"] >= at
+        record.add("polls", row, **written, leader_epoch=place.epoch, pos=at)
+        for op in record.rows("ops", op_id=row["op_id"]):
+            op["messages"] += 1

@@ -10,13 +10,14 @@ def voters(record: Record) -> list[str]:
     """Return the controllers, the one that leads first."""
     told = [row for row in record.rows("quorum_states") if row["observed_ns"]]
     nodes = {str(row["node"]) for row in told if row["role"] != "observer"}
-    return sorted(nodes, key=lambda node: node != leader(record))
+    led = leader(record)
+    return sorted(nodes, key=lambda node: (node != led, node))
 
 
 def leader(record: Record) -> str:
     """Return who led the quorum first."""
     told = [row for row in record.rows("quorum_states", role="leader") if row["observed_ns"]]
-    return str(told[0]["node"])
+    return str(min(told, key=lambda row: int(row["observed_ns"]))["node"])
 
 
 def number(node: str) -> int:
