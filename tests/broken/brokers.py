@@ -292,6 +292,9 @@ def take_back(record: Record, spot: Spot, count: int, *, at_ns: int = 0) -> int:
     )
     _poll_less(record, gone)
     renumber(record, spot, -count, since_ns=at_ns)
+    for row in record.rows("assignments", **spot.place):  # Who had read on goes on from there.
+        if row["time_ns"] > at_ns and (row["offset"] or 0) >= first:
+            row["offset"] = max(row["offset"], had.get(row["process"], 0) - count)
     return first
 
 
