@@ -41,6 +41,7 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
     **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),
     Excuse.FLIP: _AFTER_DISKS | {"corrupt-record"},
+    Excuse.REUSED: frozenset({"two-leaders-in-epoch", "log-divergence"}),
     Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
 }  # fmt: skip
 """What each row of the contract's table allows; a checker notes the rows that fit the case."""

@@ -2,16 +2,18 @@
 
 Definition: at no time from the last heal until `[budgets] isr_s` later did the in-sync replicas, as
 told last in the highest leader epoch, have all members of the plan; by ZooKeeper where it keeps
-them, otherwise by brokers' metadata. If nobody looked for so long, it is a gap rather than an
-anomaly.
+them, otherwise by the metadata of the leader's own broker (of any, where no leader told of itself).
+If nobody looked for so long, it is a gap rather than an anomaly.
 
 Why it proves something: with every broker back and no fault in force, followers must catch up; a
 replica that stays out means fewer copies than were asked for, and a partition that the next fault
 makes unavailable.
 
 What would not prove it: a broker's metadata that lag behind, because those told last in the highest
-epoch count; an ISR that was full and shrank again later. A story ends as it wants, some with a
-broker away for good: scripts of scenarios wait for their ISR themselves, so not applicable.
+epoch count. A broker that is cut off from the controllers still tells the full ISR of before, in
+the same epoch: so the word of the leader counts, who loses its epoch if it is cut off. Nor an ISR
+that was full and shrank again later. A story ends as it wants, some with a broker away for good:
+scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take
+from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
@@ -55,12 +57,19 @@ def _told(group: Group) -> pa.Table:
     rows = group.table("leadership")
     known = present(rows, "isr") & present(rows, "observed_ns")
     sources = (select(rows, known & equal(rows, "source", name)) for name in _ISR_FROM)
-    told = next((each for each in sources if each.num_rows), rows.slice(0, 0))
+    told = _of_leaders(next((each for each in sources if each.num_rows), rows.slice(0, 0)))
     epochs, times = ints(told, "leader_epoch"), ints(told, "observed_ns")
     order = np.lexsort((epochs, times))
     ranked = epochs[order]
     newest = ranked == np.maximum.accumulate(ranked) if len(ranked) else ranked >= 0
     return take(told, order[newest])
+
+
+def _of_leaders(told: pa.Table) -> pa.Table:
+    """Return what brokers told of partitions that they lead themselves, or all, if none did."""
+    leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
+    own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
+    return select(told, own) if own.any() else told
 
 
 def _sizes(told: pa.Table) -> Ints:

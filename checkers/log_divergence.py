@@ -12,7 +12,8 @@ grows holds the leader's log, to the end.
 What would not prove it: different bytes of a batch (compression, CRC of another producer id) with
 equal records; a follower's tail above its high watermark, which it will truncate; no high watermark
 known on either side (then not checked); a log that could not be read to its noted end. After an
-unclean election a replica may differ until it is back in the ISR: allowed, not longer.
+unclean election a replica may differ until it is back in the ISR: allowed, not longer. So are
+records of one epoch that an old leader wrote twice (`checkers/reused_epochs.py`).
 
 A scenario's steps ask the brokers first, then copy the files of live brokers, one node after the
 other, checkpoint files first, and ask for the ISR last. That is no reason for a false alarm. What
@@ -40,6 +41,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
+from checkers.reused_epochs import all_reused, reuse
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass
@@ -266,13 +268,25 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     # election may claim them, though they came after it and nobody committed them.
     unclean = unclean_elections(group).took_one(int(offsets[0]))
     excused = unclean and not pair.in_isr and not lasting
+    reused, doubts = _reused(group, pair, offsets)
     readable = all(
         (log.whole or pair.of_step) and _unit(pair, log) not in group.facts.unreadable_nodes
         for log in (pair.one, pair.other)
     )
     one_sided = any(log.at(int(at)) is None for log in (pair.one, pair.other) for at in offsets)
     broken = (Premise.READABLE_LOGS.value,) if one_sided and not readable else ()
-    return (Excuse.UNCLEAN.value,) if excused else (), broken
+    return ((Excuse.UNCLEAN.value,) if excused else ()) + reused, broken + doubts
+
+
+def _reused(group: Group, pair: Pair, offsets: Ints) -> Labels:
+    """Return what excuses the pair if both have other records of the same epochs there."""
+    mine, theirs = (log.epochs[np.isin(log.offsets, offsets)] for log in (pair.one, pair.other))
+    if len(mine) != len(offsets) or not np.array_equal(mine, theirs):
+        return (), ()
+    spans = {epoch: offsets[mine == epoch] for epoch in np.unique(mine).tolist()}
+    return all_reused(
+        reuse(group, epoch, int(span[0]), int(span[-1])) for epoch, span in spans.items()
+    )
 
 
 def _describe(group: Group, looks: list[Look], name: str) -> Anomaly:

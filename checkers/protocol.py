@@ -54,6 +54,7 @@ class Excuse(StrEnum):
     POWER = "power-loss"
     WIPE = "wipe"
     FLIP = "bit-flip"
+    REUSED = "reused-epoch"
     REBALANCE = "rebalance"
     UNCONFIRMED = "unconfirmed-fault"
     LAST_COPIES = "last-copies"

@@ -16,7 +16,9 @@ What would not prove it: leader -1, which is none; a leader or an epoch alone; a
 still answers, in its *old* epoch, while a new one leads; metadata records above the
 quorum's high watermark, which may yet be dropped; records of formats without an epoch. A node that
 never came back may keep metadata records that the others dropped, below what is the quorum's high
-watermark by now: without a recovery, what metadata logs name is not trusted.
+watermark by now: without a recovery, what metadata logs name is not trusted. Before Kafka 2.2, with
+ZooKeeper, a leader that lost its log's end with its power, and returned before its session ended,
+may write two records of an epoch at one offset itself: allowed (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
+from checkers.reused_epochs import reuse
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
@@ -60,7 +63,7 @@ class Clash:
         source: Who shows it: list-offsets, metadata-log, zookeeper, metadata, several of them
             together, replica-records, or quorum.
         leaders: The brokers that claimed, or the nodes whose records differ.
-        offset: Of the records that differ, -1 otherwise.
+        offset, last: Of the first records that differ and of the last, -1 otherwise.
         witnesses: Sentences for the evidence.
         by_log: Whether only what the metadata log names makes them two.
     """
@@ -70,6 +73,7 @@ class Clash:
     leaders: tuple[str, ...]
     offset: int
     witnesses: tuple[str, ...]
+    last: int = -1
     by_log: bool = False
 
 
@@ -166,13 +170,15 @@ def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple
     )
     clashes = []
     for epoch in np.unique(epochs[differ]).tolist():
-        offset = int(one.offsets[left][differ & (epochs == epoch)][0])
+        offsets = one.offsets[left][differ & (epochs == epoch)]
+        offset = int(offsets[0])
         clashes.append(
             Clash(
                 epoch=epoch,
                 source="replica-records",
                 leaders=(one.node, other.node),
                 offset=offset,
+                last=int(offsets[-1]),
                 witnesses=(holds(group, one, offset), holds(group, other, offset)),
             )
         )
@@ -197,6 +203,8 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, clash: Clash) -> Labels:
+    if clash.offset >= 0:
+        return reuse(group, clash.epoch, clash.offset, clash.last)
     left_behind = clash.by_log and not group.facts.recovered
     return (), (Premise.RECOVERED.value,) if left_behind else ()
 

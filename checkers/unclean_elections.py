@@ -30,13 +30,16 @@ from checkers.columns import (
     present,
     select,
 )
-from checkers.facts import FINAL, UncleanOrder
+from checkers.facts import FINAL, DiskLoss, UncleanOrder
 from checkers.group import Group
+from checkers.protocol import Excuse
 from results.record.terms import Mode
 
 _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of a partition's first election after its creation."""
+_AT_ONCE = (Excuse.POWER, Excuse.WIPE)
+"""Faults that take their part of a log before the broker starts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,27 +219,42 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
     earlier = [each for each in _orders(group) if each.began_ns < order.began_ns]
     # What the replica said before another such election may be of a log that went with that one.
     since_ns = max((_seen_ns(each) for each in earlier), default=-1)
-    start = _high_watermark(group, order.leader, since_ns, order.began_ns)
+    start, told_ns = _high_watermark(group, order.leader, since_ns, order.began_ns)
     # What a disk had lost by then it lacked as well, though it had said before that it was there.
     kept = [
         loss.end_after
         for loss in group.facts.disk_losses
-        if loss.concerns(group.topic, group.partition) and order.leader in loss.nodes
+        if loss.concerns(group.topic, group.partition)
+        and order.leader in loss.nodes
+        and not _was_over(loss, told_ns)
     ]
     return Unclean(epoch=epoch, last=last, start=min([start, *kept]), until_ns=order.seen_ns)
+
+
+def _was_over(loss: DiskLoss, told_ns: int) -> bool:
+    """Tell whether what a replica told of itself at a time is of its log after a loss.
+
+    What a fault cuts off while the broker is down is gone when it starts. A flipped bit may be
+    found later, and of what was not confirmed nobody knows what it was.
+    """
+    return loss.excuse in _AT_ONCE and 0 <= loss.until_ns < told_ns
 
 
 def _seen_ns(order: UncleanOrder) -> int:
     return order.seen_ns if order.known else _NEVER
 
 
-def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> int:
-    """Return the high watermark that a replica told last of itself in a time; 0: it told none."""
+def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> tuple[int, int]:
+    """Return the high watermark that a replica told last of itself in a time, and when.
+
+    Both are 0 if it told none.
+    """
     rows = group.table("replica_states")
     told = equal(rows, "node", node) & equal(rows, "high_watermark_source", "fetch")
     told &= ~present(rows, "snapshot") & present(rows, "high_watermark")
     seen_ns = ints(rows, "observed_ns")
     mine = select(rows, told & (seen_ns > since_ns) & (seen_ns <= until_ns))
     if not mine.num_rows:
-        return 0
-    return int(ints(mine, "high_watermark")[np.argmax(ints(mine, "observed_ns"))])
+        return 0, 0
+    last = int(np.argmax(ints(mine, "observed_ns")))
+    return int(ints(mine, "high_watermark")[last]), int(ints(mine, "observed_ns")[last])

@@ -7,6 +7,12 @@ from tests.broken.corpus import CHANGES, Change
 _MODULES = (
     "losses",
     "payloads",
+    "replicas",
+    "elections",
+    "quorum",
+    "disks",
+    "innocent_replicas",
+    "innocent_disks",
 )
 
 

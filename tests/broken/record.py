@@ -43,6 +43,10 @@ class Record:
         wanted = equal.items()
         return [row for row in self._tables[name] if all(row[key] == is_ for key, is_ in wanted)]
 
+    def stone(self, name: str) -> int:
+        """Return when the run reached a milestone, in nanoseconds since its start."""
+        return next(int(each["at_ns"]) for each in self.milestones if each["name"] == name)
+
     def drop(self, name: str, unwanted: Callable[[Row], bool], /, **equal: object) -> list[Row]:
         """Take rows out of a table, and return them."""
         gone = [row for row in self.rows(name, **equal) if unwanted(row)]

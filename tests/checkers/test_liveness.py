@@ -411,6 +411,17 @@ def test_old_news_of_an_epoch_do_not_count() -> None:
     assert late(isr(-5, 1, 2, epoch=2), isr(10, 1, 2, 3, epoch=2), belief(70, 1)) == []
 
 
+def test_a_broker_that_was_cut_off_tells_the_isr_of_before() -> None:
+    """n3 hears nothing of the controllers, but whoever asks it: n1 leads in one epoch all along."""
+    stale = {**isr(-1, 1, 2, 3), "observer": "n3"}
+    (sentence,) = late(isr(-9, 1, 2, 3), isr(-5, 1, 2), stale, belief(70, 1))
+    assert "it was [1, 2] from 95.000 s on" in sentence
+    assert late(isr(-5, 1, 2), stale, isr(10, 1, 2, 3), belief(70, 1)) == []
+    assert late(stale, belief(70, 1)) == []  # No leader told of itself.
+    late_leader = {**isr(9, 3, 1, 2, epoch=2), "observer": "n3"}
+    assert late(isr(-5, 1, 2), late_leader, belief(70, 1)) == []
+
+
 def test_zookeeper_knows_better_than_metadata() -> None:
     stale = isr(5, 1, 2, 3, epoch=None)
     (sentence,) = late(isr(-5, 1, 2, source="zookeeper"), stale, belief(70, 1))

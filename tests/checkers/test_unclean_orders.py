@@ -200,13 +200,32 @@ def test_what_a_disk_lost_the_elected_lacked_though_it_had_had_it() -> None:
     def with_loss(*nodes: str, end: int = 1) -> RunFacts:
         loss = DiskLoss(
             nodes=frozenset(nodes), topic="log-0", partition=0, end_after=end, end_before=9,
-            until_ns=5 * S, began_ns=4 * S, healed_ns=6 * S, excuse="wipe",
+            until_ns=9 * S, began_ns=8 * S, healed_ns=10 * S, excuse="wipe",
         )  # fmt: skip
         return facts(plan=TWO, unclean_orders=(ORDER,), disk_losses=(loss,))
 
     assert _of_a_loss(with_loss("n2"), 1, sent=7 * S)
     assert not _of_a_loss(with_loss("n2"), 0, sent=7 * S)
     assert not _of_a_loss(with_loss("n1"), 1, sent=7 * S)
+
+
+def test_what_the_elected_told_after_its_disk_was_hit_it_had_again() -> None:
+    def excused(at: int, *, excuse: str = "power-loss", until: int = 5 * S) -> bool:
+        loss = DiskLoss(
+            nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=0, end_before=9,
+            until_ns=until, began_ns=4 * S, healed_ns=6 * S, excuse=excuse,
+        )  # fmt: skip
+        about = facts(plan=TWO, unclean_orders=(ORDER,), disk_losses=(loss,))
+        states = [*STATES[:2], tells("n2", 2, at=at)]
+        return _of_a_loss(about, 1, sent=7 * S, replica_states=states)
+
+    assert not excused(6)
+    assert excused(5)  # It was told at the last moment before the broker ran again.
+    assert excused(3)
+    assert not excused(6, excuse="wipe")
+    assert excused(6, excuse="bit-flip")  # It may be found later.
+    assert excused(6, excuse="unconfirmed-fault")
+    assert excused(6, until=-1)  # Nobody knows when it was over.
 
 
 def test_what_was_said_before_another_election_says_nothing_of_the_next() -> None:

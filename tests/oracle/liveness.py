@@ -115,6 +115,7 @@ def isr_not_restored(
         told = [row for row in told if row["source"] == "metadata"]
     if not told:
         return None
+    told = [row for row in told if row["observer"] == f"n{row['leader']}"] or told
     deadline = calm_ns + budget_s * S
     for time_ns in [calm_ns, *(row["observed_ns"] for row in told)]:
         if not calm_ns <= time_ns <= deadline:
