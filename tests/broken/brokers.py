@@ -1,6 +1,8 @@
 """What brokers do to a record: the steps that changes are made of."""
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
@@ -28,17 +30,11 @@ def final_log(record: Record, spot: Spot, node: str) -> list[Row]:
 
 def unread(record: Record, spot: Spot, offsets: Collection[int], *, phase: str = "") -> None:
     """Have nobody read some records; with a phase: nobody in it."""
-    gone = record.drop(
+    record.drop(
         "polls",
         lambda row: row["offset"] in offsets and phase in {"", row["phase"]},
         **spot.place,
     )
-    counts: dict[int, int] = {}
-    for row in gone:
-        counts[row["op_id"]] = counts.get(row["op_id"], 0) + 1
-    for op in record.rows("ops"):
-        if op["op_id"] in counts:
-            op["messages"] -= counts[op["op_id"]]
 
 
 def lose(
@@ -71,6 +67,11 @@ def cut(
 
 def renumber(record: Record, spot: Spot, by: int) -> None:
     """Move all that lies behind the spot by some offsets, wherever it is told."""
+    move(record, spot, lambda offset: offset + by if offset > spot.offset else offset)
+
+
+def move(record: Record, spot: Spot, to: Callable[[int], int]) -> None:
+    """Have each offset and each end of the spot's partition be another one, wherever it is told."""
     names = {
         "sends": ("offset",),
         "polls": ("offset",),
@@ -90,11 +91,10 @@ def renumber(record: Record, spot: Spot, by: int) -> None:
     for table, columns in names.items():
         for row in record.rows(table, **spot.place):
             for name in columns:
-                if row[name] is not None and row[name] > spot.offset:
-                    row[name] += by
+                if row[name] is not None:
+                    row[name] = to(row[name])
             for epoch in row.get("epochs") or ():
-                if epoch["start_offset"] > spot.offset:
-                    epoch["start_offset"] += by
+                epoch["start_offset"] = to(epoch["start_offset"])
 
 
 def never_write(record: Record, spot: Spot) -> None:
@@ -117,5 +117,16 @@ def write_twice(record: Record, spot: Spot, **changed: object) -> None:
             if later["pos"] > row["pos"]:
                 later["pos"] += 1
         record.add("polls", row, **again, pos=row["pos"] + 1)
-        for op in record.rows("ops", op_id=row["op_id"]):
-            op["messages"] += 1
+
+
+def take_out(record: Record, spot: Spot, offsets: Collection[int]) -> None:
+    """Have records of the spot's partition never be written: what lies behind moves up."""
+    lose(record, spot, offsets)
+    unread(record, spot, offsets)
+    gone = sorted(offsets)
+    move(record, spot, lambda offset: offset - bisect_left(gone, offset))
+
+
+def at_offset(spot: Spot, offset: int) -> Spot:
+    """Return the spot as if its message stood at another offset."""
+    return replace(spot, send={**spot.send, "offset": offset})
