@@ -4,7 +4,10 @@ from importlib import import_module
 
 from tests.broken.corpus import CHANGES, Change
 
-_MODULES = ("losses",)
+_MODULES = (
+    "losses",
+    "transactions",
+)
 
 
 def catalogue() -> list[Change]:

@@ -1,7 +1,7 @@
 """What brokers do to a record: the steps that changes are made of."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tests.broken.corpus import Spot
@@ -130,3 +130,61 @@ def take_out(record: Record, spot: Spot, offsets: Collection[int]) -> None:
 def at_offset(spot: Spot, offset: int) -> Spot:
     """Return the spot as if its message stood at another offset."""
     return replace(spot, send={**spot.send, "offset": offset})
+
+
+def in_order(rows: Collection[Row]) -> list[Row]:
+    """Return rows of `polls` as they were read."""
+    return sorted(rows, key=lambda row: (row["op_id"], row["mop"], row["pos"]))
+
+
+def insert(record: Record, before: Row, rows: Sequence[Row]) -> None:
+    """Have an op read other records before one of those that it read."""
+    at = before["pos"]
+    for later in record.rows("polls", op_id=before["op_id"], mop=before["mop"]):
+        if later["pos"] >= at:
+            later["pos"] += len(rows)
+    copies = ("op_id", "mop", "process", "phase", "invoke_ns", "complete_ns", "outcome")
+    same = {name: before[name] for name in copies}
+    for number, row in enumerate(rows):
+        record.add("polls", row, **same, pos=at + number)
+
+
+def read_late(
+    record: Record, spot: Spot, until_ns: int, *, wanted: Callable[[Row], bool] = lambda _: True
+) -> None:
+    """Have readers be given the spot's message, and what is behind it, only from a time on.
+
+    Each reads it then before what it reads next; a reader that ends before never does.
+
+    Args:
+        record: The run.
+        spot: The message.
+        until_ns: The time.
+        wanted: Tells of a row of `polls` whether its reader is meant.
+    """
+    gone = record.drop(
+        "polls",
+        lambda row: row["offset"] >= spot.offset and row["complete_ns"] < until_ns and wanted(row),
+        **spot.place,
+    )
+    put_off(record, gone)
+
+
+def put_off(record: Record, gone: Collection[Row]) -> None:
+    """Have readers be given later what was taken from them: before what they read next.
+
+    Args:
+        record: The run, without those rows.
+        gone: Rows of `polls`. Nobody is given them again who reads nothing more of the partition.
+    """
+    read: dict[tuple[int, str, int], list[Row]] = {}
+    for row in in_order(record.rows("polls", outcome="ok")):
+        read.setdefault((row["process"], row["topic"], row["partition"]), []).append(row)
+    waiting: dict[int, tuple[Row, dict[int, Row]]] = {}
+    for row in gone:
+        rows = read.get((row["process"], row["topic"], row["partition"]), [])
+        following = next((each for each in rows if each["op_id"] > row["op_id"]), None)
+        if following is not None and row["offset"] < following["offset"]:
+            waiting.setdefault(id(following), (following, {}))[1][row["offset"]] = row
+    for following, mine in waiting.values():
+        insert(record, following, [mine[offset] for offset in sorted(mine)])

@@ -115,7 +115,13 @@ def broken(
             name = f"{make.__name__.replace('_', '-')}.{base}.{moment}"
             CHANGES.append(
                 Change(
-                    name=name, base=base, moment=moment, row=row, make=make, finds=finds, valid=valid
+                    name=name,
+                    base=base,
+                    moment=moment,
+                    row=row,
+                    make=make,
+                    finds=finds,
+                    valid=valid,
                 )
             )
         return make

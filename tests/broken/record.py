@@ -94,7 +94,9 @@ class Record:
         if name in self._tables:
             table = pa.Table.from_pylist(self._tables[name], schema=TABLES[name])
         ids = pa.array([paths.run_id] * table.num_rows, type=pa.string())
-        table = table.set_column(table.column_names.index("run_id"), TABLES[name].field("run_id"), ids)
+        table = table.set_column(
+            table.column_names.index("run_id"), TABLES[name].field("run_id"), ids
+        )
         write_table(paths.table(name), name, [ordered(name, table)])
 
     def _table(self, name: str) -> pa.Table:
