@@ -5,6 +5,7 @@ from importlib import import_module
 from tests.broken.corpus import CHANGES, Change
 
 _MODULES = (
+    "innocent_transactions",
     "losses",
     "transactions",
 )

@@ -187,4 +187,39 @@ def put_off(record: Record, gone: Collection[Row]) -> None:
         if following is not None and row["offset"] < following["offset"]:
             waiting.setdefault(id(following), (following, {}))[1][row["offset"]] = row
     for following, mine in waiting.values():
+        first = mine[min(mine)]
+        for move in _assigned(record, first, until=following["op_id"]):
+            move["offset"] = min(move["offset"] or 0, first["offset"])
         insert(record, following, [mine[offset] for offset in sorted(mine)])
+
+
+def read_early(record: Record, spot: Spot, last: Row) -> None:
+    """Have an op read on to the spot's message, behind the last record that it read.
+
+    Args:
+        record: The run.
+        spot: What its process reads later, up to which it reads now.
+        last: The last row of what the op read.
+    """
+    later = record.drop(
+        "polls",
+        lambda row: row["op_id"] > last["op_id"] and row["offset"] <= spot.offset,
+        process=last["process"],
+        **spot.place,
+    )
+    copies = ("op_id", "mop", "process", "phase", "invoke_ns", "complete_ns", "outcome")
+    same = {name: last[name] for name in copies}
+    once = {row["offset"]: row for row in later}
+    for number, offset in enumerate(sorted(once), start=1):
+        record.add("polls", once[offset], **same, pos=last["pos"] + number)
+    until = min((row["op_id"] for row in record.rows("polls", process=last["process"], **spot.place)
+                 if row["op_id"] > last["op_id"]), default=1 << 62)  # fmt: skip
+    for move in _assigned(record, {**last, **spot.place}, until=until):
+        move["offset"] = max(move["offset"] or 0, spot.offset + 1)
+
+
+def _assigned(record: Record, read: Row, *, until: int) -> list[Row]:
+    """Return the assignments of a reader's partition from the op of a row on, up to another op."""
+    same = {name: read[name] for name in ("process", "topic", "partition")}
+    rows = record.rows("assignments", kind="assign", **same)
+    return [row for row in rows if read["op_id"] < row["op_id"] <= until]

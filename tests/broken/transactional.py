@@ -165,27 +165,6 @@ def show(record: Record, spot: Spot, *, readers: int | None = None) -> None:
                               "leader_epoch": spot.epoch}])  # fmt: skip
 
 
-def read_early(record: Record, spot: Spot, last: Row) -> None:
-    """Have an op read on to the spot's message, behind the last record that it read.
-
-    Args:
-        record: The run.
-        spot: What its process reads later, up to which it reads now.
-        last: The last row of what the op read.
-    """
-    later = record.drop(
-        "polls",
-        lambda row: row["op_id"] > last["op_id"] and row["offset"] <= spot.offset,
-        process=last["process"],
-        **spot.place,
-    )
-    copies = ("op_id", "mop", "process", "phase", "invoke_ns", "complete_ns", "outcome")
-    same = {name: last[name] for name in copies}
-    once = {row["offset"]: row for row in later}
-    for number, offset in enumerate(sorted(once), start=1):
-        record.add("polls", once[offset], **same, pos=last["pos"] + number)
-
-
 def end(record: Record, op_id: int, outcome: Outcome, error: str | None) -> None:
     """Have a transaction end another way than it did, for its client."""
     for table in ("ops", "sends", "polls"):
