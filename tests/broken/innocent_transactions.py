@@ -1,15 +1,16 @@
 """What a correct Kafka may leave of transactions: late, unanswered, aborted, under other epochs."""
 
+from results.record.clock import NS_PER_S
 from tests.broken.brokers import followers_of, read_late
-from tests.broken.corpus import Spot, innocent
+from tests.broken.corpus import Spot, innocent, spot_of
 from tests.broken.record import Record, Row
 from tests.broken.transactional import (
-    COMMITTED,
-    Transaction,
     abort,
     add_marker,
     before_a_poll,
     hide,
+    lasts,
+    late_marker,
     marker_of,
     nearest,
     quiet,
@@ -18,7 +19,7 @@ from tests.broken.transactional import (
     unanswered,
 )
 
-_SHORT_NS = 2_000_000_000
+_SHORT_NS = 2 * NS_PER_S
 
 
 @innocent(base="txn")
@@ -30,10 +31,12 @@ def a_commit_has_no_answer_and_took_effect(record: Record, spot: Spot) -> None:
 
 @innocent(base="txn")
 def a_commit_has_no_answer_and_was_never_heard(record: Record, spot: Spot) -> None:
-    """The next producer of the id has the coordinator abort what is open (KIP-98)."""
+    """The next producer of the id has the coordinator abort what is open, with a later epoch.
+
+    InitProducerId does so before it answers (KIP-98).
+    """
     spot = nearest(record, spot, before_a_poll(record))
-    hide(record, transaction_of(record, spot).sends)
-    unanswered(record, spot.send["op_id"])
+    _abort_for_the_next_epoch(record, spot, _idle_until(record, spot))
 
 
 @innocent(base="txn")
@@ -43,10 +46,20 @@ def a_transaction_is_aborted_by_its_timeout(record: Record, spot: Spot) -> None:
     Its client asks for the commit too late, and gets no answer that it could trust.
     """
     spot = nearest(record, spot, before_a_poll(record))
-    op_id, marker = spot.send["op_id"], marker_of(record, spot)
-    _next_epoch_from(record, spot, marker)
-    hide(record, transaction_of(record, spot).sends)
-    unanswered(record, op_id)
+    timeout_ns = int(record.plan["transaction_timeout_s"] * NS_PER_S)
+    lasts(record, spot.send["op_id"], spot.send["invoke_ns"] + timeout_ns + NS_PER_S)
+    _abort_for_the_next_epoch(record, spot, spot.send["invoke_ns"] + timeout_ns)
+
+
+def _abort_for_the_next_epoch(record: Record, spot: Spot, at_ns: int) -> None:
+    """Have the coordinator abort the spot's transaction at a time, for whom it fences by that."""
+    sends = transaction_of(record, spot).sends
+    lasts_of = {send["partition"]: spot_of(record, send) for send in reversed(sends)}
+    for each in lasts_of.values():
+        _next_epoch_from(record, each, marker_of(record, each))
+        late_marker(record, each, at_ns)
+    hide(record, sends)
+    unanswered(record, spot.send["op_id"])
 
 
 @innocent(base="txn")
@@ -113,43 +126,38 @@ def an_aborted_message_has_no_answer(record: Record, spot: Spot) -> None:
 def a_commit_is_answered_late(record: Record, spot: Spot) -> None:
     """The coordinator answers when the markers are written, or tells to try again."""
 
-    def waits(each: Transaction) -> Row | None:
-        return each.sends[0] if each.sends and _idle_until(record, each.op) else None
-
-    spot = nearest(record, spot, waits)
-    (op,) = record.rows("ops", op_id=spot.send["op_id"])
-    late_ns = _idle_until(record, op)
+    late_ns = _idle_until(record, spot)
     for table in ("ops", "sends", "polls"):
-        for row in record.rows(table, op_id=op["op_id"]):
+        for row in record.rows(table, op_id=spot.send["op_id"]):
             row["complete_ns"] = late_ns
 
 
-def _idle_until(record: Record, op: Row) -> int:
-    """Return when the next op of a process begins, less a millisecond; 0 if it has none."""
-    mine = record.rows("ops", process=op["process"])
-    begun = [row["invoke_ns"] for row in mine if row["invoke_ns"] > op["invoke_ns"]]
-    return int(min(begun, default=1_000_000)) - 1_000_000
+def _idle_until(record: Record, spot: Spot) -> int:
+    """Return when the next op of the spot's process begins, less a millisecond."""
+    mine = record.rows("ops", process=spot.send["process"])
+    begun = [row["invoke_ns"] for row in mine if row["invoke_ns"] > spot.at_ns]
+    return int(min(begun)) - NS_PER_S // 1000
 
 
 @innocent(base="txn")
 def a_follower_tells_an_older_last_stable_offset(record: Record, spot: Spot) -> None:
     """A follower knows what is committed from its last fetch: its own mark lags."""
+    names = ("high_watermark", "last_stable_offset")
     for node in followers_of(record, spot):
         rows = record.rows("replica_states", node=node, snapshot=None, **spot.place)
-        lagging = [row for row in rows if 0 <= row["observed_ns"] - spot.at_ns < _SHORT_NS]
-        for row in lagging:
-            row["high_watermark"] = min(row["high_watermark"], spot.offset)
-            row["last_stable_offset"] = min(row["last_stable_offset"], spot.offset)
+        before = [row for row in rows if row["observed_ns"] < spot.at_ns]
+        for row in rows:
+            if before and 0 <= row["observed_ns"] - spot.at_ns < _SHORT_NS:
+                row.update({name: before[-1][name] for name in names})
 
 
 @innocent(base="txn")
-def a_transaction_stays_open_for_a_while(record: Record, spot: Spot) -> None:
-    """Its markers take a second or two: readers of what is committed wait, the others do not."""
-    until_ns = spot.at_ns + _SHORT_NS
-    for row in record.rows("replica_states", snapshot=None, **spot.place):
-        if spot.send["invoke_ns"] < row["observed_ns"] < until_ns:
-            row["last_stable_offset"] = min(row["last_stable_offset"], spot.offset)
-    read_late(record, spot, until_ns, wanted=lambda row: bool(row["isolation"] == COMMITTED))
+def a_transaction_is_ended_late(record: Record, spot: Spot) -> None:
+    """Its markers come when its producer wants to begin the next one: until then that has to wait.
+
+    The commit is answered when the coordinator has written PrepareCommit (KIP-98).
+    """
+    late_marker(record, spot, _idle_until(record, spot))
 
 
 @innocent(base="txn")

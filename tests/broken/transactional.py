@@ -11,6 +11,7 @@ from tests.broken.brokers import (
     insert,
     leader_of,
     put_off,
+    read_late,
     renumber,
     take_out,
 )
@@ -18,6 +19,8 @@ from tests.broken.corpus import Spot, spot_of
 from tests.broken.record import Record, Row
 
 COMMITTED = Isolation.READ_COMMITTED.value
+_FINAL = 1_000_000
+"""From here on processes are those of the final reads."""
 _ON_PURPOSE = "aborted on purpose"
 _REFUSED = (
     "CONCURRENT_TRANSACTIONS: Failed to initialize Producer ID: Broker: Producer attempted to"
@@ -98,9 +101,20 @@ def nearest(
     raise LookupError(f"no transaction of {record.plan['name']} is as it is wanted")
 
 
-def quiet(record: Record, spot: Spot) -> Spot:
-    """Return the first message of the nearest committed transaction that read nothing."""
-    return nearest(record, spot, lambda each: each.sends[0] if each.writes_only else None)
+def quiet(record: Record, spot: Spot, *, partitions: int = 2) -> Spot:
+    """Return the first message of the nearest committed transaction that read nothing.
+
+    Args:
+        record: The run.
+        spot: In whose moment.
+        partitions: To so many it wrote, at most.
+    """
+
+    def wanted(each: Transaction) -> Row | None:
+        few = len({send["partition"] for send in each.sends}) <= partitions
+        return each.sends[0] if each.writes_only and few else None
+
+    return nearest(record, spot, wanted)
 
 
 def across(each: Transaction) -> Row | None:
@@ -125,11 +139,6 @@ def marker_of(record: Record, spot: Spot) -> int:
     )
 
 
-def without_marker(record: Record, spot: Spot) -> None:
-    """Have the marker of the spot's transaction never be written in its partition."""
-    take_out(record, spot, {marker_of(record, spot)})
-
-
 def add_marker(record: Record, spot: Spot, offset: int, **changed: object) -> None:
     """Have the marker of the spot's transaction be written once more, behind an offset."""
     like = marker_of(record, spot)
@@ -137,6 +146,29 @@ def add_marker(record: Record, spot: Spot, offset: int, **changed: object) -> No
     moved = like + (like > offset)
     for row in record.rows("replica_records", snapshot="final", offset=moved, **spot.place):
         record.add("replica_records", row, offset=offset + 1, **changed)
+
+
+def late_marker(record: Record, spot: Spot, until_ns: int) -> None:
+    """Have the spot's transaction be ended in its partition at a time: its marker comes behind.
+
+    Readers of what is committed wait for it, and nobody else does.
+    """
+    marker = marker_of(record, spot)
+    acked = record.rows("sends", acked=True, **spot.place)
+    before = [send["offset"] for send in acked if send["complete_ns"] < until_ns]
+    last = max(before)
+    if last > marker:
+        (*rows,) = record.drop(
+            "replica_records", lambda _: True, snapshot="final", offset=marker, **spot.place
+        )
+        renumber(record, at_offset(spot, marker), -1)
+        renumber(record, at_offset(spot, last - 1), 1)
+        for row in rows:
+            record.add("replica_records", row, offset=last)
+    for row in record.rows("replica_states", snapshot=None, **spot.place):
+        if spot.send["invoke_ns"] < row["observed_ns"] < until_ns:
+            row["last_stable_offset"] = min(row["last_stable_offset"], spot.offset)
+    read_late(record, spot, until_ns, wanted=lambda row: bool(row["isolation"] == COMMITTED))
 
 
 def hide(record: Record, sends: Collection[Row]) -> None:
@@ -165,39 +197,74 @@ def show(record: Record, spot: Spot, *, readers: int | None = None) -> None:
                               "leader_epoch": spot.epoch}])  # fmt: skip
 
 
-def end(record: Record, op_id: int, outcome: Outcome, error: str | None) -> None:
-    """Have a transaction end another way than it did, for its client."""
+def end(record: Record, op_ids: Collection[int], outcome: Outcome, error: str | None) -> None:
+    """Have transactions end another way than they did, for their clients."""
     for table in ("ops", "sends", "polls"):
-        for row in record.rows(table, op_id=op_id):
-            row["outcome"] = outcome.value
-            if table == "ops":
-                row["error"] = error
+        for row in record.rows(table):
+            if row["op_id"] in op_ids:
+                row["outcome"] = outcome.value
+    for row in record.rows("ops"):
+        if row["op_id"] in op_ids:
+            row["error"] = error
 
 
 def abort(record: Record, spot: Spot, *, told: str = "aborted") -> None:
     """Have the spot's transaction be aborted by its client."""
     op_id = spot.send["op_id"]
     hide(record, record.rows("sends", op_id=op_id))
-    end(record, op_id, Outcome.FAIL, _ON_PURPOSE)
+    end(record, {op_id}, Outcome.FAIL, _ON_PURPOSE)
     for row in record.rows("transactions", op_id=op_id):
         row["decision"], row["outcome"] = "abort", told
 
 
+def never_write_of(record: Record, op_ids: Collection[int]) -> None:
+    """Have transactions write nothing, neither messages nor markers, and read nothing."""
+    sends = record.drop("sends", lambda row: row["op_id"] in op_ids)
+    read = record.drop("polls", lambda row: row["op_id"] in op_ids)
+    put_off(record, read)
+    gone: dict[int, tuple[Spot, set[int]]] = {}
+    for send in sends:
+        if send["offset"] is not None:
+            each = spot_of(record, send)
+            offsets = gone.setdefault(each.partition, (each, set()))[1]
+            offsets.update({each.offset, marker_of(record, each)})
+    for each, offsets in gone.values():
+        take_out(record, each, offsets)
+
+
 def refuse(record: Record, op_ids: Collection[int]) -> None:
     """Have transactions not even begin: their id still has another one under way."""
-    record.drop("sends", lambda row: row["op_id"] in op_ids)
-    read = record.drop("polls", lambda row: row["op_id"] in op_ids)
-    for op_id in op_ids:
-        end(record, op_id, Outcome.FAIL, _REFUSED)
+    never_write_of(record, op_ids)
+    end(record, op_ids, Outcome.FAIL, _REFUSED)
     for row in record.rows("transactions"):
         if row["op_id"] in op_ids:
             row["decision"], row["outcome"] = "abort", "unknown"
-    put_off(record, read)
+
+
+def lasts(record: Record, op_id: int, until_ns: int) -> None:
+    """Have a transaction's op last until a time: its thread does nothing else meanwhile."""
+    (op,) = record.rows("ops", op_id=op_id)
+    step = int(record.plan["concurrency"])
+    instead = record.drop(
+        "ops",
+        lambda row: (
+            row["process"] % step == op["process"] % step
+            and row["op_id"] > op_id
+            and row["invoke_ns"] < until_ns
+        ),
+    )
+    op_ids = {row["op_id"] for row in instead}
+    never_write_of(record, op_ids)
+    for table in ("transactions", "assignments"):
+        record.drop(table, lambda row: row["op_id"] in op_ids)
+    for table in ("ops", "sends", "polls"):
+        for row in record.rows(table, op_id=op_id):
+            row["complete_ns"] = until_ns
 
 
 def unanswered(record: Record, op_id: int) -> None:
     """Have nobody answer the commit of a transaction: its process ends, and the next one begins."""
-    end(record, op_id, Outcome.INFO, _UNANSWERED)
+    end(record, {op_id}, Outcome.INFO, _UNANSWERED)
     for row in record.rows("transactions", op_id=op_id):
         row["outcome"] = "unknown"
     _retire(record, op_id)
@@ -218,10 +285,16 @@ def _next_op(record: Record, op: Row) -> Row | None:
     step = int(record.plan["concurrency"])
     mine = [
         row
-        for row in record.rows("ops", phase=op["phase"])
-        if row["op_id"] > op["op_id"] and row["process"] % step == op["process"] % step
+        for row in record.rows("ops")
+        if _same_thread(row, op, step) and row["op_id"] > op["op_id"]
     ]
     return min(mine, key=lambda row: int(row["op_id"]), default=None)
+
+
+def _same_thread(row: Row, op: Row, step: int) -> bool:
+    """Tell whether a process is of the thread of an op; the final reads have others."""
+    first = int(row["process"])
+    return first % step == op["process"] % step and first < _FINAL
 
 
 def _retire(record: Record, op_id: int) -> None:
@@ -232,8 +305,7 @@ def _retire(record: Record, op_id: int) -> None:
         return
     for table in ("ops", "sends", "polls", "assignments"):
         for row in record.rows(table):
-            mine = row["process"] % step == op["process"] % step and row["process"] < 1_000_000
-            if mine and row["op_id"] > op_id:
+            if _same_thread(row, op, step) and row["op_id"] > op_id:
                 row["process"] += step
     following["f"] = F.ASSIGN.value
     record.drop("polls", lambda _: True, op_id=following["op_id"])

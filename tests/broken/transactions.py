@@ -2,7 +2,6 @@
 
 from results.record.terms import Isolation, Outcome
 from tests.broken.brokers import (
-    final_log,
     followers_of,
     in_order,
     lose,
@@ -22,14 +21,12 @@ from tests.broken.transactional import (
     hide,
     marker_of,
     nearest,
-    producer_of,
     quiet,
     refuse,
     show,
     stand_still,
     transaction_of,
     transactions,
-    without_marker,
 )
 
 
@@ -42,33 +39,13 @@ def a_partition_keeps_an_ended_transaction_open(record: Record, spot: Spot) -> N
 @broken("hanging-transaction", row="S7", base="txn")
 def a_coordinator_never_writes_the_markers_of_an_abort(record: Record, spot: Spot) -> None:
     """It goes on preparing the abort, so that the producer cannot begin another transaction."""
-    spot = quiet(record, spot)
-    mine = {"transactional_id": spot.send["transactional_id"]}
-    op_id, producer = spot.send["op_id"], producer_of(record, spot)
-    own = [send for send in record.rows("sends", **mine) if send["offset"] is not None]
-    sends = [send for send in own if send["op_id"] > op_id]
-    kept = {send["offset"] for send in transaction_of(record, spot).sends}
-    for place in _places(record, spot):
-        firsts = [send["offset"] for send in sends if send["partition"] == place.partition]
-        since = spot.offset if place is spot else min(firsts, default=1 << 40)
-        stored = final_log(record, place, "n1")
-        theirs = [row["offset"] for row in stored if row["producer_id"] == producer]
-        gone = {offset for offset in theirs if offset >= since}
-        take_out(record, place, gone - kept if place is spot else gone)
-    later = {row["op_id"] for row in record.rows("transactions", **mine) if row["op_id"] > op_id}
+    spot = quiet(record, spot, partitions=1)
+    mine = record.rows("transactions", transactional_id=spot.send["transactional_id"])
+    later = {row["op_id"] for row in mine if row["op_id"] > spot.send["op_id"]}
     refuse(record, later)
     abort(record, spot, told="unknown")
+    take_out(record, spot, {marker_of(record, spot)})
     stand_still(record, spot, spot.offset)
-
-
-def _places(record: Record, spot: Spot) -> list[Spot]:
-    """Return the spot, and one message of each other partition."""
-    others = {
-        send["partition"]: send
-        for send in record.rows("sends", acked=True)
-        if send["partition"] != spot.partition
-    }
-    return [spot, *(spot_of(record, send) for _, send in sorted(others.items()))]
 
 
 def _aborted(record: Record, spot: Spot) -> Spot:
@@ -171,7 +148,7 @@ def a_marker_is_missing_and_the_next_one_aborts(record: Record, spot: Spot) -> N
         for send in transaction_of(record, kept).of(kept.partition)
         if send["offset"] is not None
     ]
-    without_marker(record, kept)
+    take_out(record, kept, {marker_of(record, kept)})
     hide(record, sends)
     if later is not None:
         read_late(record, kept, later["complete_ns"], wanted=_committed)
