@@ -59,7 +59,8 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
     begun = {
-        epoch: first_told_ns(group, epoch) for epoch in np.unique(ints(led, "leader_epoch")).tolist()
+        epoch: first_told_ns(group, epoch)
+        for epoch in np.unique(ints(led, "leader_epoch")).tolist()
     }
     known = max((epoch for epoch, told_ns in begun.items() if told_ns <= sent_ns), default=-1)
     left = set(np.unique(log.epochs[log.offsets >= offset]).tolist())

@@ -5,6 +5,8 @@ from importlib import import_module
 from tests.broken.corpus import CHANGES, Change
 
 _MODULES = (
+    "groups",
+    "innocent_groups",
     "innocent_transactions",
     "losses",
     "transactions",
