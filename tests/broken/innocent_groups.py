@@ -109,12 +109,12 @@ def members_lag(record: Record, spot: Spot) -> None:
 @innocent(base="groups")
 def a_member_commits_nothing_for_a_while(record: Record, spot: Spot) -> None:
     """Nobody has to commit; the next member reads again from the last position there is."""
+    fetches = record.rows("commits", act=GroupAct.FETCH.value, **spot.place)
+    told_ns = max(row["told_ns"] for row in fetches if row["told_ns"] < spot.at_ns)
+    since_ns = max(told_ns, spot.at_ns - 3 * _LAG_NS)
     record.drop(
         "commits",
-        lambda row: (
-            row["asked_ns"] > spot.at_ns - 2 * _LAG_NS
-            and row["asked_ns"] < spot.at_ns + 2 * _LAG_NS
-        ),
+        lambda row: since_ns < row["asked_ns"] < spot.at_ns + 2 * _LAG_NS,
         act=GroupAct.COMMIT.value,
         **spot.place,
     )

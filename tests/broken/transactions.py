@@ -9,6 +9,7 @@ from tests.broken.brokers import (
     read_early,
     read_late,
     take_out,
+    unread,
     write_twice,
 )
 from tests.broken.corpus import Spot, broken, spot_of
@@ -273,3 +274,11 @@ def a_cut_off_leader_shows_what_only_it_has(record: Record, spot: Spot) -> None:
         leader_epoch=spot.epoch - 1,
         pos=1000,
     )
+
+
+@broken("high-watermark-regression", row="S10d", base="txn")
+def the_final_reads_end_below_what_was_read(record: Record, spot: Spot) -> None:
+    """The last stable offset goes back to a transaction that was over and read long ago."""
+    for row in record.rows("final_reads", isolation=COMMITTED, **spot.place):
+        row["target_end"] = row["reached"] = spot.offset
+    unread(record, spot, range(spot.offset, 1 << 40), phase="final")

@@ -75,7 +75,7 @@ def test_what_came_before_to_others_or_at_the_end_does_not_count(other: Row) -> 
 
 
 def test_it_is_told_since_when_and_how_much_there_was_to_read() -> None:
-    rows = {"polls": [got(OF_SECOND, 110)], "sends": sent(90, 105, 120, 140)}
+    rows = {"polls": [got(OF_SECOND, 139)], "sends": sent(90, 105, 120, 140)}
     (sentence,) = sentences(CHECKER, group(about(), **rows))
     assert sentence == (
         f"no member of group {FIRST} was given a record of log-0-0 from 105.000 s to 140.000 s,"
