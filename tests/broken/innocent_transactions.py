@@ -89,7 +89,7 @@ def each_transaction_has_an_epoch_of_its_own(record: Record, spot: Spot) -> None
 
     def name(row: Row) -> tuple[int, int]:
         node = row["node"]
-        epochs[node] = epochs.get(node, row["producer_epoch"]) + bool(row["control"])
+        epochs[node] = epochs.get(node, int(row["producer_epoch"])) + int(row["control"])
         return int(row["producer_id"]), epochs[node]
 
     rename_producer(record, spot, name, since=spot.offset)
