@@ -1,7 +1,10 @@
 """group-stuck: a group was given nothing of a partition that took messages, once all was healed.
 
 Definition: after the last heal a message to the partition was acknowledged, and for longer than the
-plan's budget `[budgets] group_s` after both no member of the group was given any record of it.
+plan's budget `[budgets] group_s` after both no member of the group was given any record of it. The
+same of a group that was given some and then nothing more: from the first message that was
+acknowledged behind its last read, or from the last time that a member joined, until clients were
+stopped.
 
 Why it proves something: a group deals every partition to one of its members. Who dies is missed
 after its session, its partitions go to others, and these read on from what was committed: so what
@@ -9,7 +12,8 @@ arrives reaches the group. Our members subscribe to all topics, poll all the tim
 when they are thrown out. A group that reads nothing of a partition has lost it: nobody was given
 it, or its position lies where nothing is read.
 
-Where clients were stopped before the budget was over nobody knows: a gap.
+Where clients were stopped before the budget was over nobody knows: a gap, if the group was given
+nothing at all since the heal.
 
 What would not prove it: a partition that took no message (that is `unavailable`); a machine that
 stood still; a record of polls that is cut. Times count from the last heal, and never behind the
@@ -18,12 +22,15 @@ time at which clients were stopped.
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from checkers.calm import silent_ns
 from checkers.columns import Ints, equal, ints, select
 from checkers.commit_lost import applies
 from checkers.findings import anomaly_at, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
+from checkers.positions import SUBSCRIBE
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
@@ -39,14 +46,17 @@ class Stuck:
 
     Attributes:
         group_id: The group.
-        since_ns, until_ns: From the first message after the last heal until clients were stopped.
+        since_ns, until_ns: From the first message after the last heal, or after its last read,
+            until clients were stopped.
         messages: How many the partition took meanwhile.
+        served: Whether it was given anything after the last heal.
     """
 
     group_id: str
     since_ns: int
     until_ns: int
     messages: int
+    served: bool
 
     @property
     def lasted_s(self) -> float:
@@ -71,29 +81,60 @@ def _check(group: Group) -> Findings:
     if not len(taken_ns):  # That it took nothing is another check's.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"
         return Findings(rows=0, unshown=(why,))
-    read_ns = ints(polls, "complete_ns")
-    read = equal(polls, "outcome", Outcome.OK.value)
-    read &= (read_ns >= facts.calm_from_ns) & (read_ns < stopped.at_ns)
-    readers = set(ints(polls, "process")[read].tolist())
-    served = {group_id_of(facts.plan, process) for process in readers}
-    without = [
-        Stuck(
-            group_id=group_id,
-            since_ns=int(taken_ns.min()),
-            until_ns=stopped.at_ns,
-            messages=len(taken_ns),
-        )
-        for group_id in groups(facts.plan)
-        if group_id not in served
-    ]
+    last_ns = _last_reads(group, facts.calm_from_ns, stopped.at_ns)
+    without = _without(group, taken_ns, last_ns)
     proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
+    unproven = [each for each in without if each not in proven and not each.served]
     return findings(
-        len(served & set(groups(facts.plan))) + len(proven),
+        len(groups(facts.plan)) - len(unproven),
         proven,
         lambda each: with_stacks(group, _describe(group, each)),
         lambda each: _labels(group, each),
-        gaps=tuple(_unproven(group, each) for each in without if each not in proven),
+        gaps=tuple(_unproven(group, each) for each in unproven),
     )
+
+
+def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, int]:
+    """Return when each group was last given something after the last heal."""
+    polls = group.table("polls")
+    times = ints(polls, "complete_ns")
+    read = equal(polls, "outcome", Outcome.OK.value) & (times >= calm_ns) & (times < until_ns)
+    return _last_times(group, select(polls, read), "complete_ns")
+
+
+def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int]:
+    """Return the last time in rows of processes, by their groups."""
+    last: dict[str | None, int] = {}
+    pairs = zip(ints(rows, "process").tolist(), ints(rows, name).tolist(), strict=True)
+    for process, time_ns in pairs:
+        group_id = group_id_of(group.facts.plan, process)
+        last[group_id] = max(time_ns, last.get(group_id, time_ns))
+    return last
+
+
+def _without(group: Group, taken_ns: Ints, read_ns: dict[str | None, int]) -> list[Stuck]:
+    """Return the groups that were given nothing of the last messages, as far as is known."""
+    facts, moves = group.facts, group.table("assignments")
+    stopped = facts.milestone("final-reads")
+    joined_ns = _last_times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
+    found = []
+    for group_id in groups(facts.plan):
+        served = group_id in read_ns
+        later_ns = taken_ns[taken_ns > read_ns[group_id]] if served else taken_ns
+        if not len(later_ns) or stopped is None:
+            continue
+        # Whoever joins moves the partitions of all: that takes time, and is no fault of a broker.
+        begun_ns = joined_ns.get(group_id, 0) if served else 0
+        found.append(
+            Stuck(
+                group_id=group_id,
+                since_ns=max(int(later_ns.min()), begun_ns),
+                until_ns=stopped.at_ns,
+                messages=len(later_ns),
+                served=served,
+            )
+        )
+    return found
 
 
 def _unproven(group: Group, stuck: Stuck) -> str:
@@ -137,7 +178,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends", "polls"),
+    tables=("sends", "polls", "assignments"),
     check=_check,
     applies=applies,
     promise=Promise.RECOVERY,

@@ -3,12 +3,14 @@
 Definition: for epochs e <= e', a successful leader's ListOffsets(latest, read_uncommitted) in e is
 greater than one in e' (for e = e': the first had ended before the second began). Never between
 replicas. What the leader told the final reads as the partition's end, once the run had recovered
-and nobody sent any more, is an answer of the last epoch; with transactions it is none, since the
-last stable offset may lie below the high watermark.
+and nobody sent any more, is an answer of the last epoch. With transactions it is the last stable
+offset, which may lie below the high watermark; but not at or below a record that a read_committed
+reader was given before.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
 its epoch, and a later leader has all that earlier ones committed; it does not answer before it
-knows so (KIP-207). Epochs order leaders without any clock.
+knows so (KIP-207). Epochs order leaders without any clock. What lies below a last stable offset is
+decided, and stays so: a transaction that begins later begins behind it (KIP-98).
 
 What would not prove it: a follower's own high watermark, which always lags; an old leader that
 still answers while a new one is ahead of it, in its old epoch; two answers of one epoch that
@@ -27,11 +29,12 @@ from checkers.announcements import (
     first_highest,
     latest,
 )
-from checkers.columns import Ints, ints
+from checkers.columns import Ints, equal, ints, select
 from checkers.disk_losses import all_lost, lost_on_disks
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
@@ -49,7 +52,7 @@ class Regression:
         answers: How many answers of the later one's epoch are too low.
     """
 
-    earlier: Announcement
+    earlier: "Announcement | Reading"
     later: "Announcement | Target"
     answers: int = 1
 
@@ -74,6 +77,44 @@ class Target:
     def evidence(self, word: str) -> Evidence:
         """Return all of it; names begin with a word: `later_told_to`."""
         return {f"{word}_told_to": "final reads", f"{word}_high_watermark": self.high_watermark}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The highest record that a read_committed reader was given before the final reads.
+
+    Attributes:
+        offset: Where it stands.
+        op_id: Of the poll.
+        epoch: The record's, -1 if it is unknown.
+        observed_ns: When the poll had ended.
+    """
+
+    offset: int
+    op_id: int
+    epoch: int
+    observed_ns: int
+
+    @property
+    def high_watermark(self) -> int:
+        """What lies below it was decided."""
+        return self.offset + 1
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return (
+            f"op {self.op_id} read offset {self.offset} as committed at {seconds(self.observed_ns)}"
+        )
+
+    def evidence(self, word: str) -> Evidence:
+        """Return all of it; names begin with a word: `earlier_read_by`."""
+        return {
+            f"{word}_read_by": self.op_id,
+            f"{word}_epoch": known(self.epoch),
+            f"{word}_high_watermark": self.high_watermark,
+            f"{word}_observed_ns": self.observed_ns,
+        }
 
 
 def _before_in_epoch(told: Announcements) -> Ints:
@@ -114,9 +155,12 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
 
 def _ends(group: Group) -> Ints:
     """Return what the leader told final reads, where that cannot be less than was committed."""
-    if group.facts.plan.transactional or not group.facts.recovered:
+    reads = group.table("final_reads")
+    if not group.facts.recovered:
         return np.empty(0, dtype=np.int64)
-    ends = ints(group.table("final_reads"), "target_end")
+    if group.facts.plan.transactional:
+        reads = select(reads, equal(reads, "isolation", READ_COMMITTED))
+    ends = ints(reads, "target_end")
     return ends[ends >= 0]
 
 
@@ -125,14 +169,35 @@ def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, 
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
         return 0, []
-    # What timed out may be appended by a broker that was slow, behind the end that it had told.
-    told = told.where((told.observed_ns >= 0) & (told.observed_ns <= asked.at_ns))
-    if not len(told):
-        return 0, []
-    earlier = told[int(np.argmax(told.marks))]
+    transactional = group.facts.plan.transactional
+    known_before = _last_reading(group, asked.at_ns) if transactional else _last(told, asked.at_ns)
     later = Target(high_watermark=int(ends.min()))
-    low = later.high_watermark < earlier.high_watermark
-    return len(ends), [Regression(earlier=earlier, later=later)] if low else []
+    if known_before is None:
+        return 0, []
+    low = later.high_watermark < known_before.high_watermark
+    return len(ends), [Regression(earlier=known_before, later=later)] if low else []
+
+
+def _last(told: Announcements, until_ns: int) -> Announcement | None:
+    """Return the highest announcement until a time."""
+    # What timed out may be appended by a broker that was slow, behind the end that it had told.
+    told = told.where((told.observed_ns >= 0) & (told.observed_ns <= until_ns))
+    return told[int(np.argmax(told.marks))] if len(told) else None
+
+
+def _last_reading(group: Group, until_ns: int) -> Reading | None:
+    """Return the highest record that read_committed readers were given until a time."""
+    polls = group.table("polls")
+    ended_ns = ints(polls, "complete_ns")
+    given = equal(polls, "isolation", READ_COMMITTED) & (ended_ns >= 0) & (ended_ns <= until_ns)
+    polls = select(polls, given)
+    if not polls.num_rows:
+        return None
+    row = polls.slice(int(np.argmax(ints(polls, "offset"))), 1)
+    offset, op_id, epoch, ended = (
+        int(ints(row, name)[0]) for name in ("offset", "op_id", "leader_epoch", "complete_ns")
+    )
+    return Reading(offset=offset, op_id=op_id, epoch=epoch, observed_ns=ended)
 
 
 def _check(group: Group) -> Findings:
@@ -155,18 +220,21 @@ def _labels(group: Group, regression: Regression) -> Labels:
     earlier, later = regression.earlier, regression.later
     unclean = unclean_elections(group).between(earlier.epoch, later.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    gone = (later.high_watermark, earlier.high_watermark - 1)
+    gone = [earlier.high_watermark - 1]
+    if not isinstance(earlier, Reading):  # A marker that went leaves what is before it.
+        gone.append(later.high_watermark)
     lost = [lost_on_disks(group, offset, earlier.observed_ns) for offset in gone]
     return (*excuses, *all_lost(lost)), ()
 
 
 def _describe(group: Group, regression: Regression) -> Anomaly:
     earlier, later = regression.earlier, regression.later
+    what = "the last stable offset" if isinstance(earlier, Reading) else "the high watermark"
     more = f" ({regression.answers} answers of that epoch are too low)"
     return anomaly_at(
         group,
         NAME,
-        sentence=f"the high watermark of {group.place} went back from {earlier.high_watermark} to"
+        sentence=f"{what} of {group.place} went back from {earlier.high_watermark} to"
         f" {later.high_watermark}: {earlier.text}, and {later.text}"
         f"{more if regression.answers > 1 else ''}",
         evidence={
@@ -181,7 +249,7 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "final_reads", "replica_records", "replica_states"),
+    tables=("leadership", "polls", "final_reads", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,

@@ -5,14 +5,18 @@ from importlib import import_module
 from tests.broken.corpus import CHANGES, Change
 
 _MODULES = (
+    "disks",
+    "elections",
+    "groups",
+    "innocent_disks",
+    "innocent_groups",
+    "innocent_replicas",
+    "innocent_transactions",
     "losses",
     "payloads",
-    "replicas",
-    "elections",
     "quorum",
-    "disks",
-    "innocent_replicas",
-    "innocent_disks",
+    "replicas",
+    "transactions",
 )
 
 

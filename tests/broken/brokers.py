@@ -1,8 +1,9 @@
 """What brokers do to a record: the steps that changes are made of."""
 
 import json
-from collections import Counter
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
@@ -30,19 +31,11 @@ def final_log(record: Record, spot: Spot, node: str) -> list[Row]:
 
 def unread(record: Record, spot: Spot, offsets: Collection[int], *, phase: str = "") -> None:
     """Have nobody read some records; with a phase: nobody in it."""
-    gone = record.drop(
+    record.drop(
         "polls",
         lambda row: row["offset"] in offsets and phase in {"", row["phase"]},
         **spot.place,
     )
-    _poll_less(record, gone)
-
-
-def _poll_less(record: Record, gone: list[Row]) -> None:
-    """Have ops say how many records they polled without some."""
-    counts = Counter(int(row["op_id"]) for row in gone)
-    for op in record.rows("ops"):
-        op["messages"] -= counts[op["op_id"]]
 
 
 def lose(
@@ -86,6 +79,16 @@ _WHEN = {
 
 def renumber(record: Record, spot: Spot, by: int, *, since_ns: int = -1) -> None:
     """Move all that lies behind the spot by some offsets, wherever it is told since a time."""
+    move(
+        record,
+        spot,
+        lambda offset: offset + by if offset > spot.offset else offset,
+        since_ns=since_ns,
+    )
+
+
+def move(record: Record, spot: Spot, to: Callable[[int], int], *, since_ns: int = -1) -> None:
+    """Have offsets and ends of the spot's partition be others, wherever told since a time."""
     names = {
         "sends": ("offset",),
         "polls": ("offset",),
@@ -108,11 +111,10 @@ def renumber(record: Record, spot: Spot, by: int, *, since_ns: int = -1) -> None
             if told_ns is not None and told_ns <= since_ns:
                 continue
             for name in columns:
-                if row[name] is not None and row[name] > spot.offset:
-                    row[name] += by
+                if row[name] is not None:
+                    row[name] = to(row[name])
             for epoch in row.get("epochs") or ():
-                if epoch["start_offset"] > spot.offset:
-                    epoch["start_offset"] += by
+                epoch["start_offset"] = to(epoch["start_offset"])
 
 
 def never_write(record: Record, spot: Spot) -> None:
@@ -135,8 +137,6 @@ def write_twice(record: Record, spot: Spot, **changed: object) -> None:
             if later["pos"] > row["pos"]:
                 later["pos"] += 1
         record.add("polls", row, **again, pos=row["pos"] + 1)
-        for op in record.rows("ops", op_id=row["op_id"]):
-            op["messages"] += 1
 
 
 def answers(record: Record, spot: Spot, *, from_ns: int = 0, to_ns: int = 1 << 60) -> list[Row]:
@@ -281,7 +281,7 @@ def take_back(record: Record, spot: Spot, count: int, *, at_ns: int = 0) -> int:
     for row in record.rows("polls", **spot.place):
         if first <= row["offset"] < end and row["complete_ns"] <= at_ns:
             had[row["process"]] = max(had.get(row["process"], 0), row["offset"] + count + 1)
-    gone = record.drop(
+    record.drop(
         "polls",
         lambda row: (
             row["complete_ns"] > at_ns
@@ -290,7 +290,6 @@ def take_back(record: Record, spot: Spot, count: int, *, at_ns: int = 0) -> int:
         ),
         **spot.place,
     )
-    _poll_less(record, gone)
     renumber(record, spot, -count, since_ns=at_ns)
     for row in record.rows("assignments", **spot.place):  # Who had read on goes on from there.
         if row["time_ns"] > at_ns and (row["offset"] or 0) >= first:
@@ -316,11 +315,116 @@ def remove(record: Record, spot: Spot, first: int, end: int) -> None:
 
 def unread_by(record: Record, spot: Spot, processes: Collection[int], from_ns: int) -> None:
     """Have processes get nothing more of the spot's partition from a time on, but in the end."""
-    gone = record.drop(
+    record.drop(
         "polls",
         lambda row: (
             row["process"] in processes and row["complete_ns"] > from_ns and row["phase"] != "final"
         ),
         **spot.place,
     )
-    _poll_less(record, gone)
+
+
+def take_out(record: Record, spot: Spot, offsets: Collection[int]) -> None:
+    """Have records of the spot's partition never be written: what lies behind moves up."""
+    lose(record, spot, offsets)
+    unread(record, spot, offsets)
+    gone = sorted(offsets)
+    move(record, spot, lambda offset: offset - bisect_left(gone, offset))
+
+
+def at_offset(spot: Spot, offset: int) -> Spot:
+    """Return the spot as if its message stood at another offset."""
+    return replace(spot, send={**spot.send, "offset": offset})
+
+
+def in_order(rows: Collection[Row]) -> list[Row]:
+    """Return rows of `polls` as they were read."""
+    return sorted(rows, key=lambda row: (row["op_id"], row["mop"], row["pos"]))
+
+
+def insert(record: Record, before: Row, rows: Sequence[Row]) -> None:
+    """Have an op read other records before one of those that it read."""
+    at = before["pos"]
+    for later in record.rows("polls", op_id=before["op_id"], mop=before["mop"]):
+        if later["pos"] >= at:
+            later["pos"] += len(rows)
+    copies = ("op_id", "mop", "process", "phase", "invoke_ns", "complete_ns", "outcome")
+    same = {name: before[name] for name in copies}
+    for number, row in enumerate(rows):
+        record.add("polls", row, **same, pos=at + number)
+
+
+def read_late(
+    record: Record, spot: Spot, until_ns: int, *, wanted: Callable[[Row], bool] = lambda _: True
+) -> None:
+    """Have readers be given the spot's message, and what is behind it, only from a time on.
+
+    Each reads it then before what it reads next; a reader that ends before never does.
+
+    Args:
+        record: The run.
+        spot: The message.
+        until_ns: The time.
+        wanted: Tells of a row of `polls` whether its reader is meant.
+    """
+    gone = record.drop(
+        "polls",
+        lambda row: row["offset"] >= spot.offset and row["complete_ns"] < until_ns and wanted(row),
+        **spot.place,
+    )
+    put_off(record, gone)
+
+
+def put_off(record: Record, gone: Collection[Row]) -> None:
+    """Have readers be given later what was taken from them: before what they read next.
+
+    Args:
+        record: The run, without those rows.
+        gone: Rows of `polls`. Nobody is given them again who reads nothing more of the partition.
+    """
+    read: dict[tuple[int, str, int], list[Row]] = {}
+    for row in in_order(record.rows("polls", outcome="ok")):
+        read.setdefault((row["process"], row["topic"], row["partition"]), []).append(row)
+    waiting: dict[int, tuple[Row, dict[int, Row]]] = {}
+    for row in gone:
+        rows = read.get((row["process"], row["topic"], row["partition"]), [])
+        following = next((each for each in rows if each["op_id"] > row["op_id"]), None)
+        if following is not None and row["offset"] < following["offset"]:
+            waiting.setdefault(id(following), (following, {}))[1][row["offset"]] = row
+    for following, mine in waiting.values():
+        first = mine[min(mine)]
+        for move in _assigned(record, first, until=following["op_id"]):
+            move["offset"] = min(move["offset"] or 0, first["offset"])
+        insert(record, following, [mine[offset] for offset in sorted(mine)])
+
+
+def read_early(record: Record, spot: Spot, last: Row) -> None:
+    """Have an op read on to the spot's message, behind the last record that it read.
+
+    Args:
+        record: The run.
+        spot: What its process reads later, up to which it reads now.
+        last: The last row of what the op read.
+    """
+    later = record.drop(
+        "polls",
+        lambda row: row["op_id"] > last["op_id"] and row["offset"] <= spot.offset,
+        process=last["process"],
+        **spot.place,
+    )
+    copies = ("op_id", "mop", "process", "phase", "invoke_ns", "complete_ns", "outcome")
+    same = {name: last[name] for name in copies}
+    once = {row["offset"]: row for row in later}
+    for number, offset in enumerate(sorted(once), start=1):
+        record.add("polls", once[offset], **same, pos=last["pos"] + number)
+    until = min((row["op_id"] for row in record.rows("polls", process=last["process"], **spot.place)
+                 if row["op_id"] > last["op_id"]), default=1 << 62)  # fmt: skip
+    for move in _assigned(record, {**last, **spot.place}, until=until):
+        move["offset"] = max(move["offset"] or 0, spot.offset + 1)
+
+
+def _assigned(record: Record, read: Row, *, until: int) -> list[Row]:
+    """Return the assignments of a reader's partition from the op of a row on, up to another op."""
+    same = {name: read[name] for name in ("process", "topic", "partition")}
+    rows = record.rows("assignments", kind="assign", **same)
+    return [row for row in rows if read["op_id"] < row["op_id"] <= until]

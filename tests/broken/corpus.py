@@ -137,7 +137,8 @@ def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make
 def spot(record: Record, moment: str) -> Spot:
     """Return the acknowledged message in the middle of the calm before all faults, or of a fault.
 
-    Of a fault that let nothing be acknowledged, the middle of what was while it came into force.
+    Of a fault that let nothing be acknowledged, the middle of what was while it came into force, or
+    the last before it.
     """
     if moment == CALM:
         times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
@@ -147,7 +148,11 @@ def spot(record: Record, moment: str) -> Spot:
         began_ns, from_ns, to_ns = (
             int(fault[name]) for name in ("requested_ns", "confirmed_ns", "healed_ns")
         )
-        sends = acknowledged(record, from_ns, to_ns) or acknowledged(record, began_ns, to_ns)
+        sends = (
+            acknowledged(record, from_ns, to_ns)
+            or acknowledged(record, began_ns, to_ns)
+            or acknowledged(record, 0, to_ns)[-1:]
+        )
     return spot_of(record, sends[len(sends) // 2])
 
 

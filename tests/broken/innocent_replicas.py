@@ -364,8 +364,6 @@ def the_first_send_of_an_op_is_written_again_behind_the_second(record: Record, s
         for later in record.rows("polls", op_id=row["op_id"], mop=row["mop"]):
             later["pos"] += later["pos"] > row["pos"]
         record.add("polls", row, offset=again, value=first["value"], pos=row["pos"] + 1)
-        for op in record.rows("ops", op_id=row["op_id"]):
-            op["messages"] += 1
     sent = {row["value"]: row["invoke_ns"] for row in record.rows("sends")}
     for row in record.rows("replica_records", producer_id=like["producer_id"]):
         if sent.get(row["value"], 0) > first["complete_ns"]:

@@ -13,6 +13,7 @@ from checkers.group import Group
 from checkers.uncommitted_read import SEEN_WITHIN_NS
 from results.record.milestones import Milestone
 from results.record.terms import Mode
+from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -457,6 +458,39 @@ def test_where_the_leader_may_be_an_old_one_or_the_last_stable_offset_lower_it_i
 ) -> None:
     told = group(about, leadership=[announced(1, 0, 3, at=1)], final_reads=[final_read(2)])
     assert (found(REGRESSION, told).rows, found(REGRESSION, told).anomalies) == (0, ())
+
+
+def test_a_last_stable_offset_does_not_go_back_below_what_was_read_as_committed() -> None:
+    began = next(stone.at_ns for stone in facts().milestones if stone.name == "final-reads")
+    end = {**final_read(2), "isolation": "read_committed"}
+    given = {**polled(A, 2), "isolation": "read_committed", "complete_ns": began}
+
+    def falls(poll: Row, about: RunFacts | None = None, read: Row = end) -> list[Anomaly]:
+        on = group(about or facts(plan={"workload": "txn"}), polls=[poll], final_reads=[read])
+        return list(found(REGRESSION, on).anomalies)
+
+    (anomaly,) = falls(given)
+    assert "the last stable offset of log-0-0 went back from 3 to 2: op" in anomaly.sentence
+    assert anomaly.evidence["earlier_high_watermark"] == 3
+    # It lies below the end; was read later; by a reader of what is open; the end is another one's.
+    assert falls({**given, "offset": 1}) == []
+    assert falls({**given, "complete_ns": began + 1}) == []
+    assert falls({**given, "isolation": "read_uncommitted"}) == []
+    assert falls(given, read={**end, "isolation": "read_uncommitted"}) == []
+    # Nobody knows who told an end before the recovery; without transactions all is decided.
+    assert falls(given, facts(plan={"workload": "txn"}, milestones=unrecovered())) == []
+    assert falls(given, facts()) == []
+
+
+def test_a_marker_that_every_replica_lost_lets_the_last_stable_offset_go_back() -> None:
+    began = next(stone.at_ns for stone in facts().milestones if stone.name == "final-reads")
+    end = {**final_read(1), "isolation": "read_committed"}
+    given = {**polled(A, 2), "isolation": "read_committed", "complete_ns": began}
+    for after, excuses in ((2, ("power-loss",)), (3, ())):
+        lost = power_lost("n1", "n2", "n3", after=after, before=4)
+        about = facts(plan={"workload": "txn"}, disk_losses=lost)
+        (anomaly,) = found(REGRESSION, group(about, polls=[given], final_reads=[end])).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_an_unclean_election_and_lost_power_explain_a_lower_end() -> None:

@@ -53,7 +53,7 @@ def test_there_are_two_groups() -> None:
 def test_a_group_of_which_anybody_was_given_something_moves() -> None:
     assert stuck(judged([got(OF_FIRST, 110), got(OF_SECOND, 110)])) == []
     assert stuck(judged([got(OF_FIRST + 16, 110), got(OF_SECOND, 139)])) == []
-    assert stuck(judged([got(OF_FIRST, CALM), got(OF_SECOND, CALM)])) == []
+    assert stuck(judged([got(OF_FIRST, 105), got(OF_SECOND, 105)])) == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_came_before_to_others_or_at_the_end_does_not_count(other: Row) -> 
 
 
 def test_it_is_told_since_when_and_how_much_there_was_to_read() -> None:
-    rows = {"polls": [got(OF_SECOND, 110)], "sends": sent(90, 105, 120, 140)}
+    rows = {"polls": [got(OF_SECOND, 139)], "sends": sent(90, 105, 120, 140)}
     (sentence,) = sentences(CHECKER, group(about(), **rows))
     assert sentence == (
         f"no member of group {FIRST} was given a record of log-0-0 from 105.000 s to 140.000 s,"
@@ -100,6 +100,42 @@ def test_a_look_that_ended_behind_the_budget_proves_it() -> None:
     at_once = judged([got(OF_SECOND, 110)], on=about(stopped=111), at=(CALM,))
     (anomaly,) = at_once.anomalies
     assert anomaly.evidence["from_ns"] == CALM * S
+
+
+def joined(process: int, at: int) -> Row:
+    return {"op_id": 900, "process": process, "kind": "subscribe", "time_ns": at * S}
+
+
+@pytest.mark.parametrize(
+    ("joins", "told"),
+    [
+        ([], [FIRST]),
+        # Another group's members, and one that had time enough to be dealt something.
+        ([joined(OF_SECOND, 135)], [FIRST]),
+        ([joined(OF_FIRST, 129)], [FIRST]),
+        # Who joins late moves all partitions: nobody knows.
+        ([joined(OF_FIRST, 130)], []),
+        ([joined(OF_FIRST, 101), joined(OF_FIRST, 135)], []),
+    ],
+)
+def test_a_group_that_is_given_no_more_is_stuck_too(joins: list[Row], told: list[str]) -> None:
+    rows: dict[str, list[Row]] = {
+        "polls": [got(OF_FIRST, 106), got(OF_SECOND, 139)],
+        "sends": sent(105, 108, 120),
+        "assignments": joins,
+    }
+    findings = found(CHECKER, group(about(), **rows))
+    assert (stuck(findings), findings.gaps) == (told, ())
+    if not joins:
+        (anomaly,) = findings.anomalies
+        assert (anomaly.evidence["from_ns"], anomaly.evidence["messages"]) == (108 * S, 2)
+
+
+def test_a_group_that_read_all_that_came_is_not_stuck() -> None:
+    for times in ((105,), (105, 106)):
+        assert stuck(judged([got(OF_FIRST, 106), got(OF_SECOND, 139)], at=times)) == []
+    short = judged([got(OF_FIRST, 106), got(OF_SECOND, 139)], at=(105, 130))
+    assert (stuck(short), short.gaps) == ([], ())
 
 
 def test_where_nothing_was_taken_there_is_nothing_to_be_given() -> None:
