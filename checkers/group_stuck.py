@@ -73,7 +73,7 @@ def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
 
 
 def _check(group: Group) -> Findings:
-    facts, polls = group.facts, group.table("polls")
+    facts = group.facts
     stopped = facts.milestone("final-reads")
     if facts.calm_from_ns is None or stopped is None:
         return Findings(rows=0)
