@@ -42,7 +42,7 @@ class Parsed:
         common = min(len(data), len(self._data))
         known: list[RecordBatch] = []
         if data[:common] == self._data[:common]:
-            known = [each for each in self._batches if _end(data, each) <= common]
+            known = [each for each in self._batches if _end(self._data, each) <= common]
         start = _end(data, known[-1]) if known else 0
         rest = [
             replace(each, position=start + each.position) if start else each

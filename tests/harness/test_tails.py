@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.files.batches import read_segment
-from harness.log_tail import LogTail
+from harness.log_tail import LogTail, Parsed
 from harness.replica_rows import rows_of
 from results.record.stream import StreamTail, StreamWriter, read_stream
 from results.record.values import encode_payload
@@ -128,6 +128,22 @@ def test_a_log_that_is_deleted_is_empty_and_not_whole(tmp_path: Path) -> None:
     (tmp_path / FIRST).unlink()
     held.look()
     assert (held.values, held.end, held.whole) == ({}, 0, False)
+
+
+@given(
+    shared=st.integers(0, 4), mine=st.integers(0, 3), others=st.integers(0, 3),
+    torn=st.integers(0, SIZE - 1),
+)  # fmt: skip
+def test_what_was_read_of_one_replica_does_not_change_what_is_read_of_another(
+    shared: int, mine: int, others: int, torn: int
+) -> None:
+    head = b"".join(batch(at, at + 1) for at in range(shared))
+    one = head + b"".join(batch(shared + at, 50 + at) for at in range(mine))
+    other = head + b"".join(batch(shared + at, 70 + at, epoch=1) for at in range(others))
+    for first, second in ((one, other), (one[: len(one) - torn], other), (other, one), (b"", one)):
+        parsed = Parsed()
+        assert parsed.batches(first) == [*read_segment(first).batches]
+        assert parsed.batches(second) == [*read_segment(second).batches]
 
 
 def test_what_replicas_share_is_unpacked_as_what_each_has_alone() -> None:
