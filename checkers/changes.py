@@ -9,6 +9,7 @@ from checkers.columns import Ints, ints, present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
+from results.record.milestones import ENDED
 
 NEVER_NS: Final = int(np.iinfo(np.int64).max)
 SETTLED_NS = 10_000_000_000
@@ -31,8 +32,9 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     """Tell whether nothing is known that may have delayed or lost answers for a while.
 
     No fault was in force, or just over, in the main phase or later; all observers tell of one
-    leader epoch and of one life of each broker; and the machine was awake. Where times or epochs
-    are not told, nobody knows, and it was not quiet.
+    leader epoch and of one life of each broker; no broker was found later to have ended by itself;
+    and the machine was awake. Where times or epochs are not told, nobody knows, and it was not
+    quiet.
     """
     facts = group.facts
     main = facts.milestone("main")
@@ -40,9 +42,12 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
         return False
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     asleep = any(begun <= until_ns and since_ns <= ended for begun, ended in facts.silences)
+    # It is found out late, and who leads next may never be told.
+    ended = any(each.name == ENDED and since_ns <= each.at_ns for each in facts.milestones)
     return not (
         disturbed(facts, since_ns, until_ns)
         or asleep
+        or ended
         or elected(group, since_ns - TOLD_LATE_NS, late_ns)
         or restarted(group, since_ns - TOLD_LATE_NS, late_ns)
     )

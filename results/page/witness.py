@@ -32,6 +32,7 @@ _MOMENTS = (
     ("from_ns", "the partition", "had nobody from here on who could serve it"),
     ("to_ns", "the partition", "was served again, or nobody was asked any more"),
     ("full_ns", "the ISR", "was full again"),
+    ("since_ns", "the last stable offset", "stood still from here on, to the end"),
 )
 
 
@@ -295,7 +296,36 @@ def _evidence(case: Case) -> Iterator[Event]:
     for key, who, what in _MOMENTS:
         if isinstance(at_ns := evidence.get(key), int):
             yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=who, what=what)
+    yield from _ended(evidence)
+    yield from _positions(evidence)
     yield from _budget(evidence)
+
+
+def _ended(evidence: Evidence) -> Iterator[Event]:
+    """Tell how a broker ended, and what it said last."""
+    node, how, seen_ns, said = (evidence.get(key) for key in ("node", "how", "seen_ns", "said"))
+    if not (isinstance(node, str) and isinstance(seen_ns, int) and isinstance(said, list)):
+        return
+    for line in said:
+        yield Event(at_s=None, kind=Kind.HELD, who=node, what=f"said: {line}", sort_s=_s(seen_ns))
+    found = f"{how}: found here, it may have been earlier"
+    yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who=node, what=found)
+
+
+def _positions(evidence: Evidence) -> Iterator[Event]:
+    """Tell the commit that was acknowledged last, and what a member was told after it."""
+    group, told = evidence.get("group"), evidence.get("offset")
+    if not isinstance(group, str):
+        return
+    words = {
+        "acknowledged_ns": f"acknowledged a commit of {group} (op {evidence.get('last_op_id')}):"
+        f" its position can be no less than {evidence.get('least')}",
+        "told_ns": f"told process {evidence.get('process')} (op {evidence.get('op_id')}) that"
+        f" {group} had committed {'nothing' if told is None else told}",
+    }
+    for key, what in words.items():
+        if isinstance(at_ns := evidence.get(key), int):
+            yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who="the coordinator", what=what)
 
 
 def isr_words(isr: object) -> str:
@@ -305,7 +335,7 @@ def isr_words(isr: object) -> str:
 
 def _budget(evidence: Evidence) -> Iterator[Event]:
     calm_ns, budget_s = evidence.get("calm_from_ns"), evidence.get("budget_s")
-    if isinstance(seen_ns := evidence.get("seen_ns"), int):
+    if "isr" in evidence and isinstance(seen_ns := evidence.get("seen_ns"), int):
         isr = f"was {isr_words(evidence.get('isr'))} from here on"
         yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who="the ISR", what=isr)
     if isinstance(calm_ns, int) and isinstance(budget_s, int | float):

@@ -13,7 +13,7 @@ from checkers.changes import (
     was_quiet,
 )
 from checkers.facts import Disturbance, RunFacts
-from results.record.milestones import Milestone
+from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, group, leads
@@ -75,6 +75,14 @@ def test_a_fault_disturbs_until_everybody_has_heard_of_its_end(
 def test_it_is_quiet_where_nothing_is_known() -> None:
     assert quiet()
     assert quiet(None, leads(1, 3, at=SINCE), states=(life(1, S), life(1, SINCE)))
+
+
+@pytest.mark.parametrize(("found_ns", "expected"), [(SINCE - 1, True), (SINCE, False)])
+def test_a_broker_that_ended_by_itself_did_so_before_it_was_found(
+    found_ns: int, expected: object
+) -> None:
+    found = Milestone(name=ENDED, at_ns=found_ns, detail={"node": "n1"})
+    assert quiet(about(milestones=(*MAIN, found))) is expected
 
 
 def test_before_the_main_phase_and_backwards_nobody_knows() -> None:

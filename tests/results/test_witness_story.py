@@ -232,6 +232,50 @@ def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRu
 
 
 @pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        (
+            {"node": "n2", "how": "ended with exit code 3", "seen_ns": ns(30), "said": ["out"]},
+            [
+                ("", "n2", "said: out"),
+                ("30.000 s", "n2", "ended with exit code 3: found here, it may have been earlier"),
+            ],
+        ),
+        (
+            {
+                "group": "g", "process": 7, "op_id": 5, "told_ns": ns(9), "offset": None,
+                "least": 4, "last_op_id": 3, "acknowledged_ns": ns(8),
+            },
+            [
+                (
+                    "8.000 s",
+                    "the coordinator",
+                    "acknowledged a commit of g (op 3): its position can be no less than 4",
+                ),
+                (
+                    "9.000 s",
+                    "the coordinator",
+                    "told process 7 (op 5) that g had committed nothing",
+                ),
+            ],
+        ),
+    ],
+    ids=["a broker's end", "a position that was forgotten"],
+)  # fmt: skip
+def test_what_evidence_alone_knows_is_told_in_order(
+    make_run: MakeRun, evidence: Evidence, expected: list[tuple[str, str, str]]
+) -> None:
+    tables = RunTables(make_run())
+    example = dataclasses.replace(lost_write(), evidence=evidence, offset=-1)
+    told = witness_story(case_of(tables, example), fault_lines(tables), end_s=66.0)
+    assert told is not None
+    own = {Kind.HELD, Kind.TOLD}
+    assert [
+        (each.when, each.who, each.what) for each in told.events if each.kind in own
+    ] == expected
+
+
+@pytest.mark.parametrize(
     ("kind", "valid", "expected"),
     [
         (AnomalyClass.SAFETY, Validity.INVALID, "safety"),
