@@ -115,7 +115,13 @@ def broken(
             name = f"{make.__name__.replace('_', '-')}.{base}.{moment}"
             CHANGES.append(
                 Change(
-                    name=name, base=base, moment=moment, row=row, make=make, finds=finds, valid=valid
+                    name=name,
+                    base=base,
+                    moment=moment,
+                    row=row,
+                    make=make,
+                    finds=finds,
+                    valid=valid,
                 )
             )
         return make
@@ -129,20 +135,25 @@ def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make
 
 
 def spot(record: Record, moment: str) -> Spot:
-    """Return the acknowledged message in the middle of the calm before all faults, or of a fault."""
+    """Return the acknowledged message in the middle of the calm before all faults, or of a fault.
+
+    Where none was sent and acknowledged within a fault: of those that were under way.
+    """
     if moment == CALM:
         times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
         from_ns, to_ns = times["warmup"], times["main"]
     else:
         (fault,) = record.rows("faults", kind=moment)
         from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])
-    sends = [
-        row
-        for row in record.rows("sends", acked=True, outcome="ok")
-        if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns
-    ]
-    sends.sort(key=lambda row: int(row["complete_ns"]))
-    send = sends[len(sends) // 2]
+    acked = record.rows("sends", acked=True, outcome="ok")
+    within = [row for row in acked if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns]
+    under_way = [row for row in acked if row["invoke_ns"] < to_ns and row["complete_ns"] > from_ns]
+    sends = sorted(within or under_way, key=lambda row: int(row["complete_ns"]))
+    return spot_of(record, sends[len(sends) // 2])
+
+
+def spot_of(record: Record, send: Row) -> Spot:
+    """Return the spot that a message is."""
     place = {"topic": send["topic"], "partition": send["partition"]}
     stored = record.rows("replica_records", snapshot="final", offset=send["offset"], **place)
     return Spot(send=send, epoch=stored[0]["leader_epoch"])
