@@ -17,7 +17,6 @@ epoch of the whole run is late enough. A follower that lags is behind, never ahe
 election, and after a disk loss of all replicas, it is allowed.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,25 +139,25 @@ def _of_node(group: Group, told: Announcements, marks: pa.Table, node: str) -> l
     ]  # fmt: skip
 
 
-def _stopped(group: Group) -> Iterator[tuple[int, list[Ahead]]]:
-    """Yield whether a node's last checkpoint could be compared, and whether it is too high."""
-    log, proving = group.final_log, group.facts.proving_nodes
-    if log is None or log.node not in proving:
-        return
+def _stopped(group: Group) -> tuple[int, list[Ahead]]:
+    """Return how many replicas' last checkpoints there are, and those that are too high."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
-    for node, mark in zip(
-        texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True
-    ):
-        if node in proving:
-            later = LogEnd(node=log.node, high_watermark=log.end)
-            ahead = Ahead(node=node, mark=mark, told_ns=NONE, later=later)
-            yield 1, [ahead] if mark > log.end else []
+    log, proving = group.final_log, group.facts.proving_nodes
+    if log is None or log.node not in proving:
+        return final.num_rows, []
+    marks = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
+    later = LogEnd(node=log.node, high_watermark=log.end)
+    return final.num_rows, [
+        Ahead(node=node, mark=mark, told_ns=NONE, later=later)
+        for node, mark in marks
+        if node in proving and mark > log.end
+    ]
 
 
 def _check(group: Group) -> Findings:
     told, marks = announcements(group), _told_marks(group)
-    looks = [*_stopped(group)]
+    looks = [_stopped(group)]
     if len(told):
         for node in sorted(set(texts(marks, "node"))):
             mine = select(marks, equal(marks, "node", node))

@@ -137,31 +137,36 @@ def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make
 def spot(record: Record, moment: str) -> Spot:
     """Return the acknowledged message in the middle of the calm before all faults, or of a fault.
 
-    Of a fault that let nothing be acknowledged, the middle of what was while it came into force, or
-    the last before it.
+    Where none was sent and acknowledged within a fault: of those that were under way.
     """
     if moment == CALM:
         times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
         sends = acknowledged(record, times["warmup"], times["main"])
     else:
         (fault,) = record.rows("faults", kind=moment)
-        began_ns, from_ns, to_ns = (
-            int(fault[name]) for name in ("requested_ns", "confirmed_ns", "healed_ns")
-        )
-        sends = (
-            acknowledged(record, from_ns, to_ns)
-            or acknowledged(record, began_ns, to_ns)
-            or acknowledged(record, 0, to_ns)[-1:]
+        from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])
+        sends = acknowledged(record, from_ns, to_ns) or acknowledged(
+            record, from_ns, to_ns, under_way=True
         )
     return spot_of(record, sends[len(sends) // 2])
 
 
-def acknowledged(record: Record, from_ns: int, to_ns: int, **equal: object) -> list[Row]:
-    """Return what was sent and acknowledged in a time, in the order of acknowledgements."""
+def acknowledged(
+    record: Record, from_ns: int, to_ns: int, *, under_way: bool = False, **equal: object
+) -> list[Row]:
+    """Return what was sent and acknowledged in a time, in the order of acknowledgements.
+
+    Args:
+        record: The run.
+        from_ns, to_ns: The time.
+        under_way: Also what was sent before it, or acknowledged after it.
+        equal: Values of the rows.
+    """
+    first, last = ("complete_ns", "invoke_ns") if under_way else ("invoke_ns", "complete_ns")
     sends = [
         row
         for row in record.rows("sends", acked=True, outcome="ok", **equal)
-        if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns
+        if row[first] > from_ns and row[last] < to_ns
     ]
     return sorted(sends, key=lambda row: int(row["complete_ns"]))
 

@@ -80,7 +80,7 @@ def test_every_polled_record_is_recorded_once_at_its_place(
     }
     assert polled(run_paths.live) == [
         (op, 0, at, f"log-{place}", f"id-{place}", place, 100 + at, values[at], epochs[at],
-         "read_uncommitted")
+         "read_uncommitted", None)
         for op, (values, epochs) in columns.items()
         for at, place in enumerate(places)
     ]  # fmt: skip
