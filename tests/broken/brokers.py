@@ -5,6 +5,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from checkers.facts import QUORUM_TOPIC
+from results.record.milestones import ENDED
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 
@@ -428,3 +430,59 @@ def _assigned(record: Record, read: Row, *, until: int) -> list[Row]:
     same = {name: read[name] for name in ("process", "topic", "partition")}
     rows = record.rows("assignments", kind="assign", **same)
     return [row for row in rows if read["op_id"] < row["op_id"] <= until]
+
+
+def end_broker(record: Record, node: str, at_ns: int, *, code: str, said: str) -> None:
+    """Have a broker end by itself while it is cut off, and stay away: nothing is heard of it again.
+
+    Its files are as they were then; the others stay in sync without it.
+    """
+    number = int(node.removeprefix("n"))
+    detail = {"node": node, "code": code, "said": said}
+    record.milestones.append({"name": ENDED, "at_ns": at_ns, "detail": detail})
+    record.milestones.sort(key=lambda each: int(each["at_ns"]))
+    for each in record.milestones:
+        if each["name"] == "stopped":
+            each["detail"][node] = "killed"
+        if each["name"] == "recovered":
+            each["detail"]["failed"] = f"a partition's in-sync replicas lack {node}"
+    ends = _ends_by(record, node, at_ns)
+    for (topic, partition), end in ends.items():
+        place = {"topic": topic, "partition": partition, "node": node}
+        record.drop("replica_records", lambda row, end=end: row["offset"] >= end, **place)
+        for row in record.rows("replica_states", snapshot="final", **place):
+            row["log_end_offset"] = end
+            row["high_watermark"] = min(row["high_watermark"] or 0, end)
+            row["epochs"] = [each for each in row["epochs"] if each["start_offset"] < end]
+    for table in ("replica_states", "quorum_states"):
+        record.drop(table, lambda row: (row["observed_ns"] or 0) > at_ns, node=node)
+    record.drop("truncations", lambda _: True, node=node)
+    record.drop("leadership", lambda row: (row["observed_ns"] or 0) > at_ns, observer=node)
+    _stay_out_of_sync(record, number, at_ns)
+
+
+def _ends_by(record: Record, node: str, at_ns: int) -> dict[tuple[str, int], int]:
+    """Return where a node's logs ended at a time, as far as it had told."""
+    ends: dict[tuple[str, int], int] = {}
+    for table, place in (("replica_states", None), ("quorum_states", (QUORUM_TOPIC, 0))):
+        for row in record.rows(table, node=node):
+            told = row["observed_ns"] is not None and row["observed_ns"] <= at_ns
+            if told and row["log_end_offset"] is not None:
+                where = place or (row["topic"], row["partition"])
+                ends[where] = max(ends.get(where, 0), row["log_end_offset"])
+    return ends
+
+
+def _stay_out_of_sync(record: Record, number: int, at_ns: int) -> None:
+    """Have a broker that left the in-sync replicas never come back to them, nor lead."""
+    left: set[tuple[str, int]] = set()
+    rows = record.rows("leadership", source="metadata-log")
+    for row in sorted(rows, key=lambda row: int(row["log_offset"] or 0)):
+        place = (row["topic"], row["partition"])
+        if row["isr"] and number not in row["isr"]:
+            left.add(place)
+        elif row["isr"] and place in left:
+            row["isr"] = [each for each in row["isr"] if each != number]
+    for row in record.rows("leadership", source="metadata"):
+        if row["isr"] and row["observed_ns"] > at_ns and row["leader"] != number:
+            row["isr"] = [each for each in row["isr"] if each != number]

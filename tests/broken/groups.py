@@ -1,7 +1,8 @@
 """Groups that a coordinator or a leader broke: positions, jumps, partitions that nobody reads."""
 
+from results.record.clock import NS_PER_S
 from results.record.terms import GroupAct, Outcome
-from tests.broken.brokers import in_order, never_write, write_twice
+from tests.broken.brokers import end_broker, in_order, never_write, write_twice
 from tests.broken.corpus import Spot, broken
 from tests.broken.members import (
     DEALT,
@@ -160,3 +161,16 @@ def a_member_is_given_the_message_before_once_more(record: Record, spot: Spot) -
     read = reader_of(record, spot)
     before = in_order(record.rows("polls", offset=spot.offset - 1, **spot.place))
     read["value"] = before[0]["value"]
+
+
+@broken("broker-ended", row="H1", base="groups", moments=("isolate",))
+def a_cut_off_broker_crashes(record: Record, _: Spot) -> None:
+    """Its JVM raises SIGABRT."""
+    (fault,) = record.rows("faults", kind="isolate")
+    end_broker(
+        record,
+        fault["targets"][0],
+        int(fault["confirmed_ns"]) + NS_PER_S,
+        code="-6",
+        said="# A fatal error has been detected by the Java Runtime Environment:",
+    )

@@ -1,7 +1,9 @@
 """Transactions that a broker or coordinator broke: shown, hidden, torn, or never ended."""
 
+from results.record.clock import NS_PER_S
 from results.record.terms import Isolation, Outcome
 from tests.broken.brokers import (
+    end_broker,
     followers_of,
     in_order,
     lose,
@@ -282,3 +284,16 @@ def the_final_reads_end_below_what_was_read(record: Record, spot: Spot) -> None:
     for row in record.rows("final_reads", isolation=COMMITTED, **spot.place):
         row["target_end"] = row["reached"] = spot.offset
     unread(record, spot, range(spot.offset, 1 << 40), phase="final")
+
+
+@broken("broker-ended", row="H1", base="txn", moments=("isolate",))
+def a_cut_off_broker_halts(record: Record, _: Spot) -> None:
+    """It leads, finds no controller, and calls `Runtime.halt` instead of waiting."""
+    (fault,) = record.rows("faults", kind="isolate")
+    end_broker(
+        record,
+        fault["targets"][0],
+        int(fault["confirmed_ns"]) + NS_PER_S,
+        code="1",
+        said="FATAL no controller could be reached (kafka.server.BrokerLifecycleManager)",
+    )
