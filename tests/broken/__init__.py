@@ -4,7 +4,12 @@ from importlib import import_module
 
 from tests.broken.corpus import CHANGES, Change
 
-_MODULES = ("losses",)
+_MODULES = (
+    "losses",
+    "clients",
+    "ends",
+    "innocent_log",
+)
 
 
 def catalogue() -> list[Change]:
