@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from checkers.run import ENGINES, judge_runs
+from results.record.terms import Validity
 from results.record.verdict import Verdict
 from tests.broken import catalogue
 from tests.broken.corpus import INNOCENT, Change
@@ -23,11 +24,20 @@ def wrong(change: Change, verdict: Verdict) -> str:
     if verdict.valid is not change.valid:
         why = "; ".join(verdict.unknown_because) or ", ".join(_weighty(verdict))
         return f"{verdict.valid.value} instead of {change.valid.value}: {why}"
-    if change.finds and change.finds not in verdict.anomalies:
-        return f"no {change.finds}, but {', '.join(verdict.anomalies)}"
+    if change.finds and not _weighs(change, verdict):
+        return f"no {change.finds} that weighs, but {', '.join(verdict.anomalies)}"
     if change.says not in " ".join(_told(verdict)):
         return f"nothing says {change.says!r}"
     return ""
+
+
+def _weighs(change: Change, verdict: Verdict) -> bool:
+    """Tell whether the anomaly came out, not allowed; and trusted, where that makes it invalid."""
+    found = verdict.anomalies.get(change.finds)
+    shown = [each for each in found.examples if not each.allowed] if found else []
+    return any(each.trusted for each in shown) or bool(
+        shown and change.valid is not Validity.INVALID
+    )
 
 
 def _weighty(verdict: Verdict) -> list[str]:

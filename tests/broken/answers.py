@@ -8,6 +8,8 @@ from tests.broken.corpus import Spot, spot_of
 from tests.broken.record import Record, Row
 
 TIMED_OUT, REFUSED = "_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"
+_FINAL = 1_000_000
+"""Processes from here on make the final reads."""
 _LATE_PHASES = ("recovery", "final")
 _STORED = ("value", "record_hash", "producer_id", "producer_epoch", "sequence")
 
@@ -76,21 +78,25 @@ def swap(record: Record, one: Spot, other: Spot) -> None:
 
 
 def write_stranger(record: Record, spot: Spot, value: int) -> None:
-    """Have each node write a record with another value right behind the spot's, and readers get it."""
+    """Have each node write a record with another value behind the spot's, and readers get it."""
     write_twice(record, spot, value=value, record_hash=value ^ 0x5EED)
     for row in record.rows("polls", offset=spot.offset + 1, **spot.place):
         row["value"] = value
 
 
-def append_again(record: Record, spot: Spot, **changed: object) -> int:
-    """Have each node write the spot's message again at the end, for the final reads; return where."""
-    end = end_of(record, spot)
+def append_again(record: Record, spot: Spot) -> int:
+    """Have each node write the spot's message again, last of all; return where."""
+    end, last = end_of(record, spot), last_spot(record, spot)
     for row in record.rows("replica_records", snapshot="final", offset=spot.offset, **spot.place):
-        record.add("replica_records", row, offset=end, **changed)
-    for row in record.rows("replica_states", **spot.place):
-        if row["snapshot"]:
-            for name in ("log_end_offset", "high_watermark", "last_stable_offset"):
-                row[name] = end + 1 if row[name] == end else row[name]
+        record.add("replica_records", row, offset=end, leader_epoch=last.epoch)
+    read_ns = next(each["at_ns"] for each in record.milestones if each["name"] == "final-reads")
+    for table in ("replica_states", "leadership"):
+        for row in record.rows(table, **spot.place):
+            names = ("log_end_offset", "high_watermark", "last_stable_offset")
+            told = row.get("snapshot") or (row["observed_ns"] or 0) > read_ns
+            for name in names if told else ():
+                if name in row and row[name] == end:
+                    row[name] = end + 1
     for read in record.rows("final_reads", **spot.place):
         read |= {"target_end": end + 1, "reached": end + 1}
     for row in record.rows("polls", offset=end - 1, phase="final", **spot.place):
@@ -113,9 +119,7 @@ def retire(record: Record, op: Row) -> None:
     mine = record.rows("ops", process=process)
     later = {row["op_id"]: row for row in mine if row["op_id"] > op["op_id"]}
     numbers = [int(row["process"]) for row in record.rows("ops")]
-    same = [
-        each for each in numbers if each < 1_000_000 and each % concurrency == process % concurrency
-    ]
+    same = [each for each in numbers if each < _FINAL and (each - process) % concurrency == 0]
     assigned = [row["op_id"] for row in record.rows("assignments") if row["op_id"] in later]
     until = min(assigned, default=1 << 62)
     record.drop("polls", lambda row: row["op_id"] in later and row["op_id"] < until)

@@ -98,9 +98,15 @@ class Change:
     valid: Validity
 
     def save(self, folder: Path) -> Path:
-        """Write the changed run to a folder of its own; return that."""
+        """Write the changed run to a folder of its own; return that.
+
+        Raises:
+            ValueError: The change leaves everything as it is.
+        """
         record = Record(BASES / self.base)
         self.make(record, spot(record, self.moment))
+        if not record.is_changed:
+            raise ValueError(f"{self.name} changes nothing: there must be a record that it meets")
         return record.save(folder / "broken" / self.name)
 
 

@@ -28,7 +28,7 @@ def _note(record: Record, name: str, at_ns: int, **detail: str) -> None:
     record.milestones.sort(key=lambda each: int(each["at_ns"]))
 
 
-def _end(record: Record, node: str, at_ns: int, code: str, said: str = "") -> None:
+def _end(record: Record, node: str, at_ns: int, *, code: str, said: str = "") -> None:
     lives = "2" if node == _VICTIM and at_ns > _healed_ns(record) else "1"
     _note(record, ENDED, at_ns, node=node, incarnation=lives, code=code, said=said)
 
@@ -37,15 +37,13 @@ def _not_recovered(record: Record, why: str) -> None:
     for each in record.milestones:
         if each["name"] == "recovered":
             each["detail"]["failed"] = why
-        if each["name"] == "stopped":
-            each["detail"].pop("failed", None)
 
 
-def _tell_isr(record: Record, isr: list[int], from_ns: int, to_ns: int, **place: object) -> None:
-    """Have every broker tell an ISR for a while."""
-    for row in record.rows("leadership", source="metadata", **place):
-        if row["isr"] is not None and from_ns <= row["observed_ns"] <= to_ns:
-            row["isr"] = isr
+def _tell_leader_alone(record: Record, spot: Spot, from_ns: int, to_ns: int) -> None:
+    """Have every broker tell an ISR of the leader alone for a while."""
+    for row in record.rows("leadership", source="metadata", **spot.place):
+        if from_ns <= row["observed_ns"] <= to_ns:
+            row["isr"] = [row["leader"]]
 
 
 def _fall_silent(record: Record, spot: Spot, node: str) -> None:
@@ -55,7 +53,7 @@ def _fall_silent(record: Record, spot: Spot, node: str) -> None:
         by = "observer" if table == "leadership" else "node"
         record.drop(table, lambda row: (row["observed_ns"] or 0) > at_ns, **{by: node})
     for row in record.rows("leadership", source="metadata"):
-        if (row["observed_ns"] or 0) > at_ns + 10 * NS_PER_S // 10 and row["isr"]:
+        if (row["observed_ns"] or 0) > at_ns + NS_PER_S and row["isr"]:
             row["isr"] = [each for each in row["isr"] if each != number]
     for each in record.milestones:
         if each["name"] == "stopped":
@@ -127,60 +125,73 @@ def _without_leader(record: Record, spot: Spot) -> None:
 
 @broken("isr-not-restored", row="catalogue", base="log", moments=("kill", "isolate"))
 def a_follower_never_comes_back_to_the_isr(record: Record, spot: Spot) -> None:
-    last_ns = _time_ns(record, "stopped")
-    _tell_isr(record, [1, 3], spot.at_ns, last_ns, **spot.place)
+    for row in record.rows("leadership", source="metadata", **spot.place):
+        if row["observed_ns"] >= spot.at_ns:
+            row["isr"] = [1, 3]
     _not_recovered(record, "the ISR lacks n2")
 
 
 @broken("acknowledged-below-min-isr", row="S10b", base="log")
 def acknowledged_while_the_isr_is_one(record: Record, spot: Spot) -> None:
-    _tell_isr(record, [3], spot.at_ns - 2 * NS_PER_S, spot.at_ns + 18 * NS_PER_S, **spot.place)
+    _tell_leader_alone(record, spot, spot.at_ns - 2 * NS_PER_S, spot.at_ns + 18 * NS_PER_S)
 
 
 @broken("acknowledged-below-min-isr", row="S10b", base="log")
 def acknowledged_with_an_isr_of_one_to_the_end(record: Record, spot: Spot) -> None:
-    _tell_isr(record, [3], spot.at_ns, _time_ns(record, "stopped"), **spot.place)
-    _not_recovered(record, "the ISR lacks n1 and n2")
+    _tell_leader_alone(record, spot, spot.at_ns, _time_ns(record, "stopped"))
+    _not_recovered(record, "the ISR is the leader alone")
 
 
 @broken("broker-ended", row="H1", base="log", moments=(QUIET,), says="exit code 1")
 def a_broker_halts(record: Record, spot: Spot) -> None:
     _fall_silent(record, spot, _FOLLOWER)
-    _end(record, _FOLLOWER, spot.at_ns, "1", "ERROR Halting because log truncation is not allowed")
+    _end(
+        record,
+        _FOLLOWER,
+        spot.at_ns,
+        code="1",
+        said="ERROR Halting because log truncation is not allowed",
+    )
 
 
 @broken("broker-ended", row="H1", base="log", moments=(QUIET,), says="OutOfMemoryError")
 def a_broker_runs_out_of_memory(record: Record, spot: Spot) -> None:
     _fall_silent(record, spot, _FOLLOWER)
     said = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-    _end(record, _FOLLOWER, spot.at_ns, "3", said)
+    _end(record, _FOLLOWER, spot.at_ns, code="3", said=said)
 
 
 @broken("broker-ended", row="H1", base="log", moments=("kill",), says="SIGSEGV")
 def a_broker_crashes_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(record, _VICTIM, _killed_in_vain_ns(record), "-11", "SIGSEGV in libzstd-jni.so")
+    _end(record, _VICTIM, _killed_in_vain_ns(record), code="-11", said="SIGSEGV in libzstd-jni.so")
 
 
 @broken("broker-ended", row="H1", base="log", moments=("kill",), says="exit code 1")
 def a_broker_exits_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(record, _VICTIM, _killed_in_vain_ns(record), "1", "FATAL Shutdown broker: disk failed")
+    _end(
+        record,
+        _VICTIM,
+        _killed_in_vain_ns(record),
+        code="1",
+        said="FATAL Shutdown broker: disk failed",
+    )
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=(QUIET,), valid=Validity.UNKNOWN, says="SIGKILL")
 def the_kernel_kills_a_broker(record: Record, spot: Spot) -> None:
     _fall_silent(record, spot, _FOLLOWER)
-    _end(record, _FOLLOWER, spot.at_ns, "-9")
+    _end(record, _FOLLOWER, spot.at_ns, code="-9")
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=(QUIET,), valid=Validity.UNKNOWN, says="SIGSTOP")
 def somebody_stops_a_broker(record: Record, spot: Spot) -> None:
     _fall_silent(record, spot, _FOLLOWER)
-    _end(record, _FOLLOWER, spot.at_ns, "stopped")
+    _end(record, _FOLLOWER, spot.at_ns, code="stopped")
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=("kill",), valid=Validity.UNKNOWN, says="SIGTERM")
 def somebody_ends_a_broker_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(record, _VICTIM, _killed_in_vain_ns(record), "143")
+    _end(record, _VICTIM, _killed_in_vain_ns(record), code="143")
 
 
 def _killed_in_vain_ns(record: Record) -> int:

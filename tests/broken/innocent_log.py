@@ -1,5 +1,7 @@
 """What a correct Kafka may do to a run of `log`; each says why it may."""
 
+from itertools import pairwise
+
 from results.record.clock import NS_PER_S
 from tests.broken.answers import (
     REFUSED,
@@ -8,6 +10,7 @@ from tests.broken.answers import (
     end_of,
     fate,
     last_spot,
+    place_in_op,
     reads,
     retire,
     swap,
@@ -22,7 +25,7 @@ from tests.broken.brokers import (
     unread,
     write_twice,
 )
-from tests.broken.corpus import Spot, innocent, spot_of
+from tests.broken.corpus import CALM, QUIET, Spot, innocent, spot_of
 from tests.broken.record import Record, Row
 
 _FAULTS = ("kill", "isolate")
@@ -32,18 +35,9 @@ def _without_answer(record: Record, spot: Spot) -> None:
     fate(record, spot.send, "info", TIMED_OUT)
 
 
-def _alone_in_its_op(record: Record, spot: Spot) -> None:
-    """Have the spot's op have sent nothing else: an op's outcome is the worst of its sends'."""
-    others = record.rows("sends", op_id=spot.send["op_id"])
-    for other in others:
-        if other["value"] != spot.value:
-            take_out(record, spot, {other["offset"]})
-            record.drop("sends", lambda row, gone=other: row is gone)
-
-
 @innocent(base="log")
 def a_message_without_an_answer_was_written(record: Record, spot: Spot) -> None:
-    """The answer was lost on its way, or came after the client had given up (delivery.timeout.ms)."""
+    """The answer was lost, or came after the client had given up (delivery.timeout.ms)."""
     _without_answer(record, spot)
 
 
@@ -101,29 +95,8 @@ def two_messages_of_one_op_overtake_without_idempotence(record: Record, spot: Sp
 
 
 @innocent(base="log")
-def another_writers_message_stands_between_two_of_one_op(record: Record, spot: Spot) -> None:
-    """Two messages of an op may go in two batches; what others send comes between them."""
-    one, other = (spot_of(record, row) for row in record.rows("sends", op_id=spot.send["op_id"]))
-    meanwhile = record.rows("sends", offset=other.offset + 1, **spot.place)[0]
-    # Sent at the same time, by whichever process it was.
-    meanwhile["invoke_ns"] = min(int(meanwhile["invoke_ns"]), int(one.send["complete_ns"]) - 1)
-    (op,) = record.rows("ops", op_id=meanwhile["op_id"])
-    busy = [
-        row
-        for row in record.rows("ops", process=op["process"])
-        if row["op_id"] < op["op_id"] and (row["complete_ns"] or 0) > meanwhile["invoke_ns"]
-    ]
-    if busy or op["op_id"] == one.send["op_id"]:
-        return
-    for row in record.rows("sends", op_id=op["op_id"]):
-        row["invoke_ns"] = meanwhile["invoke_ns"]
-    op["invoke_ns"] = meanwhile["invoke_ns"]
-    swap(record, other, spot_of(record, meanwhile))
-
-
-@innocent(base="log")
 def an_answer_comes_late(record: Record, spot: Spot) -> None:
-    """A produce request may wait in the leader's purgatory, up to its timeout; the next op waits."""
+    """A produce request may wait in the leader's purgatory; its client waits with it."""
     (op,) = record.rows("ops", op_id=spot.send["op_id"])
     later = [
         int(row["invoke_ns"])
@@ -137,7 +110,7 @@ def an_answer_comes_late(record: Record, spot: Spot) -> None:
 
 @innocent(base="log")
 def a_followers_high_watermark_lags(record: Record, spot: Spot) -> None:
-    """A follower hears of the high watermark with its next fetch, and writes it every five seconds."""
+    """A follower hears of the high watermark with its next fetch."""
     followers = followers_of(record, spot)
     for row in record.rows("replica_states", **spot.place):
         if row["node"] in followers and row["high_watermark"] and row["snapshot"] != "final":
@@ -152,7 +125,7 @@ def _regress_never(record: Record, spot: Spot) -> None:
         rows = record.rows("replica_states", node=node, snapshot=None, **spot.place)
         for row in sorted(rows, key=lambda row: int(row["observed_ns"])):
             highest = max(highest, row["high_watermark"] or 0)
-            row["high_watermark"] = highest
+            row["high_watermark"] = highest if row["high_watermark"] is not None else None
 
 
 @innocent(base="log")
@@ -168,8 +141,8 @@ def a_log_reaches_beyond_the_high_watermark(record: Record, spot: Spot) -> None:
     node = leader_of(record, spot)
     end = end_of(record, spot)
     for row in record.rows("replica_states", node=node, snapshot=None, **spot.place):
-        if row["log_end_offset"] and row["log_end_offset"] + 2 <= end:
-            row["log_end_offset"] += 2
+        if row["log_end_offset"] is not None:
+            row["log_end_offset"] = min(row["log_end_offset"] + 2, end)
 
 
 @innocent(base="log")
@@ -189,18 +162,6 @@ def a_follower_lags_for_a_while(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log")
-def the_isr_shrinks_and_grows_again(record: Record, spot: Spot) -> None:
-    """A follower that a long pause of its JVM kept from fetching leaves the ISR and comes back."""
-    _tell_isr(record, spot, {3: (2, 3)}, 4 * NS_PER_S)
-
-
-@innocent(base="log")
-def an_isr_of_one_is_told_late(record: Record, spot: Spot) -> None:
-    """Metadata may be seconds old: the followers are back while brokers still tell they are not."""
-    _tell_isr(record, spot, {3: (3,)}, 3 * NS_PER_S)
-
-
-@innocent(base="log")
 def the_isr_is_told_in_another_order(record: Record, spot: Spot) -> None:
     """The ISR is a set; controllers add who comes back at its end."""
     for row in record.rows("leadership", source="metadata", **spot.place):
@@ -208,33 +169,16 @@ def the_isr_is_told_in_another_order(record: Record, spot: Spot) -> None:
             row["isr"] = row["isr"][::-1]
 
 
-def _tell_isr(record: Record, spot: Spot, isr: dict[int, tuple[int, ...]], for_ns: int) -> None:
-    """Have brokers tell an ISR for a while, of a leader."""
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if spot.at_ns <= row["observed_ns"] <= spot.at_ns + for_ns and row["leader"] in isr:
-            row["isr"] = list(isr[row["leader"]])
-
-
 @innocent(base="log")
 def a_leaders_answer_overtakes_another(record: Record, spot: Spot) -> None:
     """Of two answers that overlap in time the one that comes later may be the older one."""
     told = record.rows("leadership", source="list-offsets", **spot.place)
-    one = next(row for row in told if row["observed_ns"] >= spot.at_ns and row["high_watermark"] > 2)
+    one = next(
+        row for row in told if row["observed_ns"] >= spot.at_ns and row["high_watermark"] > 2
+    )
     late = record.add("leadership", one, high_watermark=one["high_watermark"] - 2)
     late["asked_ns"] = one["asked_ns"] - 1000
     late["observed_ns"] = one["observed_ns"] + NS_PER_S // 10
-
-
-@innocent(base="log")
-def a_broker_tells_what_it_knew_before(record: Record, spot: Spot) -> None:
-    """A broker that is cut off, or slow, goes on telling the metadata that it had."""
-    told = record.rows("leadership", source="metadata", observer="n2", **spot.place)
-    told.sort(key=lambda row: int(row["observed_ns"]))
-    before = [row for row in told if row["observed_ns"] < spot.at_ns][-1]
-    after = next(row for row in told if row["observed_ns"] >= spot.at_ns)
-    if after["incarnation"] == before["incarnation"]:
-        for name in ("leader", "leader_epoch", "isr"):
-            after[name] = before[name]
 
 
 @innocent(base="log")
@@ -244,21 +188,24 @@ def brokers_answer_nothing_for_three_seconds(record: Record, spot: Spot) -> None
     for table in ("leadership", "replica_states"):
         record.drop(
             table,
-            lambda row: row["observed_ns"] is not None and spot.at_ns < row["observed_ns"] < until_ns,
+            lambda row: (
+                row["observed_ns"] is not None and spot.at_ns < row["observed_ns"] < until_ns
+            ),
             **spot.place,
         )
 
 
 @innocent(base="log", moments=_FAULTS)
 def a_broker_that_comes_back_cuts_off_what_nobody_acknowledged(record: Record, spot: Spot) -> None:
-    """A follower cuts its log where the new leader's epoch begins (KIP-101); it fetches the rest."""
+    """A follower cuts its log where the new leader's epoch begins (KIP-101)."""
+    offset = spot.offset
     never_write(record, spot)
     _without_answer(record, spot)
     record.add(
         "truncations",
         {"run_id": "", "topic_id": spot.send["topic_id"], **spot.place},
-        observed_ns=None, node="n2", incarnation=2, from_offset=spot.offset,
-        to_offset=spot.offset + 1, reason="epoch", source="server-log",
+        observed_ns=None, node="n2", incarnation=2, from_offset=offset,
+        to_offset=offset + 1, reason="epoch", source="server-log",
     )  # fmt: skip
 
 
@@ -332,27 +279,8 @@ def a_reader_never_gets_anything(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log")
-def a_reader_is_sent_back_and_reads_again(record: Record, spot: Spot) -> None:
-    """An application may seek: an assignment that names an offset places its reader there."""
-    read = reads(record, spot)
-    moves = record.rows("assignments", partition=spot.partition, topic=spot.topic)
-    record.add(
-        "assignments", moves[0], op_id=read[0]["op_id"], process=read[0]["process"],
-        time_ns=read[0]["invoke_ns"], kind="assign", offset=read[0]["offset"] - 1,
-    )  # fmt: skip
-    for row in record.rows("polls", op_id=read[0]["op_id"]):
-        row["pos"] += 1
-    (before,) = record.rows("replica_records", snapshot="final", node="n3",
-                            offset=read[0]["offset"] - 1, **spot.place)  # fmt: skip
-    record.add(
-        "polls", read[0], pos=0, offset=before["offset"], value=before["value"],
-        leader_epoch=before["leader_epoch"],
-    )  # fmt: skip
-
-
-@innocent(base="log")
 def a_readers_client_dies(record: Record, spot: Spot) -> None:
-    """What a poll of unknown outcome returned was shown; its process ends, and the next begins anew."""
+    """A poll of unknown outcome ends its process; the next one begins anew."""
     read = reads(record, spot)
     (op,) = record.rows("ops", op_id=read[0]["op_id"])
     op |= {"outcome": "info", "error": TIMED_OUT}
@@ -386,13 +314,102 @@ def the_last_message_had_no_answer(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="log")
-def no_epoch_is_told_of_what_is_read(record: Record, spot: Spot) -> None:
-    """Consumers tell no leader epoch of records that old answers brought (before KIP-320)."""
-    for row in record.rows("polls", **spot.place):
-        row["leader_epoch"] = None
+def another_writers_message_stands_between_two_of_one_op(record: Record, spot: Spot) -> None:
+    """Two messages of an op may go in two batches; what others send comes between them."""
+    for offset in range(spot.offset, spot.offset + 100):
+        near = [record.rows("sends", offset=offset + by, **spot.place)[0] for by in range(3)]
+        last, meanwhile = near[1:]
+        if near[0]["op_id"] == last["op_id"] and _begin_before(record, meanwhile, last):
+            swap(record, spot_of(record, last), spot_of(record, meanwhile))
+            return
+
+
+def _begin_before(record: Record, send: Row, end: Row) -> bool:
+    """Have an op begin before another one's end, if its process is free then."""
+    at_ns = int(end["complete_ns"]) - 1
+    before = [
+        row for row in record.rows("ops", process=send["process"]) if row["op_id"] < send["op_id"]
+    ]
+    free = max((int(row["complete_ns"] or 0) for row in before), default=0) < at_ns
+    if free and send["invoke_ns"] > at_ns:
+        for table in ("ops", "sends"):
+            for row in record.rows(table, op_id=send["op_id"]):
+                row["invoke_ns"] = at_ns
+    return free
+
+
+@innocent(base="log", moments=(CALM, QUIET))
+def the_isr_shrinks_and_grows_again(record: Record, spot: Spot) -> None:
+    """A follower that a long pause of its JVM kept from fetching leaves the ISR and comes back."""
+    _tell_isr(record, spot, (spot.at_ns, spot.at_ns + 4 * NS_PER_S), without=(1,))
+
+
+@innocent(base="log")
+def an_isr_of_one_is_told_late(record: Record, spot: Spot) -> None:
+    """Metadata may be seconds old: the followers are back while brokers still tell they are not."""
+    _tell_isr(record, spot, (spot.at_ns, spot.at_ns + 3 * NS_PER_S), without=(1, 2, 3))
 
 
 @innocent(base="log", moments=_FAULTS)
-def the_killed_broker_had_left_the_isr_before(record: Record, spot: Spot) -> None:
-    """A broker that is about to lose its links, or its life, may be slow before that."""
-    _tell_isr(record, spot, {3: (1, 3)}, 2 * NS_PER_S)
+def a_broker_comes_back_to_the_isr_late(record: Record, spot: Spot) -> None:
+    """Until a follower has fetched all it stays outside of the ISR, however long that takes."""
+    back_ns = min(_healed_ns(record, spot), key=lambda at_ns: abs(at_ns - spot.at_ns))
+    _tell_isr(record, spot, (back_ns - NS_PER_S, back_ns + 2 * NS_PER_S), without=(2,))
+
+
+def _healed_ns(record: Record, spot: Spot) -> list[int]:
+    return [int(row["healed_ns"]) for row in record.rows("faults") if row["healed_ns"] > spot.at_ns]
+
+
+def _tell_isr(
+    record: Record, spot: Spot, span: tuple[int, int], *, without: tuple[int, ...]
+) -> None:
+    """Have brokers tell an ISR without some followers for a while."""
+    for row in record.rows("leadership", source="metadata", **spot.place):
+        if span[0] <= row["observed_ns"] <= span[1]:
+            row["isr"] = [
+                each for each in row["isr"] if each not in without or each == row["leader"]
+            ]
+
+
+@innocent(base="log", moments=_FAULTS)
+def a_broker_tells_what_it_knew_before(record: Record, spot: Spot) -> None:
+    """Brokers learn of a new leader, or ISR, one after the other."""
+    told = record.rows("leadership", source="metadata", observer="n1", **spot.place)
+    told.sort(key=lambda row: int(row["observed_ns"]))
+    names = ("leader", "leader_epoch", "isr")
+    changes = [
+        (before, after)
+        for before, after in pairwise(told)
+        if [before[name] for name in names] != [after[name] for name in names]
+    ]
+    before, after = min(changes, key=lambda each: abs(each[1]["observed_ns"] - spot.at_ns))
+    after |= {name: before[name] for name in names}
+
+
+@innocent(base="log")
+def a_reader_is_sent_back_and_reads_again(record: Record, spot: Spot) -> None:
+    """An application may seek: an assignment that names an offset places its reader there."""
+    moves = [row for row in record.rows("assignments") if (row["offset"] or 0) > 0]
+    move = min(moves, key=lambda row: abs(int(row["time_ns"]) - spot.at_ns))
+    place = {name: move[name] for name in ("topic", "partition")}
+    later = record.rows("polls", process=move["process"], **place)
+    op_id = min(row["op_id"] for row in later if row["op_id"] > move["op_id"])
+    first = min((row for row in later if row["op_id"] == op_id), key=place_in_op)
+    move["offset"] -= 1
+    (before,) = record.rows("replica_records", snapshot="final", node="n3",
+                            offset=move["offset"], **place)  # fmt: skip
+    at = first["pos"]
+    for row in record.rows("polls", op_id=op_id, mop=first["mop"]):
+        row["pos"] += row["pos"] >= at
+    record.add(
+        "polls", first, pos=at, offset=before["offset"], value=before["value"],
+        leader_epoch=before["leader_epoch"],
+    )  # fmt: skip
+
+
+@innocent(base="log")
+def a_worker_reserves_more_than_it_sends(record: Record, spot: Spot) -> None:
+    """Workers reserve values in blocks, and may end anywhere in one."""
+    for row in record.rows("reservations"):
+        row["value_to"] += spot.offset

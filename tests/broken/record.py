@@ -44,9 +44,10 @@ def base_of(folder: Path) -> Base:
     """Read a stored run."""
     paths = RunPaths(folder)
     files = {name: paths.table(name) for name in TABLES if paths.table(name).exists()}
+    whole = {name: pq.read_table(path, partitioning=None) for name, path in files.items()}
     read = {
-        name: pq.read_table(path, partitioning=None).cast(TABLES[name]).drop_columns(["run_id"])
-        for name, path in files.items()
+        name: ordered(name, table.cast(TABLES[name])).drop_columns(["run_id"])
+        for name, table in whole.items()
     }
     rows = {name: table.to_pylist() for name, table in read.items()}
     return Base(paths, {name: _coded(table) for name, table in read.items()}, rows)
@@ -75,6 +76,7 @@ class Record:
         lines = self._base.paths.milestones.read_text(encoding="utf-8").splitlines()
         self.milestones: list[Row] = [json.loads(line) for line in lines]
         self.plan: dict[str, Any] = load_plan(self._base.paths.plan)
+        self._before = deepcopy((self.milestones, self.plan))
 
     def rows(self, name: str, /, **equal: object) -> list[Row]:
         """Return the rows of a table that have these values, in the table's order."""
@@ -98,6 +100,12 @@ class Record:
         row = {**deepcopy(like), **changed}
         self._tables[name].append(row)
         return row
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything is not as it was in the base."""
+        tables = (rows != self._base.rows[name] for name, rows in self._tables.items())
+        return self._before != (self.milestones, self.plan) or any(tables)
 
     def save(self, root: Path) -> Path:
         """Write the run to a folder whose last two names become its id.
@@ -142,4 +150,7 @@ class Record:
 
 def _copies(name: str, rows: list[Row]) -> list[Row]:
     nested = [each.name for each in TABLES[name] if pa.types.is_nested(each.type)]
-    return [{**row, **{key: deepcopy(row[key]) for key in nested}} for row in rows]
+    copied = [row.copy() for row in rows]
+    for row in copied if nested else ():
+        row |= {key: deepcopy(row[key]) for key in nested}
+    return copied
