@@ -38,6 +38,7 @@ KEY = ("run_id", *PLACE)
 _NO_END = np.iinfo(np.int64).max
 _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
 """The views of a group that hold columns of its tables."""
+_ISR_FROM = ("zookeeper", "metadata")
 LEADER_SOURCES = ("list-offsets", "zookeeper")
 """Who knows for certain who leads, the better one first: a leader itself, and ZooKeeper."""
 
@@ -226,10 +227,14 @@ class Group:
         return logs
 
     def _gone(self, places: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Yield the last leader's final log, if nothing is left of it where all else was read."""
-        others = any(snapshot == FINAL for snapshot, _ in places)
-        if others and self.leader and self.leader.node in self.facts.proving_nodes:
-            yield FINAL, self.leader.node
+        """Yield the final logs of which nothing is left where all else of their nodes was read.
+
+        The last leader had one, and so had who was in the ISR after the recovery.
+        """
+        had = {self.leader.node} if self.leader else set()
+        had |= final_isr(self) if self.facts.recovered else set()
+        if any(snapshot == FINAL for snapshot, _ in places):
+            yield from ((FINAL, node) for node in sorted(had & self.facts.proving_nodes))
 
     @cached_property
     def _log_rows(self) -> Mapping[tuple[str, str], tuple[int, int]]:
@@ -340,6 +345,20 @@ class Group:
             whole=end == (last if len(offsets) else start),
             records=records,
         )
+
+
+def final_isr(group: Group) -> frozenset[str]:
+    """Return the nodes of the last known ISR: of the highest epoch, seen last.
+
+    ZooKeeper has the ISR itself; Metadata is what some broker knows of it, and old ones no epoch.
+    """
+    rows = group.table("leadership")
+    told = (select(rows, equal(rows, "source", name) & present(rows, "isr")) for name in _ISR_FROM)
+    known = next((each for each in told if each.num_rows), None)
+    if known is None:
+        return frozenset()
+    last = int(np.lexsort((ints(known, "observed_ns"), ints(known, "leader_epoch")))[-1])
+    return frozenset(f"n{broker}" for broker in known["isr"][last].as_py())
 
 
 def group_of(

@@ -39,7 +39,7 @@ import numpy as np
 from checkers.columns import Ints, equal, ints, present, select, shared, stack
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings
-from checkers.group import Group, ReplicaLog
+from checkers.group import Group, ReplicaLog, final_isr
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.reused_epochs import all_reused, reuse
 from checkers.unclean_elections import unclean_elections
@@ -48,7 +48,6 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 NAME = "log-divergence"
-_ISR_FROM = ("zookeeper", "metadata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +101,6 @@ class Look:
     def weight(self) -> tuple[bool, bool, tuple[bool, str]]:
         """Orders looks: without an excuse, in the ISR at the end, early."""
         return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
-
-
-def final_isr(group: Group) -> frozenset[str]:
-    """Return the nodes of the last known ISR: of the highest epoch, seen last.
-
-    ZooKeeper has the ISR itself; Metadata is what some broker knows of it, and old ones no epoch.
-    """
-    rows = group.table("leadership")
-    told = (select(rows, equal(rows, "source", name) & present(rows, "isr")) for name in _ISR_FROM)
-    known = next((each for each in told if each.num_rows), None)
-    if known is None:
-        return frozenset()
-    last = int(np.lexsort((ints(known, "observed_ns"), ints(known, "leader_epoch")))[-1])
-    return frozenset(f"n{broker}" for broker in known["isr"][last].as_py())
 
 
 def _high_watermark(group: Group, snapshot: str, node: str) -> int:

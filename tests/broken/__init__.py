@@ -5,11 +5,14 @@ from importlib import import_module
 from tests.broken.corpus import CHANGES, Change
 
 _MODULES = (
+    "clients",
     "disks",
     "elections",
+    "ends",
     "groups",
     "innocent_disks",
     "innocent_groups",
+    "innocent_log",
     "innocent_replicas",
     "innocent_transactions",
     "losses",

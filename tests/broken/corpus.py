@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkers.changes import SETTLED_NS
 from results.record.terms import Validity
 from tests.broken.record import Record, Row
 
+INNOCENT = "innocent"
+"""The row of changes that a correct Kafka may cause."""
 BASES = Path(__file__).with_name("bases")
 CALM = "calm"
+QUIET = "quiet"
+"""Long after the last fault, and before clients are stopped."""
 MOMENTS = {
     "log": (CALM, "kill", "isolate"),
     "txn": (CALM, "kill", "isolate"),
@@ -79,6 +84,7 @@ class Change:
         row: Of the page that names what a verdict must not miss.
         make: Changes the record.
         finds: The anomaly that must come out; empty: none but what the base has.
+        says: What must be told of it, or of why nobody knows.
         valid: The verdict.
     """
 
@@ -88,12 +94,19 @@ class Change:
     row: str
     make: Make
     finds: str
+    says: str
     valid: Validity
 
     def save(self, folder: Path) -> Path:
-        """Write the changed run to a folder of its own; return that."""
+        """Write the changed run to a folder of its own; return that.
+
+        Raises:
+            ValueError: The change leaves everything as it is.
+        """
         record = Record(BASES / self.base)
         self.make(record, spot(record, self.moment))
+        if not record.is_changed:
+            raise ValueError(f"{self.name} changes nothing: there must be a record that it meets")
         return record.save(folder / "broken" / self.name)
 
 
@@ -107,6 +120,7 @@ def broken(
     base: str,
     moments: Sequence[str] = (),
     valid: Validity = Validity.INVALID,
+    says: str = "",
 ) -> Callable[[Make], Make]:
     """Take a function into the corpus that leaves a record as a broken broker would have."""
 
@@ -121,6 +135,7 @@ def broken(
                     row=row,
                     make=make,
                     finds=finds,
+                    says=says,
                     valid=valid,
                 )
             )
@@ -131,7 +146,7 @@ def broken(
 
 def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make]:
     """Take a function into the corpus that leaves a record as a correct Kafka may."""
-    return broken("", row="innocent", base=base, moments=moments, valid=Validity.VALID)
+    return broken("", row=INNOCENT, base=base, moments=moments, valid=Validity.VALID)
 
 
 def spot(record: Record, moment: str) -> Spot:
@@ -139,15 +154,10 @@ def spot(record: Record, moment: str) -> Spot:
 
     Where none was sent and acknowledged within a fault: of those that were under way.
     """
-    if moment == CALM:
-        times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
-        sends = acknowledged(record, times["warmup"], times["main"])
-    else:
-        (fault,) = record.rows("faults", kind=moment)
-        from_ns, to_ns = int(fault["confirmed_ns"]), int(fault["healed_ns"])
-        sends = acknowledged(record, from_ns, to_ns) or acknowledged(
-            record, from_ns, to_ns, under_way=True
-        )
+    from_ns, to_ns = _time_of(record, moment)
+    sends = acknowledged(record, from_ns, to_ns) or acknowledged(
+        record, from_ns, to_ns, under_way=True
+    )
     return spot_of(record, sends[len(sends) // 2])
 
 
@@ -169,6 +179,17 @@ def acknowledged(
         if row[first] > from_ns and row[last] < to_ns
     ]
     return sorted(sends, key=lambda row: int(row["complete_ns"]))
+
+
+def _time_of(record: Record, moment: str) -> tuple[int, int]:
+    times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
+    if moment == CALM:
+        return times["warmup"], times["main"]
+    if moment == QUIET:
+        healed_ns = max(int(row["healed_ns"]) for row in record.rows("faults"))
+        return healed_ns + SETTLED_NS, times["main-ended"]
+    (fault,) = record.rows("faults", kind=moment)
+    return int(fault["confirmed_ns"]), int(fault["healed_ns"])
 
 
 def spot_of(record: Record, send: Row) -> Spot:

@@ -1,15 +1,18 @@
 """A stored run as rows, to be changed as a broken broker would have left it."""
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checkers.columns import coded
 from checkers.layout import write_table
 from checkers.ordering import ordered
 from results.record.paths import RunPaths
@@ -21,29 +24,68 @@ from results.record.terms import F
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A stored run, read once in a process.
+
+    Attributes:
+        paths: Where it lies.
+        tables: By name, strings coded, without the run's id.
+        rows: The same as dictionaries.
+    """
+
+    paths: RunPaths
+    tables: dict[str, pa.Table]
+    rows: dict[str, list[Row]]
+
+
+@cache
+def base_of(folder: Path) -> Base:
+    """Read a stored run."""
+    paths = RunPaths(folder)
+    files = {name: paths.table(name) for name in TABLES if paths.table(name).exists()}
+    whole = {name: pq.read_table(path, partitioning=None) for name, path in files.items()}
+    read = {
+        name: ordered(name, table.cast(TABLES[name])).drop_columns(["run_id"])
+        for name, table in whole.items()
+    }
+    rows = {name: table.to_pylist() for name, table in read.items()}
+    return Base(paths, {name: _coded(table) for name, table in read.items()}, rows)
+
+
+def _coded(table: pa.Table) -> pa.Table:
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            table = table.set_column(at, field.name, pa.chunked_array([coded(table[at])]))
+    return table
+
+
 class Record:
     """The tables, milestones and plan of a stored run.
 
-    Rows are plain dictionaries, to be changed in place; tables that nobody asked for are copied as
-    they are.
+    Rows are plain dictionaries, to be changed in place; tables that nobody changed are written as
+    they are, under the new run's id.
 
     Args:
         base: The folder of the run, which stays as it is.
     """
 
     def __init__(self, base: Path) -> None:
-        self._base = RunPaths(base)
+        self._base = base_of(base)
         self._tables: dict[str, list[Row]] = {}
-        lines = self._base.milestones.read_text(encoding="utf-8").splitlines()
+        lines = self._base.paths.milestones.read_text(encoding="utf-8").splitlines()
         self.milestones: list[Row] = [json.loads(line) for line in lines]
-        self.plan: dict[str, Any] = load_plan(self._base.plan)
+        self.plan: dict[str, Any] = load_plan(self._base.paths.plan)
+        self._before = deepcopy((self.milestones, self.plan))
 
     def rows(self, name: str, /, **equal: object) -> list[Row]:
         """Return the rows of a table that have these values, in the table's order."""
         if name not in self._tables:
-            self._tables[name] = self._table(name).to_pylist()
-        wanted = equal.items()
-        return [row for row in self._tables[name] if all(row[key] == is_ for key, is_ in wanted)]
+            self._tables[name] = _copies(name, self._base.rows[name])
+        rows = self._tables[name]
+        for key, is_ in equal.items():
+            rows = [row for row in rows if row[key] == is_]
+        return list(rows)
 
     def stone(self, name: str) -> int:
         """Return when the run reached a milestone, in nanoseconds since its start."""
@@ -59,28 +101,35 @@ class Record:
     def add(self, name: str, like: Row, /, **changed: object) -> Row:
         """Add a row like another one to a table, and return it."""
         self.rows(name)
-        row = {**like, **changed}
+        row = {**deepcopy(like), **changed}
         self._tables[name].append(row)
         return row
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything is not as it was in the base."""
+        tables = (rows != self._base.rows[name] for name, rows in self._tables.items())
+        return self._before != (self.milestones, self.plan) or any(tables)
+
     def save(self, root: Path) -> Path:
-        """Write the run to a folder whose last two names become its id."""
-        paths = RunPaths(root)
+        """Write the run to a folder whose last two names become its id.
+
+        What no change touches are links to the base.
+        """
+        base, paths = self._base.paths, RunPaths(root)
         paths.record.mkdir(parents=True)
-        for each in (self._base.topics, self._base.environment, self._base.ledger):
+        for each in (base.topics, base.environment, base.ledger, base.nodes):
             if each.exists():
-                shutil.copy(each, root)
-        if self._base.nodes.exists():
-            shutil.copytree(self._base.nodes, paths.nodes)
+                (root / each.name).symlink_to(each.absolute())
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
-        self._count_messages()
-        there = [name for name in TABLES if self._base.table(name).exists()]
-        for name in there:
-            self._write(name, paths)
-        notes = json.loads((self._base.record / "ingest.json").read_text(encoding="utf-8"))
-        seals = {name: seal(paths.table(name)) for name in there}
+        if self._tables.keys() & {"sends", "polls"}:
+            self._count_messages()
+        for name in self._base.tables:
+            write_table(paths.table(name), name, [self._written(name, paths.run_id)])
+        notes = json.loads((base.record / "ingest.json").read_text(encoding="utf-8"))
+        seals = {name: seal(paths.table(name)) for name in self._base.tables}
         notes = {**notes, "run_id": paths.run_id, "seals": seals}
         (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
         return root
@@ -93,15 +142,19 @@ class Record:
             is_txn = op["f"] == F.TXN.value
             op["messages"] = counts[op["op_id"]] + (0 if is_txn else read[op["op_id"]])
 
-    def _write(self, name: str, paths: RunPaths) -> None:
-        table = self._table(name)
-        if name in self._tables:
-            table = pa.Table.from_pylist(self._tables[name], schema=TABLES[name])
-        ids = pa.array([paths.run_id] * table.num_rows, type=pa.string())
-        table = table.set_column(
-            table.column_names.index("run_id"), TABLES[name].field("run_id"), ids
-        )
-        write_table(paths.table(name), name, [ordered(name, table)])
+    def _written(self, name: str, run_id: str) -> pa.Table:
+        table, rows = self._base.tables[name], self._tables.get(name)
+        if rows is not None and rows != self._base.rows[name]:
+            schema = pa.schema([each for each in TABLES[name] if each.name != "run_id"])
+            table = ordered(name, pa.Table.from_pylist(rows, schema=schema))
+        places = pa.array([0] * table.num_rows, type=pa.int32())
+        ids = pa.DictionaryArray.from_arrays(places, pa.array([run_id]))
+        return table.append_column("run_id", ids)
 
-    def _table(self, name: str) -> pa.Table:
-        return pq.read_table(self._base.table(name), partitioning=None).cast(TABLES[name])
+
+def _copies(name: str, rows: list[Row]) -> list[Row]:
+    nested = [each.name for each in TABLES[name] if pa.types.is_nested(each.type)]
+    copied = [row.copy() for row in rows]
+    for row in copied if nested else ():
+        row |= {key: deepcopy(row[key]) for key in nested}
+    return copied

@@ -4,7 +4,7 @@ from checkers import committed_truncation, epoch_regression, log_divergence, los
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import DiskLoss
 from checkers.findings import known
-from checkers.log_divergence import final_isr
+from checkers.group import final_isr
 from checkers.protocol import Findings
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from checkers import log_divergence, lost_write, two_leaders
 from checkers.facts import RunFacts
+from checkers.group import final_isr
 from checkers.ingest import NO_ID, Problem, Unit, ingest, step_units, with_topic_ids
 from checkers.protocol import Findings
 from checkers.run import judge_runs
@@ -195,11 +196,11 @@ def test_zookeeper_names_the_leader_where_nobody_claims_to_be_one() -> None:
 
 def test_zookeepers_isr_counts_more_than_what_a_broker_believes() -> None:
     believed = old_metadata(1, 1, 2, at=9 * S)
-    assert log_divergence.final_isr(group(leadership=[named(2, 1, 2), believed])) == {"n2"}
-    assert log_divergence.final_isr(group(leadership=[believed])) == {"n1", "n2"}
-    assert log_divergence.final_isr(group(leadership=[isr(1)])) == {"n1"}
+    assert final_isr(group(leadership=[named(2, 1, 2), believed])) == {"n2"}
+    assert final_isr(group(leadership=[believed])) == {"n1", "n2"}
+    assert final_isr(group(leadership=[isr(1)])) == {"n1"}
     silent = leads(1, 7, at=9 * S, source="metadata")  # An answer without an ISR.
-    assert log_divergence.final_isr(group(leadership=[isr(1, 2), silent])) == {"n1", "n2"}
+    assert final_isr(group(leadership=[isr(1, 2), silent])) == {"n1", "n2"}
 
 
 def test_zookeeper_that_names_two_leaders_of_one_epoch() -> None:

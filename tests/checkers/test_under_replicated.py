@@ -1,6 +1,7 @@
 """under-replicated: made groups with it and, a hair beside them, without."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -261,3 +262,39 @@ def test_it_applies_where_copies_are_promised_and_kept() -> None:
     assert not CHECKER.applies(facts(plan={"broker": {"log.cleanup.policy": "compact"}}))
     assert not CHECKER.applies(facts(plan={"nodes": 1, "replication": 1, "min_insync": 1}))
     assert found(CHECKER, group(sends=[ack(A, 0)])).rows == 0
+
+
+def after_stops(
+    *nodes: str, how: str = "clean", failed: str = "", read: tuple[str, ...] = ("n2", "n3")
+) -> RunFacts:
+    """A run whose nodes stopped so, of which some other files were read."""
+    said = {"stopped": dict.fromkeys(nodes, how), "recovered": {"failed": failed} if failed else {}}
+    stones = tuple(replace(stone, detail=said.get(stone.name, {})) for stone in facts().milestones)
+    return facts(milestones=stones, collected_nodes=frozenset(read))
+
+
+@pytest.mark.parametrize(
+    ("about", "told", "gone"),
+    [
+        (after_stops("n2", "n3"), isr(1, 2, 3), ["n2", "n3"]),
+        (after_stops("n2"), isr(1, 2, 3), ["n2"]),
+        (after_stops("n2", "n3"), isr(1, 3), ["n3"]),  # Who is not in the ISR may lack all.
+        (after_stops("n2", "n3", how="killed"), isr(1, 2, 3), []),
+        (after_stops("n2", "n3", read=("n1",)), isr(1, 2, 3), []),
+        (after_stops("n2", "n3", failed="it took too long"), isr(1, 2, 3), []),
+    ],
+    ids=["both", "one-stopped", "one-in-isr", "killed", "not-collected", "not-recovered"],
+)
+def test_a_folder_that_is_gone_where_its_nodes_others_were_read_is_an_empty_log(
+    about: RunFacts, told: Row, gone: list[str]
+) -> None:
+    on = made({"n1": BOTH}, told, announced(2), about=about)
+    assert [each.evidence["node"] for each in found(CHECKER, on).anomalies] == gone
+
+
+def test_a_record_whose_other_copies_went_with_their_folders_is_on_too_few_replicas() -> None:
+    on = made({"n1": ONE}, isr(1, 2, 3), sends=(ack(A, 0),), about=after_stops("n2", "n3"))
+    anomaly, *_ = found(CHECKER, on).anomalies
+    assert (anomaly.evidence["not_on"], anomaly.broken_premises) == (["n2", "n3"], ())
+    doubtful = made({"n1": ONE}, isr(1, 2, 3), sends=(ack(A, 0),), about=after_stops("n2"))
+    assert found(CHECKER, doubtful).anomalies[0].broken_premises == ("readable-final-logs",)

@@ -1,0 +1,73 @@
+"""The corpus of broken records: its own rules, and what the judge says of each change."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from checkers.run import judge_runs
+from results.record.verdict import Verdict
+from results.verdict_json import verdict_text
+from tests.broken import catalogue
+from tests.broken.__main__ import wrong
+from tests.broken.corpus import CALM, INNOCENT, QUIET, Change
+
+LEAST_BROKEN = 150
+LEAST_INNOCENT = 90
+"""To be raised with what is added."""
+LEAST_OF_ROW, MOST_OF_ANOMALY = 3, 6
+CHANGES = catalogue()
+BROKEN = [each for each in CHANGES if each.row != INNOCENT]
+
+
+def first_of_each_row() -> list[Change]:
+    return list({each.row: each for each in reversed(CHANGES)}.values())
+
+
+def test_every_change_has_a_name_of_its_own() -> None:
+    assert Counter(each.name for each in CHANGES).most_common(1)[0][1] == 1
+
+
+def test_there_are_enough_changes_of_either_kind() -> None:
+    assert len(BROKEN) >= LEAST_BROKEN
+    assert len(CHANGES) - len(BROKEN) >= LEAST_INNOCENT
+
+
+def test_every_row_has_several_changes_and_no_anomaly_too_many() -> None:
+    rows = Counter(each.row for each in BROKEN)
+    kinds = Counter((each.row, each.finds) for each in BROKEN)
+    assert {row: count for row, count in rows.items() if count < LEAST_OF_ROW} == {}
+    assert {kind: count for kind, count in kinds.items() if count > MOST_OF_ANOMALY} == {}
+
+
+def test_half_of_the_broken_changes_are_made_while_a_fault_is_in_force() -> None:
+    disturbed = sum(each.moment not in {CALM, QUIET} for each in BROKEN)
+    assert 2 * disturbed >= len(BROKEN)
+
+
+def test_innocent_changes_say_why_a_correct_kafka_may_cause_them() -> None:
+    assert [each.name for each in CHANGES if each.row == INNOCENT and not each.make.__doc__] == []
+
+
+@pytest.mark.parametrize("change", first_of_each_row(), ids=lambda change: change.name)
+def test_a_change_of_each_row_comes_out_as_it_must(change: Change, tmp_path: Path) -> None:
+    (verdict,) = judge_runs([change.save(tmp_path)], engine="local")
+    assert wrong(change, verdict) == ""
+
+
+@pytest.mark.spark
+@pytest.mark.everything
+@pytest.mark.timeout(1200)
+def test_every_change_comes_out_as_it_must_by_both_engines(tmp_path: Path) -> None:
+    """All in one job of Spark; a verdict is the same bytes but for the engine's name."""
+    roots = [each.save(tmp_path) for each in CHANGES]
+    local, spark = (judge_runs(roots, engine=engine) for engine in ("local", "spark"))
+    told = zip(CHANGES, local, strict=True)
+    assert [(each.name, how) for each, verdict in told if (how := wrong(each, verdict))] == []
+    pairs = zip(CHANGES, local, spark, strict=True)
+    assert [each.name for each, one, other in pairs if _bytes(one) != _bytes(other)] == []
+
+
+def _bytes(verdict: Verdict) -> str:
+    return verdict_text(replace(verdict, engine=""))
