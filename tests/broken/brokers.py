@@ -4,6 +4,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from checkers.facts import QUORUM_TOPIC
 from results.record.milestones import ENDED
@@ -449,7 +450,8 @@ def end_broker(record: Record, node: str, at_ns: int, *, code: str, said: str) -
     ends = _ends_by(record, node, at_ns)
     for (topic, partition), end in ends.items():
         place = {"topic": topic, "partition": partition, "node": node}
-        record.drop("replica_records", lambda row, end=end: row["offset"] >= end, **place)
+        left = range(end)
+        record.drop("replica_records", partial(_lies_outside, left), **place)
         for row in record.rows("replica_states", snapshot="final", **place):
             row["log_end_offset"] = end
             row["high_watermark"] = min(row["high_watermark"] or 0, end)
@@ -459,6 +461,10 @@ def end_broker(record: Record, node: str, at_ns: int, *, code: str, said: str) -
     record.drop("truncations", lambda _: True, node=node)
     record.drop("leadership", lambda row: (row["observed_ns"] or 0) > at_ns, observer=node)
     _stay_out_of_sync(record, number, at_ns)
+
+
+def _lies_outside(left: range, row: Row) -> bool:
+    return row["offset"] not in left
 
 
 def _ends_by(record: Record, node: str, at_ns: int) -> dict[tuple[str, int], int]:
