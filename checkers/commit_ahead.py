@@ -69,5 +69,5 @@ CHECKER = Checker(
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members were told",
+    compares="positions that members were given",
 )

@@ -78,5 +78,5 @@ CHECKER = Checker(
     check=_check,
     applies=applies,
     promise=Promise.GROUPS,
-    compares="positions that members were told after a commit was acknowledged",
+    compares="positions that members were given after a commit was acknowledged",
 )

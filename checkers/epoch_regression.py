@@ -216,7 +216,7 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
-    why = "no leader epoch was told behind another one, so one that went back could not show"
+    why = "no leader epoch was reported after another one, so one that went back could not show"
     return could_not_show(compared, why, given=bool(group.table("leadership").num_rows))
 
 

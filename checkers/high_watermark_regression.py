@@ -212,7 +212,7 @@ def _check(group: Group) -> Findings:
         lambda regression: _describe(group, regression),
         lambda regression: _labels(group, regression),
     )
-    why = "no high watermark was announced behind another one, so one that fell could not show"
+    why = "no high watermark was announced after another one, so one that fell could not show"
     return could_not_show(found, why, given=len(told) > 0)
 
 

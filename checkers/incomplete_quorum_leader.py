@@ -61,8 +61,8 @@ def _check(group: Group) -> Findings:
     )
     return could_not_show(
         found,
-        "no controller began to lead after another had told a high watermark, so one that lacked"
-        " committed metadata could not show",
+        "no controller began to lead after another had reported a high watermark, so one that"
+        " lacked committed metadata could not show",
     )
 
 
@@ -99,5 +99,5 @@ CHECKER = Checker(
     scope=Scope.QUORUM,
     applies=_applies,
     promise=Promise.EPOCHS,
-    compares="starts of epochs of the controllers, compared with what earlier leaders told",
+    compares="starts of controllers' epochs, compared with what earlier leaders reported",
 )

@@ -55,7 +55,7 @@ def _check(group: Group) -> Findings:
         lambda item: _describe(group, item[0], item[1]),
         lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
     )
-    why = "no offset was told twice, so one with two values could not show"
+    why = "no offset was reported twice, so one with two values could not show"
     return could_not_show(found, why, given=len(offsets) > 0)
 
 
@@ -146,5 +146,5 @@ CHECKER = Checker(
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     promise=Promise.LOG,
-    compares="offsets that were told at least twice",
+    compares="offsets that clients were given at least twice",
 )

@@ -101,7 +101,7 @@ def _check(group: Group) -> Findings:
         lambda fall: _describe(group, fall),
         lambda fall: _labels(group, fall),
     )
-    why = "no log end was told behind its high watermark, so one that fell below it could not show"
+    why = "no log end was reported after its high watermark, so one below it could not show"
     return could_not_show(found, why, given=bool(present(looks, "log_end_offset").any()))
 
 
@@ -150,5 +150,5 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.STORED,
-    compares="log ends that were told after a high watermark of the same replica",
+    compares="log ends reported after a high watermark of the same replica",
 )

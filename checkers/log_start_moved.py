@@ -118,5 +118,5 @@ CHECKER = Checker(
     premises=(),
     applies=_applies,
     promise=Promise.STORED,
-    compares="log start offsets that were told",
+    compares="log start offsets that brokers reported",
 )

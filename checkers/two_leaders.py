@@ -198,7 +198,7 @@ def _check(group: Group) -> Findings:
         lambda clash: _describe(group, clash),
         lambda clash: _labels(group, clash),
     )
-    why = "no leader epoch was told twice, so two leaders in one could not show"
+    why = "no leader epoch was reported twice, so two leaders in one could not show"
     return could_not_show(found, why, given=len(claims.epochs) > 0 or bool(group.logs))
 
 
@@ -270,8 +270,7 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,
-    compares="claims to have led an epoch that was told before, and records of one epoch on two"
-    " replicas",
+    compares="claims of an epoch that was claimed before, and records of one epoch on two replicas",
 )
 QUORUM_CHECKER = Checker(
     name=NAME,

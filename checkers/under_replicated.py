@@ -123,7 +123,7 @@ def _check(group: Group) -> Findings:
         lambda each: each.labels,
     )
     why = (
-        "min.insync.replicas is 1 and nobody told which followers were in sync, so a copy that is"
+        "min.insync.replicas is 1 and no ISR was reported after the recovery, so a copy that is"
         " missing could not show"
     )
     return could_not_show(found, why, given=not needs_copies)

@@ -38,7 +38,7 @@ def _check_values(group: Group) -> Findings:
     found = sorted(_repeats(values, offsets), key=lambda each: each[1])
     again = len(values) - len(np.unique(values))
     told = findings(again, found, lambda each: _describe_value(group, *each))
-    why = "nothing was told twice, so a value at two offsets could not show"
+    why = "no value was reported twice, so one at two offsets could not show"
     return could_not_show(told, why, given=len(values) > 0)
 
 
@@ -47,7 +47,7 @@ def _check_offsets(group: Group) -> Findings:
     found = _repeats(offsets, values)
     again = len(offsets) - len(np.unique(offsets))
     told = findings(again, found, lambda each: _describe_offset(group, *each))
-    why = "no offset was told twice, so one with two values could not show"
+    why = "no offset was reported twice, so one with two values could not show"
     return could_not_show(told, why, given=len(offsets) > 0)
 
 
@@ -89,7 +89,7 @@ DUPLICATE_CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check_values,
     promise=Promise.ONCE,
-    compares="tellings of a value that was told before",
+    compares="reports of a value that was reported before",
 )
 INCONSISTENT_CHECKER = Checker(
     name=INCONSISTENT,
@@ -97,5 +97,5 @@ INCONSISTENT_CHECKER = Checker(
     tables=("sends", "polls"),
     check=_check_offsets,
     promise=Promise.LOG,
-    compares="tellings of an offset that was told before",
+    compares="reports of an offset that was reported before",
 )

@@ -17,4 +17,4 @@ def test_a_seeded_record_is_valid_and_each_check_that_applies_has_rows(tmp_path:
     assert bare == {"acknowledged-below-min-isr", "log-end-regression"}
     told = " ".join(sentence for each in verdict.basis for sentence in each.unshown)
     assert "no client sent while an ISR was too small" in told
-    assert "no log end was told behind its high watermark" in told
+    assert "no log end was reported after its high watermark" in told
