@@ -184,11 +184,12 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 def _epochs(files: NodeFiles, folder: Path, *, has_epochs: bool) -> list[EpochStart]:
     """Return a log's epochs; without any record that has one, the file may be missing.
 
-    After a clean stop its absence is the broker's doing: there the log has no epochs.
+    After a clean stop its absence is the broker's doing, which the check of epochs tells of. That
+    check does not look at the metadata log.
     """
     path = folder / "leader-epoch-checkpoint"
-    absent = not has_epochs or (folder.is_dir() and clean_shutdown(files.data))
-    return files.parsed(path, leader_epochs, may_be_missing=absent) or []
+    judged = not folder.name.startswith(METADATA_TOPIC) and clean_shutdown(files.data)
+    return files.parsed(path, leader_epochs, may_be_missing=judged or not has_epochs) or []
 
 
 def _records(files: NodeFiles, path: Path, segment: Segment, replica: Replica) -> Iterator[Rows]:

@@ -49,6 +49,10 @@ def test_a_broker_with_zookeeper_and_old_messages_lacks_nothing(node: Path) -> N
 def test_epochs_are_missed_where_records_have_them(node: Path) -> None:
     newer = DATA / "n2" / "data" / "log-1-0" / SEGMENT
     shutil.copy(newer, node / "data" / "t-0" / SEGMENT)
+    rows, problems = read(node)
+    states = {row["topic"]: row for row in rows["replica_states"]}
+    assert (states["t"]["epochs"], problems) == ([], []), "after a clean stop their check says so"
+    (node / "data" / ".kafka_cleanshutdown").unlink()
     _, problems = read(node)
     assert problems == ["n1: data/t-0/leader-epoch-checkpoint: the file is missing"]
 
