@@ -137,32 +137,25 @@ def innocent(*, base: str, moments: Sequence[str] = ()) -> Callable[[Make], Make
 def spot(record: Record, moment: str) -> Spot:
     """Return the acknowledged message in the middle of the calm before all faults, or of a fault.
 
-    Of a fault that let nothing be acknowledged, the middle of what was while it came into force.
+    Where none was sent and acknowledged within a fault: of those that were under way.
     """
     if moment == CALM:
         times = {each["name"]: int(each["at_ns"]) for each in record.milestones}
-        sends = acknowledged(record, times["warmup"], times["main"])
+        from_ns, to_ns = times["warmup"], times["main"]
     else:
         (fault,) = record.rows("faults", kind=moment)
-        began_ns, from_ns, to_ns = (
-            int(fault[name]) for name in ("requested_ns", "confirmed_ns", "healed_ns")
-        )
-        sends = acknowledged(record, from_ns, to_ns) or acknowledged(record, began_ns, to_ns)
+        # All who were in sync are dead when that one is confirmed: nothing is acknowledged then.
+        began = "requested_ns" if moment == "unclean-election" else "confirmed_ns"
+        from_ns, to_ns = int(fault[began]), int(fault["healed_ns"])
+    acked = record.rows("sends", acked=True, outcome="ok")
+    within = [row for row in acked if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns]
+    under_way = [row for row in acked if row["invoke_ns"] < to_ns and row["complete_ns"] > from_ns]
+    sends = sorted(within or under_way, key=lambda row: int(row["complete_ns"]))
     return spot_of(record, sends[len(sends) // 2])
 
 
-def acknowledged(record: Record, from_ns: int, to_ns: int, **equal: object) -> list[Row]:
-    """Return what was sent and acknowledged in a time, in the order of acknowledgements."""
-    sends = [
-        row
-        for row in record.rows("sends", acked=True, outcome="ok", **equal)
-        if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns
-    ]
-    return sorted(sends, key=lambda row: int(row["complete_ns"]))
-
-
 def spot_of(record: Record, send: Row) -> Spot:
-    """Return the spot of an acknowledged message."""
+    """Return the spot that a message is."""
     place = {"topic": send["topic"], "partition": send["partition"]}
     stored = record.rows("replica_records", snapshot="final", offset=send["offset"], **place)
     return Spot(send=send, epoch=stored[0]["leader_epoch"])

@@ -5,21 +5,18 @@ Many are of the base with disk faults as well: its other faults excuse none of t
 
 from itertools import pairwise
 
-from tests.broken.brokers import (
-    NODES,
+from tests.broken.brokers import NODES, final_log, followers_of, leader_of, renumber
+from tests.broken.corpus import CALM, Spot, innocent, spot_of
+from tests.broken.leaders import (
+    acknowledged,
     answers,
     committed_by,
     elect,
-    final_log,
-    followers_of,
-    leader_of,
     life,
     log_change,
     logged,
     looks,
-    renumber,
 )
-from tests.broken.corpus import CALM, Spot, acknowledged, innocent, spot_of
 from tests.broken.quorum import (
     LOG,
     committed,
@@ -122,7 +119,7 @@ def a_deposed_leader_cuts_off_its_tail(record: Record, spot: Spot) -> None:
     record.add("replica_states", before, observed_ns=at_ns, high_watermark_ns=at_ns, **tail)
     record.add(
         "truncations",
-        {"run_id": spot.send["run_id"], "topic_id": spot.send["topic_id"], **spot.place},
+        {"topic_id": spot.send["topic_id"], **spot.place},
         observed_ns=None, node=leader, incarnation=0, from_offset=start, to_offset=start + 4,
         reason=None, source="server-log",
     )  # fmt: skip
@@ -364,8 +361,6 @@ def the_first_send_of_an_op_is_written_again_behind_the_second(record: Record, s
         for later in record.rows("polls", op_id=row["op_id"], mop=row["mop"]):
             later["pos"] += later["pos"] > row["pos"]
         record.add("polls", row, offset=again, value=first["value"], pos=row["pos"] + 1)
-        for op in record.rows("ops", op_id=row["op_id"]):
-            op["messages"] += 1
     sent = {row["value"]: row["invoke_ns"] for row in record.rows("sends")}
     for row in record.rows("replica_records", producer_id=like["producer_id"]):
         if sent.get(row["value"], 0) > first["complete_ns"]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from results.record.paths import RunPaths
 from results.record.plan import dump_plan, load_plan, plan_from
 from results.record.seal import seal
 from results.record.tables import TABLES
+from results.record.terms import F
 
 Row = dict[str, Any]
 
@@ -73,6 +75,7 @@ class Record:
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
+        self._count_messages()
         there = [name for name in TABLES if self._base.table(name).exists()]
         for name in there:
             self._write(name, paths)
@@ -81,6 +84,14 @@ class Record:
         notes = {**notes, "run_id": paths.run_id, "seals": seals}
         (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
         return root
+
+    def _count_messages(self) -> None:
+        """Count again what each op sent, or read outside of a transaction."""
+        counts = Counter(row["op_id"] for row in self.rows("sends"))
+        read = Counter(row["op_id"] for row in self.rows("polls"))
+        for op in self.rows("ops"):
+            is_txn = op["f"] == F.TXN.value
+            op["messages"] = counts[op["op_id"]] + (0 if is_txn else read[op["op_id"]])
 
     def _write(self, name: str, paths: RunPaths) -> None:
         table = self._table(name)
