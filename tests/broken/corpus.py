@@ -155,30 +155,11 @@ def spot(record: Record, moment: str) -> Spot:
     Where none was sent and acknowledged within a fault: of those that were under way.
     """
     from_ns, to_ns = _time_of(record, moment)
-    sends = acknowledged(record, from_ns, to_ns) or acknowledged(
-        record, from_ns, to_ns, under_way=True
-    )
+    acked = record.rows("sends", acked=True, outcome="ok")
+    within = [row for row in acked if row["invoke_ns"] > from_ns and row["complete_ns"] < to_ns]
+    under_way = [row for row in acked if row["invoke_ns"] < to_ns and row["complete_ns"] > from_ns]
+    sends = sorted(within or under_way, key=lambda row: int(row["complete_ns"]))
     return spot_of(record, sends[len(sends) // 2])
-
-
-def acknowledged(
-    record: Record, from_ns: int, to_ns: int, *, under_way: bool = False, **equal: object
-) -> list[Row]:
-    """Return what was sent and acknowledged in a time, in the order of acknowledgements.
-
-    Args:
-        record: The run.
-        from_ns, to_ns: The time.
-        under_way: Also what was sent before it, or acknowledged after it.
-        equal: Values of the rows.
-    """
-    first, last = ("complete_ns", "invoke_ns") if under_way else ("invoke_ns", "complete_ns")
-    sends = [
-        row
-        for row in record.rows("sends", acked=True, outcome="ok", **equal)
-        if row[first] > from_ns and row[last] < to_ns
-    ]
-    return sorted(sends, key=lambda row: int(row["complete_ns"]))
 
 
 def _time_of(record: Record, moment: str) -> tuple[int, int]:
@@ -189,7 +170,9 @@ def _time_of(record: Record, moment: str) -> tuple[int, int]:
         healed_ns = max(int(row["healed_ns"]) for row in record.rows("faults"))
         return healed_ns + SETTLED_NS, times["main-ended"]
     (fault,) = record.rows("faults", kind=moment)
-    return int(fault["confirmed_ns"]), int(fault["healed_ns"])
+    # All who were in sync are dead when that one is confirmed: nothing is acknowledged then.
+    began = "requested_ns" if moment == "unclean-election" else "confirmed_ns"
+    return int(fault[began]), int(fault["healed_ns"])
 
 
 def spot_of(record: Record, send: Row) -> Spot:

@@ -1,14 +1,8 @@
 """Losses that neither a power loss nor an unclean election explains."""
 
-from tests.broken.brokers import (
-    answers,
-    cut,
-    elect,
-    leader_of,
-    never_write,
-    take_back,
-)
-from tests.broken.corpus import Spot, acknowledged, broken, spot_of
+from tests.broken.brokers import cut, leader_of, never_write
+from tests.broken.corpus import Spot, broken, spot_of
+from tests.broken.leaders import acknowledged, answers, elect, take_back
 from tests.broken.record import Record
 
 _ELECTION = ("unclean-election",)

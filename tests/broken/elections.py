@@ -1,17 +1,8 @@
 """Leaders that nobody may have elected, and partitions that have none."""
 
-from tests.broken.brokers import (
-    answers,
-    elect,
-    leader_of,
-    life,
-    log_change,
-    lose,
-    remove,
-    unread,
-    unread_by,
-)
+from tests.broken.brokers import leader_of, lose, unread
 from tests.broken.corpus import Spot, broken
+from tests.broken.leaders import answers, elect, life, log_change, remove, unread_by
 from tests.broken.record import Record, Row
 from tests.broken.replicas import SPARED, S
 

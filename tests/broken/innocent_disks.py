@@ -2,8 +2,9 @@
 
 import json
 
-from tests.broken.brokers import NODES, looks, renumber, take_back
+from tests.broken.brokers import NODES, renumber
 from tests.broken.corpus import Spot, innocent, spot_of
+from tests.broken.leaders import looks, take_back
 from tests.broken.record import Record, Row
 from tests.broken.replicas import MS, S
 

@@ -5,21 +5,18 @@ Many are of the base with disk faults as well: its other faults excuse none of t
 
 from itertools import pairwise
 
-from tests.broken.brokers import (
-    NODES,
+from tests.broken.brokers import NODES, final_log, followers_of, leader_of, renumber
+from tests.broken.corpus import CALM, Spot, innocent, spot_of
+from tests.broken.leaders import (
+    acknowledged,
     answers,
     committed_by,
     elect,
-    final_log,
-    followers_of,
-    leader_of,
     life,
     log_change,
     logged,
     looks,
-    renumber,
 )
-from tests.broken.corpus import CALM, Spot, acknowledged, innocent, spot_of
 from tests.broken.quorum import (
     LOG,
     committed,
@@ -122,7 +119,7 @@ def a_deposed_leader_cuts_off_its_tail(record: Record, spot: Spot) -> None:
     record.add("replica_states", before, observed_ns=at_ns, high_watermark_ns=at_ns, **tail)
     record.add(
         "truncations",
-        {"run_id": spot.send["run_id"], "topic_id": spot.send["topic_id"], **spot.place},
+        {"topic_id": spot.send["topic_id"], **spot.place},
         observed_ns=None, node=leader, incarnation=0, from_offset=start, to_offset=start + 4,
         reason=None, source="server-log",
     )  # fmt: skip

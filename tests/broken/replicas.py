@@ -1,18 +1,8 @@
 """Replicas that differ, forget, or say of themselves what is not so."""
 
-from tests.broken.brokers import (
-    answers,
-    committed_by,
-    cut,
-    elect,
-    final_log,
-    followers_of,
-    leader_of,
-    looks,
-    lose,
-    take_back,
-)
+from tests.broken.brokers import cut, final_log, followers_of, leader_of, lose
 from tests.broken.corpus import Spot, broken
+from tests.broken.leaders import answers, committed_by, elect, looks, take_back
 from tests.broken.record import Record
 
 MS = 1_000_000
