@@ -27,6 +27,7 @@ MOMENTS = {
     "txn": (CALM, "kill", "isolate"),
     "groups": (CALM, "kill", "isolate"),
     "disks": (CALM, "power-loss", "unclean-election"),
+    "contents": (CALM, "kill", "isolate"),
 }
 """Of each base: the kinds of its faults."""
 

@@ -156,7 +156,7 @@ def followers_hear_late_of_the_high_watermark(record: Record, spot: Spot) -> Non
 
 @innocent(base="log", moments=(CALM,))
 @innocent(base="disks", moments=(CALM,))
-def the_isr_shrinks_and_grows_again(record: Record, spot: Spot) -> None:
+def a_follower_leaves_the_isr_and_comes_back(record: Record, spot: Spot) -> None:
     """A slow follower leaves the ISR and comes back, in one epoch since 3.6 (KAFKA-15021)."""
     full = logged(record, spot, spot.at_ns)[0]["isr"]
     shrunk = [broker for broker in full if broker != int(SPARED[1:])]

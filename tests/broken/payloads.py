@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
-from tests.broken.brokers import NODES, final_log, followers_of, leader_of
+from tests.broken.brokers import NODES, followers_of, leader_of
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record, Row
 
@@ -28,29 +28,29 @@ def _hurt_reads(record: Record, spot: Spot, bits: int, *, phase: str = "") -> No
             row["damage"] = bits
 
 
-@broken("corrupt-record", row="low", base="log")
+@broken("corrupt-record", row="low", base="contents", moments=("calm", "kill"))
 def the_leader_spoils_a_payload_and_sums_it_again(record: Record, spot: Spot) -> None:
     _hurt_copies(record, spot, PAYLOAD)
     _hurt_reads(record, spot, PAYLOAD)
 
 
-@broken("corrupt-record", row="low", base="groups")
-def members_are_given_another_key(record: Record, spot: Spot) -> None:
+@broken("corrupt-record", row="low", base="contents", moments=("isolate",))
+def readers_are_given_another_key(record: Record, spot: Spot) -> None:
     _hurt_reads(record, spot, KEY)
 
 
-@broken("corrupt-record", row="low", base="log")
+@broken("corrupt-record", row="low", base="contents", moments=("kill",))
 def one_final_reader_is_given_another_time_stamp(record: Record, spot: Spot) -> None:
     _hurt_reads(record, spot, TIME, phase="final")
 
 
-@broken("corrupt-record", row="low", base="txn")
-def headers_of_a_transactions_message_are_dropped(record: Record, spot: Spot) -> None:
+@broken("corrupt-record", row="low", base="contents", moments=("isolate",))
+def headers_of_a_message_are_dropped(record: Record, spot: Spot) -> None:
     _hurt_copies(record, spot, HEADERS)
     _hurt_reads(record, spot, HEADERS)
 
 
-@broken("corrupt-record", row="low", base="disks", moments=("calm", "power-loss"))
+@broken("corrupt-record", row="low", base="contents", moments=("calm",))
 def a_follower_spoils_its_copy_that_nobody_reads(record: Record, spot: Spot) -> None:
     _hurt_copies(record, spot, PAYLOAD | KEY, nodes=followers_of(record, spot)[:1])
 
@@ -61,7 +61,7 @@ def _foreign(record: Record) -> int:
     return int(last) + (1 << 20)
 
 
-@broken("phantom", row="catalogue", base="log")
+@broken("phantom", row="catalogue", base="contents")
 def a_record_that_nobody_sent_is_read(record: Record, spot: Spot) -> None:
     for row in record.rows("polls", offset=spot.offset, **spot.place):
         row["value"], row["damage"] = _foreign(record), PAYLOAD | KEY
@@ -79,18 +79,18 @@ def _told_since(spot: Spot) -> Callable[[Row], bool]:
     return lambda row: row["snapshot"] != "final" and (row["observed_ns"] or 0) >= spot.at_ns
 
 
-@broken("high-watermark-ahead", row="low", base="log")
+@broken("high-watermark-ahead", row="low", base="contents")
 def a_followers_high_watermark_runs_ahead(record: Record, spot: Spot) -> None:
     _raise_marks(record, spot, followers_of(record, spot)[0], _AHEAD, at=_told_since(spot))
 
 
-@broken("high-watermark-ahead", row="low", base="txn")
+@broken("high-watermark-ahead", row="low", base="contents")
 def all_followers_take_more_for_committed_than_there_is(record: Record, spot: Spot) -> None:
     for node in followers_of(record, spot):
         _raise_marks(record, spot, node, _AHEAD, at=_told_since(spot))
 
 
-@broken("high-watermark-ahead", row="low", base="groups")
+@broken("high-watermark-ahead", row="low", base="contents")
 def a_checkpoint_has_more_than_the_leaders_log(record: Record, spot: Spot) -> None:
     node = followers_of(record, spot)[0]
     _raise_marks(record, spot, node, _AHEAD, at=lambda row: row["snapshot"] == "final")
@@ -102,49 +102,49 @@ def _forget_epochs(record: Record, spot: Spot, nodes: tuple[str, ...]) -> None:
             row["epochs"] = []
 
 
-@broken("epoch-regression", row="low", base="log")
+@broken("epoch-regression", row="low", base="contents")
 def a_follower_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, followers_of(record, spot)[:1])
 
 
-@broken("epoch-regression", row="low", base="groups")
+@broken("epoch-regression", row="low", base="contents")
 def every_replica_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, NODES)
 
 
-@broken("epoch-regression", row="low", base="txn")
+@broken("epoch-regression", row="low", base="contents")
 def the_leader_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, (leader_of(record, spot),))
 
 
-@innocent(base="log")
+@innocent(base="contents")
 def nobody_looked_at_what_messages_hold(record: Record, _spot: Spot) -> None:
     for table in ("polls", "replica_records"):
         for row in record.rows(table):
             row["damage"] = None
 
 
-@innocent(base="groups")
+@innocent(base="contents")
 def brokers_stamp_what_members_read(record: Record, spot: Spot) -> None:
     # With LogAppendTime nobody can tell whether the time stamp is right, and all else is.
     record.plan["broker"] = {"log.message.timestamp.type": "LogAppendTime"}
     _hurt_reads(record, spot, 0)
 
 
-@innocent(base="txn")
+@innocent(base="contents")
 def a_marker_holds_nothing_that_was_sent(record: Record, spot: Spot) -> None:
     for row in record.rows("replica_records", snapshot="final", control=True, **spot.place):
         assert row["damage"] is None
 
 
-@innocent(base="log")
+@innocent(base="contents")
 def a_follower_is_told_late_what_is_committed(record: Record, spot: Spot) -> None:
     for row in record.rows("replica_states", node=followers_of(record, spot)[0], **spot.place):
         if row["snapshot"] is None and row["high_watermark"]:
             row["high_watermark"] -= 1
 
 
-@innocent(base="log")
+@innocent(base="contents")
 def a_follower_knows_at_once_what_is_committed(record: Record, spot: Spot) -> None:
     # It may be told between two answers of the leader, and be ahead of the earlier one.
     marks = [
@@ -158,7 +158,7 @@ def a_follower_knows_at_once_what_is_committed(record: Record, spot: Spot) -> No
             row["high_watermark"] = max(row["high_watermark"], told)
 
 
-@innocent(base="groups")
+@innocent(base="contents")
 def a_killed_broker_has_no_lines_of_epochs(record: Record, spot: Spot) -> None:
     (stopped,) = [each for each in record.milestones if each["name"] == "stopped"]
     node = followers_of(record, spot)[0]
@@ -166,13 +166,7 @@ def a_killed_broker_has_no_lines_of_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, (node,))
 
 
-@innocent(base="log")
-def an_empty_log_has_no_lines_of_epochs(record: Record, spot: Spot) -> None:
-    for row in record.rows("replica_states", snapshot="final", topic="__cluster_metadata"):
-        assert not final_log(record, spot, row["node"]) or row["epochs"]
-
-
-@innocent(base="log")
+@innocent(base="contents")
 def lines_without_a_record_are_normal(record: Record, spot: Spot) -> None:
     for row in record.rows("replica_states", snapshot="final", **spot.place):
         last = row["epochs"][-1]

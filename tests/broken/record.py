@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from checkers.columns import coded
 from checkers.layout import write_table
@@ -20,6 +19,7 @@ from results.record.plan import dump_plan, load_plan, plan_from
 from results.record.seal import seal
 from results.record.tables import TABLES
 from results.record.terms import F
+from results.tables import read_table
 
 Row = dict[str, Any]
 
@@ -43,12 +43,8 @@ class Base:
 def base_of(folder: Path) -> Base:
     """Read a stored run."""
     paths = RunPaths(folder)
-    files = {name: paths.table(name) for name in TABLES if paths.table(name).exists()}
-    whole = {name: pq.read_table(path, partitioning=None) for name, path in files.items()}
-    read = {
-        name: ordered(name, table.cast(TABLES[name])).drop_columns(["run_id"])
-        for name, table in whole.items()
-    }
+    whole = {name: read_table(paths, name) for name in TABLES if paths.table(name).exists()}
+    read = {name: ordered(name, table).drop_columns(["run_id"]) for name, table in whole.items()}
     rows = {name: table.to_pylist() for name, table in read.items()}
     return Base(paths, {name: _coded(table) for name, table in read.items()}, rows)
 
