@@ -384,3 +384,39 @@ def test_what_is_aborted_counts_only_where_somebody_must_not_be_given_it() -> No
     read_at_last = {**final_read(3), "isolation": "read_committed"}
     final = group(TXN, sends=[aborted], polls=[read(A, 0)], final_reads=[read_at_last])
     assert found(aborted_read.CHECKER, final).rows == 1
+
+
+def test_a_failed_send_without_a_value_could_be_read_by_nobody() -> None:
+    rows = group(sends=[{**FAILED, "value": None}], polls=[read(A, 0)])
+    assert found(aborted_read.CHECKER, rows).unshown == (
+        "no send failed, so an aborted read could not show",
+    )
+    unread = found(aborted_read.CHECKER, group(sends=[FAILED]))
+    assert (unread.rows, unread.unshown) == (0, ()), "without polls nobody knows"
+
+
+def test_only_ends_behind_a_mark_of_the_same_replica_count() -> None:
+    def counted(*looks: tuple[int | None, int | None]) -> int:
+        told = [
+            {"node": "n2", "observed_ns": at * S, "log_end_offset": end, "high_watermark": mark}
+            for at, (end, mark) in enumerate(looks, start=1)
+        ]
+        return found(log_end_regression.CHECKER, group(replica_states=told)).rows
+
+    assert counted((0, 0), (0, 0)) == 1, "offset 0 is an end, and a mark"
+    assert counted((5, None), (5, None)) == 0
+    assert counted((5, None), (5, 3), (6, 3)) == 1
+    assert counted((5, 3), (None, 3), (6, None), (7, None)) == 2
+
+
+def test_only_what_an_op_got_behind_its_own_send_could_be_its_own() -> None:
+    def polled(op: int, mop: int) -> Row:
+        return committed_read(B, 1, op_id=op, mop=mop)
+
+    sends = [{**TXN_SEND, "op_id": op, "mop": 1} for op in (1, 2, 3, 4)]
+    polls = [polled(1, 0), polled(1, 2), polled(2, 0), polled(4, 2), polled(4, 0)]
+    assert found(precommitted_read.CHECKER, group(TXN, sends=sends, polls=polls)).rows == 2
+    plain = [{**each, "txn_id": None} for each in sends]
+    assert found(precommitted_read.CHECKER, group(TXN, sends=plain, polls=polls)).rows == 0
+    watcher = [{**each, "isolation": "read_uncommitted"} for each in polls]
+    assert found(precommitted_read.CHECKER, group(TXN, sends=sends, polls=watcher)).rows == 0
