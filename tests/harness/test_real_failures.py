@@ -155,7 +155,7 @@ def test_positions_that_every_replica_forgot_are_lost_by_every_judge(tmp_path: P
 
 def test_positions_whose_only_replica_lost_its_power_are_lost_only_strictly(tmp_path: Path) -> None:
     played = logquake("run", str(PLANS / "commits-lost.toml"), *HERE, "--json", store=tmp_path)
-    verdict = verdict_of(played)
+    verdict: dict[str, Any] = verdict_of(played)
     assert verdict["valid"] == "invalid", why_not_valid(verdict)
     assert set(verdict["anomalies"]) == {"commit-lost"}, why_not_valid(verdict)
     again = judged_again(newest(tmp_path), "contract")
