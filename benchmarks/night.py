@@ -75,6 +75,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
                  r"'invalid': (?P<invalid>\d+)"),
     "kills": (r"^(?P<kills>\d+) crashes, (?P<left_something>\d+) of them",),
     "false-alarms": (r"^(?P<as_expected>\d+) of (?P<runs>\d+) runs are as expected",),
+    "tests": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
     "hypothesis": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
 }  # fmt: skip
 """What steps print that counts, by part; the first pattern must occur."""
@@ -142,7 +143,10 @@ def steps_of(night: str, store: Path, *, small: bool = False) -> Iterator[Step]:
         chosen = ("--times", str(kills), "--seed", str(int(seed["kills"]) + number))
         killed = (*python, "benchmarks.crashes", *chosen, "--hosts", "namespace,process")
         yield Step(part="kills", name=str(number + 1), words=killed)
-    for path in property_files():
+    for path in test_files("mark.night"):
+        words = (*python, "pytest", "-q", "-m", "night", str(path))
+        yield Step(part="tests", name=str(path), words=words)
+    for path in test_files("@given"):
         yield property_step(path, seed["hypothesis"])
     for score in load_scores():
         kernel = f"checkers/{score.name}.py"
@@ -172,10 +176,10 @@ def property_step(path: Path, seed: str) -> Step:
     return Step(part="hypothesis", name=str(path), words=words)
 
 
-def property_files() -> list[Path]:
-    """Return the test files that have properties."""
+def test_files(word: str) -> list[Path]:
+    """Return the test files that have a word in them: `@given` of properties."""
     found = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [each.relative_to(ROOT) for each in found if "@given" in each.read_text("utf-8")]
+    return [each.relative_to(ROOT) for each in found if word in each.read_text("utf-8")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from results.atomic import append_synced, write_atomically
 
 BEGIN, END = "<!-- last results: begin -->", "<!-- last results: end -->"
 PARTS = (
-    "fuzz", "campaign", "kills", "hypothesis", "mutation", "false-alarms", "covering",
+    "fuzz", "campaign", "kills", "tests", "hypothesis", "mutation", "false-alarms", "covering",
 )  # fmt: skip
 """In the order in which a night plays them."""
 SHORTENED = ("fuzz", "campaign", "kills")

@@ -60,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that asks for the second tier."""
     words = "run all tests: also those marked `everything`, which a newcomer can do without"
     parser.addoption("--everything", action="store_true", help=words)
+    parser.addoption(
+        "--night", action="store_true", help="with --everything: the night's tests too"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -67,7 +70,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Have several workers play a session of whole folders, unless the user chose already."""
     option = config.option
     if not all(Path(each).is_dir() for each in config.args):
-        option.everything = True  # Tests that are named are meant, in a worker, too.
+        # Tests that are named are meant, in a worker, too.
+        option.everything = option.night = True
     elif hasattr(config, "workerinput") or getattr(option, "logquake", None):
         return  # A worker starts none; a suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
@@ -76,11 +80,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the second tier out unless it is asked for, or tests are named."""
-    if not config.option.everything:
-        left_out = [item for item in items if item.get_closest_marker("everything")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    """Leave out the second tier, and the night's tests, unless they are asked for, or named."""
+    for tier in ("everything", "night"):
+        if not config.getoption(tier):
+            left_out = [item for item in items if item.get_closest_marker(tier)]
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in set(left_out)]
     items[:] = long_first(items)
 
 

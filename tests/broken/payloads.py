@@ -132,12 +132,6 @@ def brokers_stamp_what_members_read(record: Record, spot: Spot) -> None:
 
 
 @innocent(base="contents")
-def a_marker_holds_nothing_that_was_sent(record: Record, spot: Spot) -> None:
-    for row in record.rows("replica_records", snapshot="final", control=True, **spot.place):
-        assert row["damage"] is None
-
-
-@innocent(base="contents")
 def a_follower_is_told_late_what_is_committed(record: Record, spot: Spot) -> None:
     for row in record.rows("replica_states", node=followers_of(record, spot)[0], **spot.place):
         if row["snapshot"] is None and row["high_watermark"]:

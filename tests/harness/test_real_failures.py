@@ -16,7 +16,7 @@ from tests.harness.java_agents import agent_jar, agent_options
 from tests.harness.meddling import meddled_run
 from tests.machine import needs
 
-pytestmark = [pytest.mark.everything, pytest.mark.kafka, pytest.mark.timeout(RUN_LIMIT_S + 20)]
+pytestmark = [pytest.mark.night, pytest.mark.kafka, pytest.mark.timeout(RUN_LIMIT_S + 20)]
 PLANS = Path(__file__).parents[2] / "docs" / "plans"
 NOTICED_S = 60
 REQUEST_BYTES = 100 << 20
