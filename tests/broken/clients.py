@@ -180,7 +180,7 @@ def the_final_reads_are_told_an_end_before_the_last_messages(record: Record, spo
     _end_final_reads(record, spot, end_of(record, spot) - 5)
 
 
-@broken("high-watermark-regression", row="S10d", base="log")
+@broken("high-watermark-regression", row="S10d", base="log", moments=("kill",))
 def the_final_reads_are_told_an_end_of_long_before(record: Record, spot: Spot) -> None:
     _end_final_reads(record, spot, spot.offset)
 

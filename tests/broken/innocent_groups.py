@@ -99,7 +99,7 @@ def a_commit_is_acknowledged_late(record: Record, spot: Spot) -> None:
     commit["told_ns"] = min(commit["told_ns"] + _LAG_NS, fetch["asked_ns"] - 1)
 
 
-@innocent(base="groups")
+@innocent(base="groups", moments=("calm", "kill"))
 def members_lag(record: Record, spot: Spot) -> None:
     """A consumer may be given late what is there; it gets all of it, in order."""
     joined = members(record)

@@ -55,18 +55,6 @@ def a_follower_spoils_its_copy_that_nobody_reads(record: Record, spot: Spot) -> 
     _hurt_copies(record, spot, PAYLOAD | KEY, nodes=followers_of(record, spot)[:1])
 
 
-def _foreign(record: Record) -> int:
-    """Return a value that nobody reserved."""
-    last = max(row["value_to"] for row in record.rows("reservations"))
-    return int(last) + (1 << 20)
-
-
-@broken("phantom", row="catalogue", base="contents")
-def a_record_that_nobody_sent_is_read(record: Record, spot: Spot) -> None:
-    for row in record.rows("polls", offset=spot.offset, **spot.place):
-        row["value"], row["damage"] = _foreign(record), PAYLOAD | KEY
-
-
 def _raise_marks(
     record: Record, spot: Spot, node: str, by: int, *, at: Callable[[Row], bool]
 ) -> None:
@@ -79,18 +67,18 @@ def _told_since(spot: Spot) -> Callable[[Row], bool]:
     return lambda row: row["snapshot"] != "final" and (row["observed_ns"] or 0) >= spot.at_ns
 
 
-@broken("high-watermark-ahead", row="low", base="contents")
+@broken("high-watermark-ahead", row="low", base="contents", moments=("kill", "isolate"))
 def a_followers_high_watermark_runs_ahead(record: Record, spot: Spot) -> None:
     _raise_marks(record, spot, followers_of(record, spot)[0], _AHEAD, at=_told_since(spot))
 
 
-@broken("high-watermark-ahead", row="low", base="contents")
+@broken("high-watermark-ahead", row="low", base="contents", moments=("kill", "isolate"))
 def all_followers_take_more_for_committed_than_there_is(record: Record, spot: Spot) -> None:
     for node in followers_of(record, spot):
         _raise_marks(record, spot, node, _AHEAD, at=_told_since(spot))
 
 
-@broken("high-watermark-ahead", row="low", base="contents")
+@broken("high-watermark-ahead", row="low", base="contents", moments=("kill", "isolate"))
 def a_checkpoint_has_more_than_the_leaders_log(record: Record, spot: Spot) -> None:
     node = followers_of(record, spot)[0]
     _raise_marks(record, spot, node, _AHEAD, at=lambda row: row["snapshot"] == "final")
@@ -102,23 +90,24 @@ def _forget_epochs(record: Record, spot: Spot, nodes: tuple[str, ...]) -> None:
             row["epochs"] = []
 
 
-@broken("epoch-regression", row="low", base="contents")
+@broken("epoch-regression", row="low", base="contents", moments=("kill", "isolate"))
 def a_follower_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, followers_of(record, spot)[:1])
 
 
-@broken("epoch-regression", row="low", base="contents")
+@broken("epoch-regression", row="low", base="contents", moments=("kill", "isolate"))
 def every_replica_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, NODES)
 
 
-@broken("epoch-regression", row="low", base="contents")
+@broken("epoch-regression", row="low", base="contents", moments=("kill", "isolate"))
 def the_leader_forgets_all_epochs(record: Record, spot: Spot) -> None:
     _forget_epochs(record, spot, (leader_of(record, spot),))
 
 
 @innocent(base="contents")
 def nobody_looked_at_what_messages_hold(record: Record, _spot: Spot) -> None:
+    """Clients of before there were checks recorded nothing of it."""
     for table in ("polls", "replica_records"):
         for row in record.rows(table):
             row["damage"] = None
@@ -126,13 +115,14 @@ def nobody_looked_at_what_messages_hold(record: Record, _spot: Spot) -> None:
 
 @innocent(base="contents")
 def brokers_stamp_what_members_read(record: Record, spot: Spot) -> None:
-    # With LogAppendTime nobody can tell whether the time stamp is right, and all else is.
+    """With LogAppendTime nobody can tell whether the time stamp is right, and all else is."""
     record.plan["broker"] = {"log.message.timestamp.type": "LogAppendTime"}
     _hurt_reads(record, spot, 0)
 
 
 @innocent(base="contents")
 def a_follower_is_told_late_what_is_committed(record: Record, spot: Spot) -> None:
+    """A follower learns the leader's mark with its next fetch."""
     for row in record.rows("replica_states", node=followers_of(record, spot)[0], **spot.place):
         if row["snapshot"] is None and row["high_watermark"]:
             row["high_watermark"] -= 1
@@ -140,7 +130,7 @@ def a_follower_is_told_late_what_is_committed(record: Record, spot: Spot) -> Non
 
 @innocent(base="contents")
 def a_follower_knows_at_once_what_is_committed(record: Record, spot: Spot) -> None:
-    # It may be told between two answers of the leader, and be ahead of the earlier one.
+    """It may be told between two answers of the leader, and be ahead of the earlier one."""
     marks = [
         (row["observed_ns"], row["high_watermark"])
         for row in record.rows("leadership", source="list-offsets", **spot.place)
@@ -154,6 +144,7 @@ def a_follower_knows_at_once_what_is_committed(record: Record, spot: Spot) -> No
 
 @innocent(base="contents")
 def a_killed_broker_has_no_lines_of_epochs(record: Record, spot: Spot) -> None:
+    """A checkpoint file is trusted after a clean stop only (KAFKA-16541)."""
     (stopped,) = [each for each in record.milestones if each["name"] == "stopped"]
     node = followers_of(record, spot)[0]
     stopped["detail"][node] = "killed"
@@ -162,6 +153,7 @@ def a_killed_broker_has_no_lines_of_epochs(record: Record, spot: Spot) -> None:
 
 @innocent(base="contents")
 def lines_without_a_record_are_normal(record: Record, spot: Spot) -> None:
+    """A leader whose epoch ends before anybody sends leaves a line and no record."""
     for row in record.rows("replica_states", snapshot="final", **spot.place):
         last = row["epochs"][-1]
         row["epochs"] = [*row["epochs"], {"epoch": last["epoch"] + 1,

@@ -278,7 +278,7 @@ def a_cut_off_leader_shows_what_only_it_has(record: Record, spot: Spot) -> None:
     )
 
 
-@broken("high-watermark-regression", row="S10d", base="txn")
+@broken("high-watermark-regression", row="S10d", base="txn", moments=("kill", "isolate"))
 def the_final_reads_end_below_what_was_read(record: Record, spot: Spot) -> None:
     """The last stable offset goes back to a transaction that was over and read long ago."""
     for row in record.rows("final_reads", isolation=COMMITTED, **spot.place):
