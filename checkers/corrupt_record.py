@@ -25,7 +25,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.phantom import sent_here
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
@@ -166,4 +166,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.LOG,
+    compares="polled records and copies, compared with what was sent",
 )

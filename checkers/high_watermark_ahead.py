@@ -33,9 +33,9 @@ from checkers.announcements import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Evidence
@@ -119,8 +119,10 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
     return latest(backwards[first_highest(-told.marks[backwards])], len(order) - begin)
 
 
-def _of_node(group: Group, told: Announcements, marks: pa.Table, node: str) -> list[Ahead]:
-    """Return the first of a broker's marks that are too high, and how many there are."""
+def _of_node(
+    group: Group, told: Announcements, marks: pa.Table, node: str
+) -> tuple[int, list[Ahead]]:
+    """Return how many of a broker's marks can be compared, and the first that is too high."""
     high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
     ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
     for epoch in np.unique(ceilings).tolist():
@@ -128,10 +130,11 @@ def _of_node(group: Group, told: Announcements, marks: pa.Table, node: str) -> l
         lowest = _lowest_since(told.where(told.epochs >= epoch), told_ns[at])
         witness[at] = np.append(late, NONE)[lowest]
     wrong = np.flatnonzero((witness >= 0) & (np.append(told.marks, NONE)[witness] < high))
+    compared = int((witness >= 0).sum())
     if not len(wrong):
-        return []
+        return compared, []
     first = int(wrong[0])
-    return [
+    return compared, [
         Ahead(
             node=node, mark=int(high[first]), told_ns=int(told_ns[first]),
             later=told[int(witness[first])], count=len(wrong),
@@ -140,18 +143,19 @@ def _of_node(group: Group, told: Announcements, marks: pa.Table, node: str) -> l
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
-    """Return how many replicas' last checkpoints there are, and those that are too high."""
+    """Return how many replicas' last checkpoints can be compared, and those that are too high."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
     log, proving = group.final_log, group.facts.proving_nodes
     if log is None or log.node not in proving:
-        return final.num_rows, []
-    marks = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
+        return 0, []
+    pairs = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
+    marks = [(node, mark) for node, mark in pairs if node in proving]
     later = LogEnd(node=log.node, high_watermark=log.end)
-    return final.num_rows, [
+    return len(marks), [
         Ahead(node=node, mark=mark, told_ns=NONE, later=later)
         for node, mark in marks
-        if node in proving and mark > log.end
+        if mark > log.end
     ]
 
 
@@ -161,8 +165,8 @@ def _check(group: Group) -> Findings:
     if len(told):
         for node in sorted(set(texts(marks, "node"))):
             mine = select(marks, equal(marks, "node", node))
-            looks.append((mine.num_rows, _of_node(group, told, mine, node)))
-    return findings(
+            looks.append(_of_node(group, told, mine, node))
+    found = findings(
         sum(rows for rows, _ in looks),
         sorted(
             (each for _, found in looks for each in found),
@@ -171,6 +175,8 @@ def _check(group: Group) -> Findings:
         lambda each: _describe(group, each),
         lambda each: _labels(group, each),
     )
+    why = "no leader was asked after a broker, so a high watermark ahead of its could not show"
+    return could_not_show(found, why, given=marks.num_rows > 0)
 
 
 def _labels(group: Group, ahead: Ahead) -> Labels:
@@ -212,4 +218,6 @@ CHECKER = Checker(
     check=_check,
     premises=(),
     applies=_applies,
+    promise=Promise.LOG,
+    compares="high watermarks of replicas, compared with what their leader announced later",
 )

@@ -17,6 +17,7 @@ from checkers import (
     commit_ahead,
     commit_lost,
     committed_truncation,
+    corrupt_record,
     cycles,
     double_vote,
     duplicate,
@@ -26,6 +27,7 @@ from checkers import (
     forbidden_election,
     group_stuck,
     hanging_transaction,
+    high_watermark_ahead,
     high_watermark_regression,
     incomplete_leader,
     incomplete_quorum_leader,
@@ -150,6 +152,8 @@ ENDS = [
     {"node": "n2", "observed_ns": at * S, "log_end_offset": 5, "high_watermark": 5} for at in (1, 2)
 ]
 
+MARK = {**ENDS[0], "incarnation": 1, "high_watermark": 3, "high_watermark_source": "fetch"}
+
 Case = tuple[Checker, Group, str, Group, int]
 """A check, rows without anything to compare, why, rows with something, and how much that is."""
 ALWAYS = {"not-enough-traffic": 2, "host-not-restored": 1}
@@ -173,6 +177,11 @@ CASES: list[Case] = [
     (inconsistent_offsets.CHECKER, group(sends=[ONE], polls=[read(B, 1)]), "reported twice",
      group(sends=[ONE], polls=[read(A, 0)]), 1),
     (phantom.CHECKER, group(sends=[ONE]), "", group(sends=[ONE], polls=[read(A, 0)]), 1),
+    (corrupt_record.CHECKER, group(sends=[ONE], polls=[read(A, 0)]), "",
+     group(sends=[ONE], polls=[{**read(A, 0), "damage": 0}]), 1),
+    (high_watermark_ahead.CHECKER, group(leadership=[marked(3)], replica_states=[MARK]),
+     "no leader was asked after a broker",
+     group(leadership=[marked(3, at=9 * S)], replica_states=[MARK]), 1),
     (ack_mismatch.CHECKER, group(sends=[ONE], polls=[read(B, 1)]), "",
      group(sends=[ONE], polls=[read(A, 0)]), 1),
     (aborted_read.CHECKER, group(sends=[ONE], polls=[read(A, 0)]), "no send failed",
