@@ -25,7 +25,7 @@ LONG = (
 
 def workers() -> int:
     """Return how many workers use this machine well: tests of clusters mostly wait."""
-    return (os.cpu_count() or 1) + 1
+    return (os.cpu_count() or 1) + 2
 
 
 def spread(option: argparse.Namespace) -> None:
