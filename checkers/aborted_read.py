@@ -96,7 +96,7 @@ def _check(group: Group) -> Findings:
     why = "no send failed, so an aborted read could not show"
     if group.facts.plan.transactional:
         why = "no send failed and no transaction was aborted, so an aborted read could not show"
-    return could_not_show(found, why, given=group.table("polls").num_rows > 0)
+    return could_not_show(found, why, given=bool(group.table("polls").num_rows))
 
 
 def _labels(group: Group, read: AbortedRead) -> Labels:

@@ -265,7 +265,7 @@ def _check(name: str, group: Group) -> Findings:
     )
     did = "wrote behind" if through == WW else "read"
     why = f"no op {did} what another one had written, so a circle could not show"
-    return could_not_show(found, why, given=group.derived["participants"].num_rows > 0)
+    return could_not_show(found, why, given=bool(group.derived["participants"].num_rows))
 
 
 def _excused(facts: RunFacts, cycle: Cycle) -> bool:

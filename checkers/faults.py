@@ -79,7 +79,7 @@ def _check(group: Group) -> Findings:
     short = [each for each in asked if each[1] < each[2]]
     found = findings(len(asked), short, lambda item: _describe(group, item))
     why = "the plan asks for no confirmed fault, so that too few had an effect could not show"
-    return could_not_show(found, why, given=group.table("faults").num_rows > 0)
+    return could_not_show(found, why, given=bool(group.table("faults").num_rows))
 
 
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:

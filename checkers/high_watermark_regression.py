@@ -213,7 +213,7 @@ def _check(group: Group) -> Findings:
         lambda regression: _labels(group, regression),
     )
     why = "no high watermark was announced after another one, so one that fell could not show"
-    return could_not_show(found, why, given=len(told) > 0)
+    return could_not_show(found, why, given=bool(len(told)))
 
 
 def _labels(group: Group, regression: Regression) -> Labels:

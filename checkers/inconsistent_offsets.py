@@ -56,7 +56,7 @@ def _check(group: Group) -> Findings:
         lambda item: _labels(group, item[0], item[1], by_acks=item[2]),
     )
     why = "no offset was reported twice, so one with two values could not show"
-    return could_not_show(found, why, given=len(offsets) > 0)
+    return could_not_show(found, why, given=bool(len(offsets)))
 
 
 def _read_values(group: Group, offset: int) -> list[int]:

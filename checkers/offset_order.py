@@ -76,7 +76,7 @@ def _check(group: Group) -> Findings:
         {excuse: _excused(acks, found, fitting) for excuse, fitting in fits.items()},
     )
     why = "no send began after another was acknowledged, so a wrong order could not show"
-    return could_not_show(compared, why, given=len(acks.row) > 0)
+    return could_not_show(compared, why, given=bool(len(acks.row)))
 
 
 def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:

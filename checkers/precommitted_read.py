@@ -29,7 +29,7 @@ def _precommitted(group: Group) -> list[_Read]:
     sends, polls = group.table("sends"), group.table("polls")
     sends = select(sends, present(sends, "value"))
     at = first_match(ints(polls, "value"), ints(sends, "value"))
-    writers = np.append(ints(sends, "op_id"), -1)[at]
+    writers = np.append(ints(sends, "op_id"), NONE)[at]
     own = (at >= 0) & (writers == ints(polls, "op_id")) & equal(polls, "isolation", READ_COMMITTED)
     rows = take(polls, np.flatnonzero(own))
     columns = (ints(rows, name).tolist() for name in ("offset", "value", "op_id"))

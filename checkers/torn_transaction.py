@@ -166,7 +166,7 @@ def _check(group: Group) -> Findings:
         lambda torn: _labels(group.facts, torn),
     )
     why = "no committed transaction had two records to be read, so half of one could not show"
-    return could_not_show(found, why, given=table.num_rows > 0)
+    return could_not_show(found, why, given=bool(table.num_rows))
 
 
 def _labels(facts: RunFacts, torn: Torn) -> Labels:

@@ -199,7 +199,7 @@ def _check(group: Group) -> Findings:
         lambda clash: _labels(group, clash),
     )
     why = "no leader epoch was reported twice, so two leaders in one could not show"
-    return could_not_show(found, why, given=len(claims.epochs) > 0 or bool(group.logs))
+    return could_not_show(found, why, given=bool(len(claims.epochs) or group.logs))
 
 
 def _labels(group: Group, clash: Clash) -> Labels:

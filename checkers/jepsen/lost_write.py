@@ -44,7 +44,7 @@ def _check(group: Group) -> Findings:
     rows = sorted(zip(*(ints(lost, name).tolist() for name in names), strict=True))
     found = findings(int(passed.sum()), rows, lambda row: _describe(group, row))
     why = "no reader came to a committed record, so that one was passed over could not show"
-    return could_not_show(found, why, given=len(read_values(group)) > 0)
+    return could_not_show(found, why, given=bool(len(read_values(group))))
 
 
 def _describe(group: Group, row: tuple[int, ...]) -> Anomaly:

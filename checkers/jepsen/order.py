@@ -112,7 +112,7 @@ class _Kind:
             broken=_broken(group.facts) if self.apart else (),
         )
         why = "no two records follow one another there, so that they stand apart could not show"
-        return could_not_show(found, why, given=rows.num_rows > 0)
+        return could_not_show(found, why, given=bool(rows.num_rows))
 
     def _describe(self, group: Group, steps: Steps, index: int, distance: int) -> Anomaly:
         rows = group.table(self.table)

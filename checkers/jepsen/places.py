@@ -39,7 +39,7 @@ def _check_values(group: Group) -> Findings:
     again = len(values) - len(np.unique(values))
     told = findings(again, found, lambda each: _describe_value(group, *each))
     why = "no value was reported twice, so one at two offsets could not show"
-    return could_not_show(told, why, given=len(values) > 0)
+    return could_not_show(told, why, given=bool(len(values)))
 
 
 def _check_offsets(group: Group) -> Findings:
@@ -48,7 +48,7 @@ def _check_offsets(group: Group) -> Findings:
     again = len(offsets) - len(np.unique(offsets))
     told = findings(again, found, lambda each: _describe_offset(group, *each))
     why = "no offset was reported twice, so one with two values could not show"
-    return could_not_show(told, why, given=len(offsets) > 0)
+    return could_not_show(told, why, given=bool(len(offsets)))
 
 
 def _describe_value(group: Group, value: int, offsets: list[int]) -> Anomaly:
