@@ -15,7 +15,7 @@ from tests.broken.corpus import CALM, INNOCENT, QUIET, Change
 
 LEAST_BROKEN = 150
 LEAST_INNOCENT = 90
-"""To be raised with what is added."""
+"""To be raised with what is added, to 150 each at least."""
 LEAST_OF_ROW, MOST_OF_ANOMALY = 3, 6
 CHANGES = catalogue()
 BROKEN = [each for each in CHANGES if each.row != INNOCENT]
@@ -58,7 +58,7 @@ def test_a_change_of_each_row_comes_out_as_it_must(change: Change, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.everything
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)  # A busy machine takes ten times as long.
 def test_every_change_comes_out_as_it_must_by_both_engines(tmp_path: Path) -> None:
     """All in one job of Spark; a verdict is the same bytes but for the engine's name."""
     roots = [each.save(tmp_path) for each in CHANGES]
