@@ -1,9 +1,12 @@
 """Brokers that end, hang or refuse, ISRs that stay small, and what the harness itself got wrong."""
 
+from dataclasses import replace
+
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED, STACKS
 from results.record.terms import Validity
 from tests.broken.answers import take_nothing
+from tests.broken.brokers import cut
 from tests.broken.corpus import CALM, QUIET, Spot, broken
 from tests.broken.record import Record
 
@@ -58,15 +61,10 @@ def _fall_silent(record: Record, spot: Spot, node: str) -> None:
     for each in record.milestones:
         if each["name"] == "stopped":
             each["detail"][node] = "killed"
-    for partition in range(2):
-        place = {"topic": spot.topic, "partition": partition}
-        placed = [r for r in record.rows("sends", **place) if r["complete_ns"] <= at_ns]
-        end = 1 + max(int(row["offset"]) for row in placed)
-        record.drop(
-            "replica_records", lambda row, end=end: row["offset"] >= end, node=node, **place
-        )
-        for row in record.rows("replica_states", node=node, snapshot="final", **place):
-            row |= {"log_end_offset": end, "high_watermark": min(row["high_watermark"], end)}
+    for partition in range(int(record.plan["partitions"])):
+        there = replace(spot, send={**spot.send, "partition": partition})
+        placed = [r for r in record.rows("sends", **there.place) if r["complete_ns"] <= at_ns]
+        cut(record, there, 1 + max(int(r["offset"]) for r in placed), nodes=(node,), from_ns=None)
     _not_recovered(record, f"the ISR lacks {node}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,8 @@ class Record:
 
     def _count_messages(self) -> None:
         """Count again what each op sent, or read outside of a transaction."""
-        counts = Counter(row["op_id"] for row in self.rows("sends"))
-        read = Counter(row["op_id"] for row in self.rows("polls"))
+        counts = Counter(map(itemgetter("op_id"), self.rows("sends")))
+        read = Counter(map(itemgetter("op_id"), self.rows("polls")))
         for op in self.rows("ops"):
             is_txn = op["f"] == F.TXN.value
             op["messages"] = counts[op["op_id"]] + (0 if is_txn else read[op["op_id"]])
