@@ -39,7 +39,8 @@ UNKNOWN_MS = -1
 """A time stamp that is none, or is not the producer's."""
 _WORD = 8
 _MARKED = 16
-_KEY_SEED = 0x6B65_7973
+_OF_SIZE, _OF_TIME = 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F
+"""Odd numbers, by which a length and a time stamp reach all bits of a word."""
 _AT_ONCE_BYTES = 8 << 20
 _ALL = (1 << 64) - 1
 _UNSEEN = object()
@@ -47,6 +48,7 @@ FEW = 16
 """So many messages at most are cheaper one by one than as columns."""
 
 Words = npt.NDArray[np.uint64]
+_Bytes = npt.NDArray[np.uint8]
 Damage = npt.NDArray[np.int8]
 Header = list[tuple[str, str | bytes | None]]
 Message = tuple[bytes, bytes, Header | None]
@@ -71,8 +73,10 @@ def messages(
             yield payload_of(value, size_bytes, at_ms), key, mark
         return
     words = values.astype(np.uint64)
-    payloads = _split(_payloads(words, size_bytes, np.full(len(words), at_ms, np.uint64)))
-    keys = _split(_keys(words))
+    hashes, timed = _mixed(words), size_bytes >= TIMED_FROM
+    stamp = np.array([at_ms if timed else 0], np.uint64)
+    payloads = _split(_payloads(words, hashes, size_bytes, stamp))
+    keys = _split(_keys(hashes))
     marks: list[Header | None] = [None] * len(words)
     for at in np.flatnonzero(_is_marked(words)).tolist() if headers else ():
         marks[at] = [(HEADER, keys[at])]
@@ -94,37 +98,34 @@ def damage(
             anything else where there are others; None for all: they were not looked at.
         stamps_ms: Of the records; `UNKNOWN_MS` where there is none of a producer.
     """
+    if len(payloads) > FEW:
+        step = max(1, _AT_ONCE_BYTES // max(1, len(payloads[0] or b"")))
+        parts = [slice(start, start + step) for start in range(0, len(payloads), step)]
+        if all(
+            _are_intact(payloads[at], keys[at], headers and headers[at], stamps_ms[at])
+            for at in parts
+        ):
+            return np.zeros(len(payloads), np.int8)
     marks = repeat(_UNSEEN) if headers is None else headers
     records = zip(payloads, keys, marks, stamps_ms, strict=False)
-    if len(payloads) <= FEW or not _alike(payloads, keys):
-        return np.array([_damage_of(*record) for record in records], np.int8)
-    step = max(1, _AT_ONCE_BYTES // len(payloads[0] or b""))
-    parts = [
-        _damage_of_many(
-            cast("list[bytes]", payloads[start : start + step]),
-            cast("list[bytes]", keys[start : start + step]),
-            None if headers is None else headers[start : start + step],
-            np.array(stamps_ms[start : start + step], np.int64),
-        )
-        for start in range(0, len(payloads), step)
-    ]
-    return np.concatenate(parts)
+    return np.array([_damage_of(*record) for record in records], np.int8)
 
 
 def payload_of(value: int, size_bytes: int, at_ms: int) -> bytes:
     """Return the payload of a value; see the module."""
-    named, head = value ^ size_bytes << SEQUENCE_BITS, encode_payload(value, 0)
+    head, sealed = encode_payload(value, 0), _mix(value) ^ size_bytes * _OF_SIZE & _ALL
     if size_bytes >= TIMED_FROM:
-        named ^= _mix(at_ms)
         head += at_ms.to_bytes(_WORD, "big")
+        spread = at_ms * _OF_TIME & _ALL
+        sealed ^= spread ^ spread >> 32
     ones, places = _filler(size_bytes)
-    filler = (_mix(named) * ones ^ places).to_bytes(-(-size_bytes // _WORD) * _WORD, "big")
+    filler = (sealed * ones ^ places).to_bytes(-(-size_bytes // _WORD) * _WORD, "little")
     return head + filler[len(head) : size_bytes]
 
 
 def key_of(value: int) -> bytes:
     """Return the key of a value."""
-    return _mix(value ^ _KEY_SEED).to_bytes(_WORD, "big")
+    return _mix(value).to_bytes(_WORD, "little")
 
 
 def message_name(value: int) -> str:
@@ -156,50 +157,40 @@ _CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
 """Numbers are zigzag varints: one header, the length of its name, its name, and that of a key."""
 
 
-def _alike(payloads: Sequence[bytes | None], keys: Sequence[bytes | None]) -> bool:
-    """Tell whether all payloads have one length, and all keys that of ours."""
-    if None in payloads or None in keys:
-        return False
-    sizes = set(map(len, cast("Sequence[bytes]", payloads)))
-    keyed = set(map(len, cast("Sequence[bytes]", keys)))
-    return len(sizes) == 1 and min(sizes) >= VALUE_BYTES and keyed == {_WORD}
-
-
-def _damage_of_many(
-    payloads: list[bytes],
-    keys: list[bytes],
+def _are_intact(
+    payloads: Sequence[bytes | None],
+    keys: Sequence[bytes | None],
     marks: Sequence[object] | None,
-    stamps_ms: npt.NDArray[np.int64],
-) -> Damage:
-    read = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
-    words, size_bytes = _word(read, 0), read.shape[1]
-    timed = size_bytes >= TIMED_FROM
-    times = _word(read, 1) if timed else np.zeros(len(words), np.uint64)
-    found = np.zeros(len(words), np.int8)
-    right, sent_keys = _payloads(words, size_bytes, times), _keys(words)
-    if not np.array_equal(read, right):
-        found |= PAYLOAD * (read != right).any(axis=1).astype(np.int8)
-    found |= KEY * (np.frombuffer(b"".join(keys), ">u8") != _word(sent_keys, 0)).astype(np.int8)
-    if marks is not None:
-        found |= HEADERS * _wrong_marks(words, sent_keys, marks).astype(np.int8)
-    if timed:
-        late = (stamps_ms != UNKNOWN_MS) & (stamps_ms != times.astype(np.int64))
-        found |= TIME * (late & (found & PAYLOAD == 0)).astype(np.int8)
-    return found
+    stamps_ms: Sequence[int],
+) -> bool:
+    """Tell whether all of some records are as they were sent; mostly they are, and soon known so.
 
-
-def _wrong_marks(
-    words: Words, keys: npt.NDArray[np.uint8], marks: Sequence[object]
-) -> npt.NDArray[np.bool_]:
-    due = _is_marked(words)
-    wrong = np.zeros(len(words), np.bool_)
-    others = len(words) - marks.count(None)
-    for at in np.flatnonzero(due).tolist():
-        wrong[at] = marks[at] != keys[at].tobytes()
-        others -= marks[at] is not None
-    if others:
-        wrong |= ~due & np.array([each is not None for each in marks], np.bool_)
-    return wrong
+    False also where payloads differ in length, or have names: then each is looked at by itself.
+    """
+    try:
+        sizes = set(map(len, cast("Sequence[bytes]", payloads)))
+        read_keys = b"".join(cast("Sequence[bytes]", keys))
+    except TypeError:  # One of them is None.
+        return False
+    (size_bytes, *others) = sizes
+    if others or size_bytes < VALUE_BYTES:
+        return False
+    joined = b"".join(cast("Sequence[bytes]", payloads))
+    read = np.frombuffer(joined, np.uint8).reshape(len(payloads), size_bytes)
+    words, times = _word(read, 0), np.zeros(1, np.uint64)
+    if size_bytes >= TIMED_FROM:
+        times = _word(read, 1)
+        stamps = np.array(stamps_ms, np.int64)
+        if ((stamps != times.astype(np.int64)) & (stamps != UNKNOWN_MS)).any():
+            return False
+    hashes = _mixed(words)
+    sent = _payloads(words, hashes, size_bytes, times)
+    if read_keys != _keys(hashes).tobytes() or not np.array_equal(read, sent):
+        return False
+    due = np.flatnonzero(_is_marked(words)).tolist()
+    return marks is None or (
+        marks.count(None) == len(words) - len(due) and all(marks[at] == keys[at] for at in due)
+    )
 
 
 def _damage_of(payload: bytes | None, key: bytes | None, mark: object, at_ms: int) -> int:
@@ -218,25 +209,25 @@ def _damage_of(payload: bytes | None, key: bytes | None, mark: object, at_ms: in
     return PAYLOAD * wrong | KEY * (key != sent_key) | headers | TIME * late
 
 
-def _payloads(words: Words, size_bytes: int, at_ms: Words) -> npt.NDArray[np.uint8]:
-    """Return the payload of each value, a row of bytes each."""
-    timed = size_bytes >= TIMED_FROM
-    width = -(-size_bytes // _WORD)
-    named = words ^ np.uint64(size_bytes << SEQUENCE_BITS)
-    fillers = _mixed(named ^ _mixed(at_ms) if timed else named)
-    block = fillers[:, np.newaxis] ^ _places(width)
-    block[:, 0] = words
-    if timed:
-        block[:, 1] = at_ms
-    return _bytes(block)[:, :size_bytes]
+def _payloads(words: Words, hashes: Words, size_bytes: int, at_ms: Words) -> _Bytes:
+    """Return the payload of each value, a row of bytes each; time stamps of 0: without."""
+    spread = at_ms * np.uint64(_OF_TIME)
+    sealed = hashes ^ np.uint64(size_bytes * _OF_SIZE & _ALL) ^ spread ^ spread >> np.uint64(32)
+    block = sealed[:, np.newaxis] ^ _places(-(-size_bytes // _WORD))
+    block = block.astype("<u8", copy=False)
+    block[:, 0] = words.astype(">u8").view("<u8")
+    if size_bytes >= TIMED_FROM:
+        block[:, 1] = at_ms.astype(">u8").view("<u8")
+    whole: _Bytes = block.view(np.uint8)
+    return whole[:, :size_bytes]
 
 
-def _keys(words: Words) -> npt.NDArray[np.uint8]:
-    return _bytes(_mixed(words ^ np.uint64(_KEY_SEED))[:, np.newaxis])
+def _keys(hashes: Words) -> _Bytes:
+    return hashes.astype("<u8", copy=False).view(np.uint8).reshape(-1, _WORD)
 
 
 def _is_marked(words: Words) -> npt.NDArray[np.bool_]:
-    return np.asarray(words % np.uint64(_MARKED) == 0, np.bool_)
+    return np.asarray(words & np.uint64(_MARKED - 1) == 0, np.bool_)
 
 
 def _mixed(words: Words) -> Words:
@@ -263,7 +254,7 @@ def _filler(size_bytes: int) -> tuple[int, int]:
     """Return ones, a word apart each, and the places, as the number that a payload's bytes are."""
     width = -(-size_bytes // _WORD)
     ones = sum(1 << 64 * at for at in range(width))
-    return ones, int.from_bytes(_bytes(_places(width)[np.newaxis, :]).tobytes(), "big")
+    return ones, int.from_bytes(_places(width).astype("<u8").tobytes(), "little")
 
 
 @lru_cache(maxsize=64)
@@ -272,17 +263,13 @@ def _places(width: int) -> Words:
     return _mixed(np.arange(width, dtype=np.uint64))
 
 
-def _bytes(block: Words) -> npt.NDArray[np.uint8]:
-    return block.astype(">u8").view(np.uint8)
-
-
-def _word(block: npt.NDArray[np.uint8], at: int) -> Words:
+def _word(block: _Bytes, at: int) -> Words:
     """Return eight bytes of each row as a number, big-endian."""
-    part = block[:, at * _WORD : (at + 1) * _WORD].copy()
+    part = np.ascontiguousarray(block[:, at * _WORD : (at + 1) * _WORD])
     return part.view(">u8").ravel().astype(np.uint64)
 
 
-def _split(block: npt.NDArray[np.uint8]) -> list[bytes]:
+def _split(block: _Bytes) -> list[bytes]:
     rows: Any = np.ascontiguousarray(block).view(f"V{block.shape[1]}")
     found: list[bytes] = rows.ravel().tolist()
     return found

@@ -54,8 +54,8 @@ def looked_at(
 def test_a_message_is_what_it_was_yesterday() -> None:
     (message,) = messages(np.array([VALUE]), 29, AT_MS, headers=True)
     payload, key, headers = message
-    assert payload.hex() == "00000002000000200000018bcfe5687b397f8b73b0976b00b32caa4977"
-    assert key.hex() == "77cbcf4c6f166c83"
+    assert payload.hex() == "00000002000000200000018bcfe5687bdf8aea5ce8e3b72afc537c9bd2"
+    assert key.hex() == "67f59aa391a6e00c"
     assert headers == [(HEADER, key)]
 
 
