@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from results.record.contents import message_name, message_payload
 from results.record.terms import Decision, F, Outcome, TransactionOutcome
 from workloads.protocol import Delivery, Reservation, Send, Txn, TxnResult
-from workloads.scripted import Script, message_name, message_payload
+from workloads.scripted import Script
 
 GIVEN_UP = "its client got no answer to all of it, and aborted it"
 
