@@ -225,7 +225,7 @@ def test_a_wrong_checkpoint_is_told_in_words() -> None:
 
 
 def test_a_log_with_epochs_and_a_checkpoint_without_a_line_do_not_go_together() -> None:
-    read = {"milestones": CLEAN, "collected_nodes": frozenset({"n1", "n2"})}
+    read: Row = {"milestones": CLEAN, "collected_nodes": frozenset({"n1", "n2"})}
     lost = DiskLoss(
         nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=5, end_before=9,
         until_ns=9 * S, excuse="power-loss",

@@ -109,8 +109,9 @@ def stopped(*marks: int | None, end: int = 9, **changes: object) -> Group:
     about = facts(milestones=(clean,), collected_nodes=frozenset(NODES))
     states = [state(node, end, mark) for node, mark in zip(NODES, marks, strict=True)]
     records = log("n1", *((0, at) for at in range(end)))
+    fields: Row = dict(changes)
     return group(
-        replace(about, **changes), replica_states=states, leadership=[leads(1, 0)],
+        replace(about, **fields), replica_states=states, leadership=[leads(1, 0)],
         replica_records=records,
     )  # fmt: skip
 
