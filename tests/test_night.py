@@ -185,6 +185,7 @@ def test_the_table_has_the_last_night_of_each_part() -> None:
         ),
         unplayed("campaign"),
         "| kills | `c` | 1 of 1 | none | aaaaaaa with changes | 2026-11-22 | 2 s |",
+        unplayed("tests"),
         unplayed("hypothesis"),
         (
             "| mutation | `m` | 1 of 47 (46 not yet played) | 20 records, slowest 0.5 s | aaaaaaa |"
@@ -205,7 +206,7 @@ def test_a_small_night_shows_as_such_and_hides_no_full_one() -> None:
         result(night=night, part="kills"), result(night=night, part="kills", step="2", of=3),
         result(night=night, part="mutation"),
     ]  # fmt: skip
-    fuzz, _, kills, _, mutants, *_ = table(lines).splitlines()[2:]
+    fuzz, _, kills, _, _, mutants, *_ = table(lines).splitlines()[2:]
     assert "| 1 of 1 (small) |" in fuzz
     assert "--only kills --small` | 2 of 3 (small, 1 not yet played) |" in kills
     assert "| 1 of 1 |" in mutants
