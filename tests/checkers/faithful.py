@@ -158,7 +158,7 @@ class FaithfulRun:
             asked_ns=asked,
             observed_ns=self.tick(),
             source="metadata",
-            observer="n1",
+            observer=f"n{row['leader']}",
             isr=sorted(each.isr),
         )
         self.add(
