@@ -75,3 +75,39 @@ def test_it_applies_where_more_than_one_replica_is_asked_for() -> None:
     assert not CHECKER.applies(facts(plan={"min_insync": 1}))
     assert not CHECKER.applies(facts(plan={"acks": "1"}))
     assert found(CHECKER, made([])).rows == 0
+
+
+def exactly(from_ns: int, to_ns: int) -> list[Row]:
+    """A small ISR that was first seen at one time, and last asked for at another."""
+    times = [*range(from_ns, to_ns, 2 * S), to_ns]
+    return [{**isr(0, 1), "asked_ns": at, "observed_ns": at} for at in times]
+
+
+def test_sends_count_from_the_first_to_the_last_moment_in_which_it_may_show() -> None:
+    for longer_ns, counted in ((0, 0), (1, 1)):
+        told = exactly(10 * S, 23 * S + longer_ns)
+        at_once = {**acked(14, 15), "invoke_ns": 14 * S}
+        assert found(CHECKER, made(told, [at_once])).rows == counted
+    low = exactly(10 * S, 30 * S)
+    for begin_ns, end_ns, counted in (
+        (14 * S, 26 * S, 1),
+        (14 * S - 1, 26 * S, 0),
+        (14 * S, 26 * S + 1, 0),
+        (26 * S, None, 1),
+        (26 * S + 1, None, 0),
+    ):
+        send = {**acked(0, 1), "invoke_ns": begin_ns, "complete_ns": end_ns}
+        assert found(CHECKER, made(low, [send])).rows == counted, (begin_ns, end_ns)
+
+
+def test_what_was_refused_counts_and_what_asked_for_less_does_not() -> None:
+    refused = {**acked(15, 16), "acked": False, "outcome": "fail"}
+    assert found(CHECKER, made(LOW, [refused])).rows == 1
+    for weak in ("0", "1"):
+        result = found(CHECKER, made(LOW, [acked(15, 16, acks=weak)]))
+        assert (result.rows, result.unshown) == (0, ())
+
+
+def test_the_isr_that_was_told_last_is_in_the_evidence() -> None:
+    (anomaly,) = found(CHECKER, made([*LOW[:-1], isr(30, 2)])).anomalies
+    assert anomaly.evidence["isr"] == [2]
