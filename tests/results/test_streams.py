@@ -3,7 +3,8 @@ from pathlib import Path
 from results.record.stream import StreamWriter, read_stream
 
 ROW = {"op_id": 1, "mop": 0, "pos": 0, "topic": "log-0", "topic_id": "id-0", "partition": 1,
-       "offset": 5, "value": 6, "leader_epoch": None, "isolation": "read_uncommitted"}  # fmt: skip
+       "offset": 5, "value": 6, "leader_epoch": None, "isolation": "read_uncommitted",
+       "damage": None}  # fmt: skip
 
 
 def rows_of(path: Path) -> list[dict[str, object]]:
