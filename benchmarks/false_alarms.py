@@ -280,7 +280,8 @@ def _how(done: dict[tuple[str, str], Line], step: Step, now: Code) -> str:
 
 
 def _is_of(line: Line, step: Step, now: Code) -> bool:
-    return (line.command, line.running) == (step.command, now.running)
+    """Tell whether the code of today played a run, and judged it."""
+    return (line.command, line.running, line.judging) == (step.command, now.running, now.judging)
 
 
 def _summary(series: Series, asked: Sequence[Step], *, kept_only: bool) -> int:

@@ -26,8 +26,8 @@ from pathlib import Path
 from random import Random
 
 import psutil
-from crc32c import crc32c
 
+from harness.simulated.encoding import record_batch
 from harness.watcher import INTERVAL_S, LOOKS, MOST_OF_A_CORE, Watcher
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s
 from results.record.paths import RunPaths
@@ -35,9 +35,8 @@ from results.record.plan import Plan
 from results.record.stream import StreamWriter
 from results.record.terms import F, Isolation, Outcome, Phase
 from results.record.topics import CreatedTopic
-from results.record.values import encode_payload, pack_value
+from results.record.values import pack_value
 
-_SEVEN_BITS = 0x7F
 _TICK_NS = NS_PER_S // 10
 _READERS = 9
 """So many readers are given each record, as in a default run."""
@@ -145,8 +144,7 @@ class Feed:
         self._streams["send_completions", writer].append(
             (op_id, 0, offset, Outcome.OK.value, True, None)
         )
-        payload = encode_payload(value, self.plan.payload_bytes)
-        batch = _batch(offset, payload)
+        batch = _batch(offset, value, self.plan.payload_bytes)
         for node in self.nodes:
             with self._log(node, place).open("ab") as file:
                 file.write(batch)
@@ -159,7 +157,7 @@ class Feed:
         named = (place[0], self._ids[place[0]], place[1])
         isolation = Isolation.READ_UNCOMMITTED.value
         for pos, offset in enumerate(range(max(0, end - _READERS), end)):
-            row = (op_id, 0, pos, *named, offset, pack_value(number, offset + 1), 1, isolation)
+            row = (op_id, 0, pos, *named, offset, pack_value(number, offset + 1), 1, isolation, 0)
             self._streams["polled", writer].append(row)
 
     def _observe(self, node: str) -> None:
@@ -185,20 +183,10 @@ class Feed:
         return folder / "00000000000000000000.log"
 
 
-def _batch(offset: int, payload: bytes) -> bytes:
-    """Return one record of epoch 1 as Kafka has it on its disk: a batch of format 2."""
-    record = b"\0\0\0\1" + _varint(len(payload)) + payload + b"\0"
-    body = _varint(len(record)) + record
-    summed = struct.pack(">hiqqqhii", 0, 0, 0, 0, 1, 0, offset, 1) + body
-    return struct.pack(">qiibI", offset, 9 + len(summed), 1, 2, crc32c(summed)) + summed
-
-
-def _varint(number: int) -> bytes:
-    """Return a number that is not negative, coded in zigzag."""
-    number, coded = number << 1, b""
-    while number > _SEVEN_BITS:
-        number, coded = number >> 7, coded + bytes([number & _SEVEN_BITS | 0x80])
-    return coded + bytes([number])
+def _batch(offset: int, value: int, payload_bytes: int) -> bytes:
+    """Return one record of epoch 1 as Kafka has it on its disk."""
+    sent = record_batch([value], payload_bytes=payload_bytes, producer=(0, 0, offset), at_ms=0)
+    return struct.pack(">q", offset) + sent[8:12] + struct.pack(">i", 1) + sent[16:]
 
 
 def fed(minutes: float, rate: float) -> list[Look]:

@@ -11,28 +11,39 @@ along, whatever that costs; Kafka halts where it finds itself unable to go on. N
 is broken by that alone, so it is a liveness anomaly. The kernel's OOM killer and people send
 signals that no program sends itself by accident: those say nothing of the broker.
 
-What would not prove it: an end after a fault that took something of the node's disk or kept it from
-writing (disk-full, read-only, wipe, bit-flip, power-loss): to halt is then the broker's right,
-and nobody need have seen how. A signal from outside is not explained by it.
+What would not prove it: an end after a fault that took something of the node's disk (wipe,
+bit-flip, power-loss), or while one kept it from writing (disk-full, read-only) or shortly after: to
+halt is then the broker's right, and nobody need have seen how. A signal from outside is not
+explained by it. Nor an exit of a broker that a fault had ended, and that was to start again while
+another fault had gone on for so long that Kafka gives up: it found no controller.
 """
 
 import signal
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from checkers.columns import equal, ints, select
+from checkers.columns import Mask, equal, ints
 from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Scope
+from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
-_OF_DISKS = ("disk-full", "read-only", "wipe", "bit-flip", "power-loss")
+_TAKING = ("wipe", "bit-flip", "power-loss")
+_HINDERING = ("disk-full", "read-only")
+_GOES_DOWN_NS = 30 * NS_PER_S
+"""A broker that could not write may take so long to go down in order, and be seen to be gone."""
+_STARTING = ("kill", "stop", "rolling-restart")
+"""Faults that are over when the broker they ended has started and registered."""
+_GIVES_UP_NS = 30 * NS_PER_S
+"""A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -119,20 +130,39 @@ def _check(group: Group, *, outside: bool) -> Findings:
             for each in _ends(group)
             if each.outside is outside
             and not (_explained(group, each) and not (outside and each.signalled))
+            and not _shut_out(group, each)
         ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
     )
 
 
 def _explained(group: Group, end: End) -> bool:
-    """Tell whether a fault of the node's disk had begun before."""
+    """Tell whether a fault of the node's disk was why, for all that is known."""
     faults = group.table("faults")
-    of_disks = select(faults, equal(faults, "kind", *_OF_DISKS) & was_begun(faults))
-    begun = np.asarray(ints(of_disks, "requested_ns") <= end.seen_ns)
-    targets = of_disks["targets"].to_pylist()
-    return any(
-        before and end.node in (hit or ()) for before, hit in zip(begun, targets, strict=True)
-    )
+    begun = was_begun(faults) & (ints(faults, "requested_ns") <= end.seen_ns) & _hits(faults, end)
+    healed_ns = ints(faults, "healed_ns")
+    over = (healed_ns >= 0) & (healed_ns < end.seen_ns - _GOES_DOWN_NS)
+    why = equal(faults, "kind", *_TAKING) | (equal(faults, "kind", *_HINDERING) & ~over)
+    return bool((begun & why).any())
+
+
+def _hits(faults: pa.Table, end: End) -> Mask:
+    """Tell which faults were aimed at the node of an end."""
+    targets = faults["targets"].to_pylist()
+    return np.array([end.node in (each or ()) for each in targets], dtype=np.bool_)
+
+
+def _shut_out(group: Group, end: End) -> bool:
+    """Tell whether a broker gave up its start, while a fault kept controllers from it for long."""
+    if end.outside or end.signalled:
+        return False
+    faults, at_ns = group.table("faults"), end.seen_ns
+    asked_ns, healed_ns = ints(faults, "requested_ns"), ints(faults, "healed_ns")
+    lasting = was_begun(faults) & ~((healed_ns >= 0) & (healed_ns < at_ns))
+    mine = lasting & (asked_ns <= at_ns) & _hits(faults, end)
+    starting = np.flatnonzero(mine & equal(faults, "kind", *_STARTING))
+    others = np.flatnonzero(lasting & (asked_ns <= at_ns - _GIVES_UP_NS))
+    return any((others != each).any() for each in starting)
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:

@@ -32,7 +32,7 @@ _WITHOUT_A_MARKER = frozenset({"torn-transaction", "G1a", "hanging-transaction"}
 """What comes of a transaction whose records were kept and whose marker was lost."""
 _OF_GROUPS = frozenset({"commit-lost"})
 """What comes of a group's position whose record was lost."""
-_AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS | {"log-start-moved"}
+_AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS
 _CONTRACT: Mapping[str, frozenset[str]] = {
     Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
     Excuse.ACKS: _AFTER_A_LOSS,

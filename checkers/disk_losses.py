@@ -153,11 +153,13 @@ def _losses(
         return
     for (topic, partition), spans in ends.items():
         named = frozenset(node for *_, node in spans)
+        ends_after = sorted(after for after, *_ in spans)
         yield DiskLoss(
             nodes=nodes if "" in named else named,
             topic=topic,
             partition=partition,
-            end_after=max(after for after, *_ in spans),
+            end_after=ends_after[-1],
+            least_after=ends_after[0] if ends_after[0] < ends_after[-1] else None,
             end_before=max(before for _, before, _ in spans),
             until_ns=times.until_ns,
             began_ns=times.began_ns,
@@ -226,6 +228,19 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         return (Excuse.UNCONFIRMED.value,)
     last_ones = _hit_the_isr(group, took, offset, known_ns=known_ns)
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
+
+
+def first_known_ns(group: Group, offset: int) -> int:
+    """Return when a record was first known to stand at an offset; -1 if it never was.
+
+    Clients read ahead of their polls, so an acknowledgement may tell it earlier than a reader; and
+    a reader may have what no acknowledgement told.
+    """
+    sends, polls = group.table("sends"), group.table("polls")
+    here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
+    read = select(polls, ints(polls, "offset") == offset)
+    times = [*ints(select(sends, here), "complete_ns"), *ints(read, "complete_ns")]
+    return int(min((at for at in times if at >= 0), default=-1))
 
 
 def _told_until_ns(group: Group, loss: DiskLoss) -> int:
@@ -307,7 +322,7 @@ def last_copies_went(group: Group, offset: int) -> bool:
     took = [
         loss
         for loss in group.facts.disk_losses
-        if loss.concerns(group.topic, group.partition) and loss.end_after <= offset
+        if loss.concerns(group.topic, group.partition) and loss.first_taken <= offset
     ]
     return _hit_the_isr(group, took, offset)
 
@@ -340,7 +355,7 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
     for loss in group.facts.disk_losses:
         here = loss.concerns(group.topic, group.partition) and node in loss.nodes
         here &= loss.until_ns >= since_ns
-        mask = here & (offsets >= loss.end_after) & (offsets < loss.end_before)
+        mask = here & (offsets >= loss.first_taken) & (offsets < loss.end_before)
         gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask
     return gone
 

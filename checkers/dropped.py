@@ -8,6 +8,7 @@ so that nothing excuses what is wrong between them.
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import SETTLED_NS, was_quiet
 from checkers.columns import Ints, Mask, ints
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
@@ -33,6 +34,8 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
     The next marker of its producer then decides for both. Whatever takes something behind the
     record may have taken the marker: an unclean election, or disks that lost it on every replica.
+    So may an unclean election of the coordinator's own log, before all markers were written; those
+    elections nobody records.
 
     Args:
         group: The partition.
@@ -43,8 +46,12 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     offset, begun_ns, known_ns = (
         int(ints(send, name)[0]) for name in ("offset", "invoke_ns", "complete_ns")
     )
-    unclean = unclean_elections(group).took(np.array([_BEHIND_ALL]), np.array([begun_ns])).any()
-    found = {Excuse.UNCLEAN.value} if unclean else set[str]()
+    elections = unclean_elections(group)
+    seen = bool(elections.took(np.array([_BEHIND_ALL]), np.array([begun_ns])).any())
+    unseen = group.facts.plan.unclean_elections and not (
+        known_ns >= 0 and was_quiet(group, begun_ns, known_ns + SETTLED_NS)
+    )
+    found = {Excuse.UNCLEAN.value} if seen or unseen else set[str]()
     for end in {max(offset, loss.end_after) for loss in group.facts.disk_losses}:
         found.update(lost_on_disks(group, end, known_ns))
     return tuple(sorted(found))

@@ -19,7 +19,7 @@ import numpy as np
 
 from checkers.announcements import announces
 from checkers.columns import NONE, first_match, ints
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group, ReplicaLog
@@ -83,7 +83,8 @@ def _labels(group: Group, found: Mismatch) -> Labels:
     older = min(found.read, found.logged)
     unclean = unclean_elections(group).took_after(found.offset, older)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    return (*excuses, *lost_on_disks(group, found.offset, found.read_ns)), ()
+    known_ns = first_known_ns(group, found.offset)
+    return (*excuses, *lost_on_disks(group, found.offset, known_ns)), ()
 
 
 def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
@@ -114,7 +115,7 @@ def _applies(facts: RunFacts) -> bool:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("polls", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=_applies,

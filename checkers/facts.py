@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from checkers.quorum import QuorumFacts
-from results.record.milestones import Milestone
+from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
 from results.record.topics import CreatedTopic
@@ -36,6 +36,7 @@ class DiskLoss:
         nodes: Those that were hit.
         topic, partition: Which partition; "" and -1: any, for nobody knows what was taken.
         end_after: At most so much of the log was left on each: its end, exclusive.
+        least_after: So much was left at least, on one of them; None: as much as on the others.
         end_before: On one of them the log had reached that far.
         until_ns: Until then, at least, none of their brokers ran again.
         began_ns: Not before that was anything done to them.
@@ -52,7 +53,13 @@ class DiskLoss:
     until_ns: int
     began_ns: int = -1
     healed_ns: int = -1
+    least_after: int | None = None
     excuse: str
+
+    @property
+    def first_taken(self) -> int:
+        """The first offset that one of the nodes may have lost."""
+        return self.end_after if self.least_after is None else self.least_after
 
     def concerns(self, topic: str, partition: int) -> bool:
         """Tell whether it may have taken records of a partition."""
@@ -184,6 +191,12 @@ class RunFacts:
     def milestone(self, name: str) -> Milestone | None:
         """Return a milestone that the run reached, the last one of that name."""
         return next((each for each in reversed(self.milestones) if each.name == name), None)
+
+    @property
+    def clients_end_ns(self) -> int | None:
+        """When clients were told to stop; of a record of before that was noted, when they had."""
+        told = self.milestone(STOPPING) or self.milestone("final-reads")
+        return told.at_ns if told is not None else None
 
     @property
     def clean_nodes(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
-from results.record.milestones import STOPPED_ON
+from results.record.milestones import STOPPED_ON, WATCHER_ENDED
 from results.record.terms import Outcome
 
 
@@ -31,8 +31,10 @@ def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, ob
 
 
 def _stopped(facts: RunFacts) -> dict[str, object]:
-    """What ended the run before its time, and when, if a violation did."""
-    stopped = facts.milestone(STOPPED_ON)
+    """What ended the run before its time, and when, if a violation did; or who did not look."""
+    stopped, blind = facts.milestone(STOPPED_ON), facts.milestone(WATCHER_ENDED)
+    if blind is not None:
+        return {"watched_until_s": round(blind.at_ns / NS_PER_S, 1)}
     if stopped is None:
         return {}
     at_s = round(stopped.at_ns / NS_PER_S, 1)

@@ -4,7 +4,7 @@ The views that several kernels need (the leader before the stop, its final log, 
 committed) are worked out once a group.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
@@ -221,19 +221,19 @@ class Group:
         }
         logs: dict[str, dict[str, ReplicaLog]] = {}
         places = {*found, *self._stated_places()}
-        for place in sorted({*places, *self._gone(places)}):
+        for place in sorted({*places, *self._gone()}):
             mine = found.get(place, records.slice(0, 0))
             logs.setdefault(place[0], {})[place[1]] = self._log(mine, *place)
         return logs
 
-    def _gone(self, places: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    def _gone(self) -> Iterator[tuple[str, str]]:
         """Yield the final logs of which nothing is left where all else of their nodes was read.
 
         The last leader had one, and so had who was in the ISR after the recovery.
         """
         had = {self.leader.node} if self.leader else set()
         had |= final_isr(self) if self.facts.recovered else set()
-        if any(snapshot == FINAL for snapshot, _ in places):
+        if self.facts.snapshot == FINAL:
             yield from ((FINAL, node) for node in sorted(had & self.facts.proving_nodes))
 
     @cached_property

@@ -73,16 +73,15 @@ def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
 
 
 def _check(group: Group) -> Findings:
-    facts = group.facts
-    stopped = facts.milestone("final-reads")
-    if facts.calm_from_ns is None or stopped is None:
+    facts, ended_ns = group.facts, group.facts.clients_end_ns
+    if facts.calm_from_ns is None or ended_ns is None:
         return Findings(rows=0)
-    taken_ns = _taken_ns(group, facts.calm_from_ns, stopped.at_ns)
+    taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
     if not len(taken_ns):  # That it took nothing is another check's.
         why = "no message arrived after the last heal, so a group that reads nothing could not show"
         return Findings(rows=0, unshown=(why,))
-    last_ns = _last_reads(group, facts.calm_from_ns, stopped.at_ns)
-    without = _without(group, taken_ns, last_ns)
+    last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
+    without = _without(group, taken_ns, last_ns, ended_ns)
     proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
     unproven = [each for each in without if each not in proven and not each.served]
     return findings(
@@ -112,16 +111,17 @@ def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int
     return last
 
 
-def _without(group: Group, taken_ns: Ints, read_ns: dict[str | None, int]) -> list[Stuck]:
+def _without(
+    group: Group, taken_ns: Ints, read_ns: dict[str | None, int], ended_ns: int
+) -> list[Stuck]:
     """Return the groups that were given nothing of the last messages, as far as is known."""
     facts, moves = group.facts, group.table("assignments")
-    stopped = facts.milestone("final-reads")
     joined_ns = _last_times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
     found = []
     for group_id in groups(facts.plan):
         served = group_id in read_ns
         later_ns = taken_ns[taken_ns > read_ns[group_id]] if served else taken_ns
-        if not len(later_ns) or stopped is None:
+        if not len(later_ns):
             continue
         # Whoever joins moves the partitions of all: that takes time, and is no fault of a broker.
         begun_ns = joined_ns.get(group_id, 0) if served else 0
@@ -129,7 +129,7 @@ def _without(group: Group, taken_ns: Ints, read_ns: dict[str | None, int]) -> li
             Stuck(
                 group_id=group_id,
                 since_ns=max(int(later_ns.min()), begun_ns),
-                until_ns=stopped.at_ns,
+                until_ns=ended_ns,
                 messages=len(later_ns),
                 served=served,
             )

@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.calm import silent_ns
+from checkers.changes import was_quiet
 from checkers.columns import equal, ints, present, select
 from checkers.facts import NOTED, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import unclean_elections
@@ -36,8 +37,8 @@ _ALL_ENDED = (
     "clients ended all of their transactions, so one that its coordinator does not abort could not"
     " show"
 )
-_COORDINATORS = 3
-"""Replicas of the coordinator's own log, where there are so many nodes."""
+_COPIES = "transaction.state.log.replication.factor"
+"""Of the coordinators' own log: three, or as many as there are nodes, unless the plan sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def _check(group: Group) -> Findings:
     found = findings(
         max(_begun(group), int(proven)) if proven or stuck is None else 0,
         [stuck] if stuck is not None and proven else [],
-        lambda each: _describe(group, each),
+        lambda each: with_stacks(group, _describe(group, each)),
         lambda each: _labels(group, each),
         gaps=(_unproven(group, stuck),) if stuck is not None and not proven else (),
     )
@@ -128,11 +129,13 @@ def _unproven(group: Group, stuck: Stuck) -> str:
 
 
 def _labels(group: Group, stuck: Stuck) -> Labels:
-    lost = group.facts.disk_losses
+    lost, plan = group.facts.disk_losses, group.facts.plan
     hit = frozenset[str]().union(*(each.nodes for each in lost))
-    copies = min(_COORDINATORS, group.facts.plan.nodes, group.facts.plan.replication)
-    excuses = {each.excuse for each in lost} if len(hit) >= copies else set()
-    if unclean_elections(group).seen:
+    copies = int(plan.broker.get(_COPIES, min(3, plan.nodes)))
+    excuses = {each.excuse for each in lost} if len(hit) >= min(copies, plan.replication) else set()
+    # The coordinators' own partitions are elected as ours are, and nobody records those elections.
+    elsewhere = plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)
+    if elsewhere or unclean_elections(group).seen:
         excuses.add(Excuse.UNCLEAN.value)
     broken = []
     if group.facts.cut_streams:

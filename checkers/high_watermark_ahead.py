@@ -149,6 +149,9 @@ def _stopped(group: Group) -> tuple[int, list[Ahead]]:
     log, proving = group.final_log, group.facts.proving_nodes
     if log is None or log.node not in proving:
         return 0, []
+    newest = max(int(each.epochs.max(initial=NONE)) for each in group.logs[FINAL].values())
+    if newest > int(log.epochs.max(initial=NONE)):
+        return 0, []  # Others led while the brokers were stopped, and wrote a transaction's end.
     pairs = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
     marks = [(node, mark) for node, mark in pairs if node in proving]
     later = LogEnd(node=log.node, high_watermark=log.end)

@@ -30,7 +30,7 @@ from checkers.announcements import (
     latest,
 )
 from checkers.columns import Ints, equal, ints, select
-from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
@@ -220,10 +220,12 @@ def _labels(group: Group, regression: Regression) -> Labels:
     earlier, later = regression.earlier, regression.later
     unclean = unclean_elections(group).between(earlier.epoch, later.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    gone = [earlier.high_watermark - 1]
-    if not isinstance(earlier, Reading):  # A marker that went leaves what is before it.
-        gone.append(later.high_watermark)
-    lost = [lost_on_disks(group, offset, earlier.observed_ns) for offset in gone]
+    if isinstance(earlier, Reading):  # A marker that went leaves what is before it.
+        gone, known_ns = [earlier.offset], first_known_ns(group, earlier.offset)
+    else:
+        gone = [earlier.high_watermark - 1, later.high_watermark]
+        known_ns = earlier.observed_ns
+    lost = [lost_on_disks(group, offset, known_ns) for offset in gone]
     return (*excuses, *all_lost(lost)), ()
 
 
@@ -249,7 +251,7 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
 CHECKER = Checker(
     name=NAME,
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "polls", "final_reads", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "polls", "final_reads", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
@@ -92,17 +92,8 @@ def _labels(group: Group, offset: int, values: list[int], *, by_acks: bool) -> L
     if took_value_at(group, offset, values):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        excuses += lost_on_disks(group, offset, _first_known_ns(group, offset))
+        excuses += lost_on_disks(group, offset, first_known_ns(group, offset))
     return tuple(excuses), ()
-
-
-def _first_known_ns(group: Group, offset: int) -> int:
-    """Return when a record was first known to stand there; a reader may have what no ack told."""
-    sends, polls = group.table("sends"), group.table("polls")
-    here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
-    read = select(polls, ints(polls, "offset") == offset)
-    times = [*ints(select(sends, here), "complete_ns"), *ints(read, "complete_ns")]
-    return int(min((at for at in times if at >= 0), default=-1))
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

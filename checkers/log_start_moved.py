@@ -9,8 +9,8 @@ replica leaves no two logs that differ and no reader that jumped: all that is se
 start.
 
 What would not prove it: a start that moved by retention that was asked for (a follower keeps its
-own time, so that its start may be above the leader's); a replica whose disk was emptied, lost its
-power or had a bit flipped before: it may have begun again where another one's log starts.
+own time, so that its start may be above the leader's). A fault of the disk excuses nothing: who
+has lost its log begins again where the leader's starts, and that is 0.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from checkers.columns import equal, ints, select, texts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Promise
+from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -69,23 +69,7 @@ def _moved(group: Group) -> list[Moved]:
 
 def _check(group: Group) -> Findings:
     told = ints(group.table("replica_states"), "log_start_offset") >= 0
-    return findings(
-        int(told.sum()),
-        _moved(group),
-        lambda moved: _describe(group, moved),
-        lambda moved: _labels(group, moved),
-    )
-
-
-def _labels(group: Group, moved: Moved) -> Labels:
-    losses = {
-        loss.excuse
-        for loss in group.facts.disk_losses
-        if loss.concerns(group.topic, group.partition)
-        and moved.node in loss.nodes
-        and (moved.first_ns < 0 or loss.began_ns <= moved.first_ns)
-    }
-    return tuple(sorted(losses)), ()
+    return findings(int(told.sum()), _moved(group), lambda moved: _describe(group, moved))
 
 
 def _describe(group: Group, moved: Moved) -> Anomaly:

@@ -171,10 +171,10 @@ def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
     Returns:
         A sentence; none if clients went on for longer than that.
     """
-    stopped, calm_ns = facts.milestone("final-reads"), facts.calm_from_ns
-    if stopped is None or calm_ns is None:
+    ended_ns, calm_ns = facts.clients_end_ns, facts.calm_from_ns
+    if ended_ns is None or calm_ns is None:
         return ()
-    lasted_s = max(0, stopped.at_ns - calm_ns) / NS_PER_S
+    lasted_s = max(0, ended_ns - calm_ns) / NS_PER_S
     if lasted_s > budget_s:
         return ()
     lasted = f"clients went on for {lasted_s:.1f} s after the last heal"
@@ -193,8 +193,9 @@ def _took_any(sends: pa.Table, calm_ns: int) -> bool:
 
 
 def _unproven(group: Group, calm_ns: int) -> str:
-    stopped = group.facts.milestone("final-reads")
-    ended_ns = stopped.at_ns if stopped else min(_last_known_ns(group.facts), _NEVER)
+    ended_ns = group.facts.clients_end_ns
+    if ended_ns is None:
+        ended_ns = min(_last_known_ns(group.facts), _NEVER)
     return (
         f"{group.place} took no message after the last heal, and clients went on for"
         f" {max(0, ended_ns - calm_ns) / NS_PER_S:.3f} s; the budget is"

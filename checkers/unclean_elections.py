@@ -222,7 +222,7 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
     start, told_ns = _high_watermark(group, order.leader, since_ns, order.began_ns)
     # What a disk had lost by then it lacked as well, though it had said before that it was there.
     kept = [
-        loss.end_after
+        loss.first_taken
         for loss in group.facts.disk_losses
         if loss.concerns(group.topic, group.partition)
         and order.leader in loss.nodes

@@ -11,18 +11,18 @@ record, and only while they are `min.insync.replicas` at least; a replica drops 
 no reader's answers and in no comparison of two logs, of which one merely ends early.
 
 What would not prove it: a replica outside of the ISR, which may lag as far as it likes; copies that
-a power loss, a wipe or a flipped bit took; what an unclean leader lacked, which its followers cut
-off; a log that is not there or could not be read to its noted end; what was announced within two
-seconds of the last ISR, which a broker may have told late.
+a power loss or a wipe took and nobody fetched again, or a flipped bit; what an unclean leader
+lacked, which its followers cut off; a log that is not there or could not be read to its noted end;
+what was announced within two seconds of the last ISR, which a broker may have told late.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from checkers.announcements import announcements
-from checkers.columns import Ints, Mask, equal, ints, select
+from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
@@ -112,7 +112,7 @@ def _check(group: Group) -> Findings:
     due = min(_due(group), leader.read_end)
     others = [logs[node] for node in sorted(members & set(logs) - {leader.node})] if due else []
     items: list[Scarce | Short] = [
-        *_scarce(group, logs, sends, kept),
+        *_scarce(group, leader, sends, kept),
         *_short(group, others, due),
     ]
     needs_copies = group.facts.plan.least_insync > 1
@@ -129,9 +129,8 @@ def _check(group: Group) -> Findings:
     return could_not_show(found, why, given=not needs_copies)
 
 
-def _scarce(
-    group: Group, logs: Mapping[str, ReplicaLog], sends: Acknowledged, kept: Mask
-) -> Iterator[Scarce]:
+def _scarce(group: Group, leader: ReplicaLog, sends: Acknowledged, kept: Mask) -> Iterator[Scarce]:
+    logs = group.logs[FINAL]
     needed = group.facts.plan.least_insync
     held = {node: log.holds(sends.offsets, sends.values) for node, log in sorted(logs.items())}
     count = np.sum(list(held.values()), axis=0)
@@ -140,12 +139,15 @@ def _scarce(
         return
     unread = np.sum([_unread(group, log, sends.offsets[few]) for log in logs.values()], axis=0)
     unread += max(0, group.facts.plan.replication - len(logs))
-    unclean = unclean_elections(group).took(sends.offsets[few], sends.begun_ns[few])
+    written = np.append(leader.epochs, NONE)[first_match(sends.offsets[few], leader.offsets)]
+    unclean = unclean_elections(group).took(sends.offsets[few], sends.begun_ns[few], written)
+    members = _members(group)
     for place, row in enumerate(few.tolist()):
         there = {node for node, mask in held.items() if mask[row]}
         offset, acked_ns = int(sends.offsets[row]), int(sends.acked_ns[row])
         absent = held.keys() - there
-        taken = {node: _taken(group, node, offset, since_ns=acked_ns) for node in absent}
+        since_ns = {node: _whole_ns(group) if node in members else acked_ns for node in absent}
+        taken = {node: _taken(group, node, offset, since_ns=since_ns[node]) for node in absent}
         enough = len(there) + sum(map(bool, taken.values())) >= needed
         excuses = sorted(set().union(*taken.values())) if enough else []
         excuses += [Excuse.UNCLEAN.value] if unclean[place] else []
@@ -169,9 +171,24 @@ def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
 
 
 def _taken(group: Group, node: str, offset: int, *, since_ns: int) -> set[str]:
-    """Return the faults that took an offset from a replica, by their excuses."""
-    took = taken_from(group, node, np.array([offset]), since_ns=since_ns)
+    """Return the faults that took an offset from a replica that had it, by their excuses.
+
+    A flipped bit may lie in a file unseen, whatever the replica fetches meanwhile.
+    """
+    place = np.array([offset])
+    took = taken_from(group, node, place, since_ns=since_ns)
+    took |= {
+        excuse: gone
+        for excuse, gone in taken_from(group, node, place, since_ns=-1).items()
+        if excuse == Excuse.FLIP
+    }
     return {excuse for excuse, gone in took.items() if gone[0]}
+
+
+def _whole_ns(group: Group) -> int:
+    """Return when all that is in the last ISR had been fetched, whatever a disk had lost before."""
+    recovered = group.facts.milestone("recovered")
+    return recovered.at_ns if recovered else NONE
 
 
 def _members(group: Group) -> frozenset[str]:
@@ -198,7 +215,7 @@ def _short(group: Group, logs: list[ReplicaLog], due: int) -> Iterator[Short]:
     for log in logs:
         if log.read_end >= due:
             continue
-        excuses = sorted(_taken(group, log.node, log.read_end, since_ns=-1))
+        excuses = sorted(_taken(group, log.node, log.read_end, since_ns=_whole_ns(group)))
         doubtful = bool(_unread(group, log, np.array([log.read_end]))[0])
         broken = (Premise.READABLE_LOGS.value,) if doubtful else ()
         yield Short(node=log.node, end=log.read_end, offset=due, labels=(tuple(excuses), broken))

@@ -34,7 +34,9 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
         sent_ns: When it was sent; -1 if unknown.
         acked_ns: When its acknowledgement came; -1 if unknown.
     """
-    if any(each.concerns(group.topic, group.partition) for each in group.facts.disk_losses):
+    here = (group.topic, group.partition)
+    losses = (each for each in group.facts.disk_losses if each.concerns(*here))
+    if any(each.until_ns >= sent_ns for each in losses):
         return True
     unsettled = sent_ns < 0 or disturbed(group.facts, sent_ns, sent_ns)
     since_ns = 0 if unsettled else sent_ns - TOLD_LATE_NS

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 from cluster.hosts.choose import make_hosts
+from cluster.kafka.brokers import Ended
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.configuration import called
@@ -44,6 +45,7 @@ FINAL_READS_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 NOTE_LIMIT_S = 5.0
 WATCH_INTERVAL_S = 0.5
+LOOK_FOR_ENDS_S = 2.0
 ENOUGH_DISK_BYTES = 4 << 20
 """With less than this left, brokers halt and records are cut."""
 
@@ -73,7 +75,9 @@ class Arena:
     hosts: Hosts = field(init=False)
     observer: Observer | None = None
     troubles: list[str] = field(default_factory=list)
-    _ended: set[tuple[str, int]] = field(default_factory=set)
+    _ended: set[Ended] = field(default_factory=set)
+    _suspects: Sequence[Ended] = ()
+    _looked_s: float = 0.0
 
     def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
         """Note a milestone, what of it did not come to be, and what else is worth knowing of it."""
@@ -84,6 +88,15 @@ class Arena:
             self.paths.milestones, Milestone(name=name, at_ns=self.clock.now_ns(), detail=detail)
         )
 
+    def look_for_ends(self, cluster: KafkaCluster) -> None:
+        """Note who has ended meanwhile. Call it again and again; it looks every two seconds."""
+        if stopwatch_s() - self._looked_s < LOOK_FOR_ENDS_S:
+            return
+        ended = [each for each in cluster.ended() if each not in self._ended]
+        # Two looks: somebody may just be being stopped.
+        self._note_ends(cluster, [each for each in ended if each in self._suspects])
+        self._suspects, self._looked_s = ended, stopwatch_s()
+
     def note_ended(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:
         """Note who ended, or stands still, though nobody of ours did that; each end once.
 
@@ -91,11 +104,13 @@ class Arena:
             cluster: The run's.
             away: Nodes that have gone for good by the plan.
         """
-        for each in cluster.ended():
-            life = (each.node, each.incarnation)
-            if each.node in away or life in self._ended:
+        self._note_ends(cluster, [each for each in cluster.ended() if each.node not in away])
+
+    def _note_ends(self, cluster: KafkaCluster, ended: Sequence[Ended]) -> None:
+        for each in ended:
+            if each in self._ended:
                 continue
-            self._ended.add(life)
+            self._ended.add(each)
             code = "stopped" if each.stopped else "" if each.code is None else str(each.code)
             last = each.incarnation == cluster.incarnation(each.node)
             said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.
@@ -212,10 +227,13 @@ class Arena:
         if plan.transactional:
             ends = cluster.leader_ends(places, committed=False, timeout_s=NOTE_LIMIT_S)
             behind = [place for place, at in stable.items() if ends.get(place, at) > at]
-            told = cluster.open_transactions(behind) if behind else {}
-            if told:
-                witnesses = {f"{place[0]}-{place[1]}": "; ".join(told[place]) for place in told}
+            if behind:
+                told = cluster.open_transactions(behind)
+                witnesses = {
+                    f"{place[0]}-{place[1]}": "; ".join(told.get(place, ())) for place in behind
+                }
                 self._note(OPEN, witnesses)
+                self.note_stacks(cluster)
         return stable
 
     def note(self, cluster: KafkaCluster, *, away: Collection[str] = ()) -> None:

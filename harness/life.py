@@ -23,6 +23,7 @@ from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
 from results.record.clock import RunClock, stopwatch_s
 from results.record.identities import groups
+from results.record.milestones import STOPPING
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Outcome, Phase
@@ -131,11 +132,14 @@ class Life:
         self._progress.phase("main phase: clients and nemesis", lasts_s=plan.time_limit_s)
         fleet.phase(Phase.MAIN)
         self._arena.reach("main")
-        self._main_phase(self._nemesis, fleet, watching)
+        self._main_phase(cluster, fleet, self._nemesis, watching)
         self._arena.reach("main-ended")
 
-    def _main_phase(self, nemesis: Nemesis, fleet: Fleet, watching: Watching | None) -> None:
+    def _main_phase(
+        self, cluster: KafkaCluster, fleet: Fleet, nemesis: Nemesis, watching: Watching | None
+    ) -> None:
         def ends() -> list[str]:
+            self._arena.look_for_ends(cluster)
             return [*fleet.died(), *(watching.found() if watching else ())]
 
         over = threading.Event()
@@ -170,12 +174,14 @@ class Life:
         arena.await_traffic(
             self._fleet.untouched, deadline_s=deadline_s, writers_lost=self._fleet.died
         )
-        if not whole(cluster.view(), self._plan) or self._fleet.untouched():
+        late = not whole(cluster.view(), self._plan) or self._fleet.untouched()
+        if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
 
     def _end_traffic(self) -> None:
         if self._fleet is None:
             return
+        self._arena.reach(STOPPING)
         self._progress.phase("waiting for the sends in flight")
         limit_s = 1.0 if self._interrupts.abandon.is_set() else self._plan.delivery_timeout_s + 5
         self._arena.troubles += self._fleet.stop(timeout_s=limit_s)

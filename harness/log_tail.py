@@ -120,8 +120,9 @@ class LogTail:
             self._segment = last.segment
             self._at = last.position + last.size
             self._end = cut
-        if self._heads or (self._segment in segments and not had):
+        if self._segment in segments and (self._heads or not had):
             return cut
+        self._heads.clear()
         # Nothing is known to stand: the segment in which the low end lies is read from its start.
         self._segment = next(
             (each for each in reversed(segments) if int(each.stem) <= low), segments[0]

@@ -133,6 +133,7 @@ class Watcher:
             unclean_orders=unclean_orders(faults),
             disturbances=disturbances(faults),
             judge=self._plan.judge,
+            contents_known=True,
         )
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cluster.hosts.disk import LocalDisk
@@ -15,13 +15,12 @@ from cluster.kafka.cluster import KafkaCluster
 from cluster.protocol import Disk, Hosts
 from harness.arena import Arena
 from harness.scenarios.snapshot import OF_NODE, OF_PARTITION
-from results.record.clock import stopwatch_s
-from results.record.milestones import STOPPED_ON
+from results.record.milestones import STOPPED_ON, WATCHER_ENDED
 
 MOMENT = "moment"
 """The name of the copies that are made then: `snapshots/moment/<node>`."""
 ASKED_S = 2.0
-ENDED_EVERY_S = 2.0
+LOG = "watcher.log"
 MOST_OF_A_LOG = 16 << 20
 """So much of the end of a broker's own log is kept."""
 _EXIT_S = 2.0
@@ -66,8 +65,7 @@ class Watching:
         self._arena, self._cluster = arena, cluster
         self._found: Found | None = None
         self._stopping = False
-        self._asked_s = stopwatch_s()
-        self._ended: object = ()
+        self._lost = False
         self._process: subprocess.Popen[bytes] | None = None
         self._ear = threading.Thread(target=self._listen, name="watcher", daemon=True)
 
@@ -80,7 +78,7 @@ class Watching:
                 f"watching: the files of {', '.join(hidden)} are on other machines, so that"
                 " lost-write and log-divergence are judged at the end only"
             )
-        with (arena.paths.root / "watcher.log").open("ab") as log:
+        with (arena.paths.root / LOG).open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
                 [
                     sys.executable, "-P", "-m", "harness.watcher", str(arena.paths.root.absolute()),
@@ -94,16 +92,14 @@ class Watching:
         self._ear.start()
 
     def found(self) -> list[str]:
-        """Return a sentence if the run is to be stopped; note which brokers have ended meanwhile.
+        """Return a sentence if the run is to be stopped; note it if the watcher has ended.
 
         Call it from the run's own thread, again and again.
         """
-        if stopwatch_s() - self._asked_s >= ENDED_EVERY_S:
-            self._asked_s = stopwatch_s()
-            ended = tuple(self._cluster.ended())
-            if ended and ended == self._ended:  # Two looks: somebody may just be being stopped.
-                self._arena.note_ended(self._cluster)
-            self._ended = ended
+        if self._lost:
+            self._lost = False
+            self._arena.progress.say(f"the watcher ended by itself ({LOG}); the run goes on")
+            self._arena.reach(WATCHER_ENDED)
         return [self._found.sentence] if self._found else []
 
     def keep_moment(self) -> None:
@@ -121,10 +117,12 @@ class Watching:
             first_ns=str(found.first_ns),
             seen_ns=str(found.seen_ns),
         )
+        folder = arena.paths.snapshots / MOMENT
+        told = json.dumps(found.told, indent=1, sort_keys=True) + "\n"
+        _write(folder / "violation.json", told.encode())
         if arena.observer is not None:
             arena.observer.snapshot(MOMENT, ASKED_S)
         nodes = self._cluster.nodes
-        folder = arena.paths.snapshots / MOMENT
         for node in nodes:
             data = [f"data/{name}" for name in OF_NODE]
             data += [f"data/{found.place}/{name}" for name in OF_PARTITION if found.place]
@@ -132,9 +130,6 @@ class Watching:
         arena.note_stacks(self._cluster)
         for node in nodes:
             _copy(arena.hosts.disk(node), ["logs/*"], folder / node, most=MOST_OF_A_LOG)
-        (folder / "violation.json").write_text(
-            json.dumps(found.told, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-        )
 
     def stop(self) -> None:
         """End it. Idempotent."""
@@ -167,8 +162,7 @@ class Watching:
                 seen_ns=told["seen_ns"],
                 told=told,
             )
-        if self._found is None and not self._stopping:
-            self._arena.progress.say("the watcher ended by itself (watcher.log); the run goes on")
+        self._lost = self._found is None and not self._stopping
 
 
 def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -182,7 +176,10 @@ def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], l
 def _copy(disk: Disk, patterns: list[str], target: Path, *, most: int | None = None) -> None:
     """Copy files of a node, as far as they are there; with a limit only their ends."""
     for pattern in patterns:
-        for path in disk.files(pattern):
+        paths: Sequence[PurePosixPath] = ()
+        with suppress(OSError):  # Its host does not answer.
+            paths = disk.files(pattern)
+        for path in paths:
             with suppress(OSError):  # It was replaced, or deleted, at this moment.
                 size = disk.size(path)
                 data = disk.read(path, at=0 if most is None else max(0, size - most))

@@ -39,6 +39,7 @@ MEANWHILE: dict[str, Proof] = {
     "high-watermark-regression": Proof.TOLD,
     "log-end-regression": Proof.TOLD,
     "broker-ended": Proof.TOLD,
+    "corrupt-record": Proof.COPIED,
 }
 """The checks that look meanwhile."""
 
@@ -65,6 +66,7 @@ AT_THE_END: dict[str, str] = {
     "forbidden-election": _STOPPED,
     "acknowledged-below-min-isr": _LATER,
     "incomplete-leader": _STOPPED,
+    "high-watermark-ahead": _BEFORE,
     "committed-truncation": "log-end-regression finds it as soon as a broker tells of it",
     "epoch-mismatch": "which log is the leader's, an answer may tell late",
     "uncommitted-read": _LATER,

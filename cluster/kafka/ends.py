@@ -7,6 +7,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsRequest
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 
 from cluster.kafka import questions, rows
+from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
@@ -70,6 +71,8 @@ def open_transactions(
     for node, led in _by_leader(view(), places).items():
         try:
             said = lines.ask(node, questions.producers(led), DescribeProducersResponse)
+        except UnknownQuestionError:
+            continue
         except WireError as failed:
             found |= {place: [str(failed)] for place in led}
             continue

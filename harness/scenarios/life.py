@@ -183,7 +183,7 @@ class ScriptedLife:
         arena.progress.phase("healing everything")
         arena.note_ended(cluster, away=self._away)
         assert self._healing is not None
-        self._healing.now()
+        self._healing.now(limit_s=self._plan.budgets.heal_s)
         arena.recover(lambda: self._is_whole(cluster.view()))
         props.script.close()
         if not arena.interrupts.abandon.is_set():

@@ -39,7 +39,9 @@ _MAX_NAMES, _MAX_NAME = 200, 120
 """Of anomalies and faults, and characters of each: we have some forty, others may have any."""
 _MAX_FIGURE = 10**15
 _STARTED_DIGITS = 16
-_WITH_CLIENTS = ("warmup", "main", "main-ended", "healed", "recovered", "final-reads")
+_WITH_CLIENTS = (
+    "warmup", "main", "main-ended", "healed", "recovered", "stopping-clients", "final-reads",
+)  # fmt: skip
 """Phases, by the milestones that begin them, in which clients are at work."""
 _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",

@@ -62,7 +62,9 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
 
 
 def _stopped(verdict: Verdict) -> str:
-    """Tell what ended the run before its time, and when, if a violation did."""
+    """Tell which violation ended the run, and when; or that nobody looked for one any more."""
+    if (until_s := verdict.stats.get("watched_until_s")) is not None:
+        return f" From {until_s} s on nobody watched the run (watcher.log says why)."
     told = verdict.stats.get("stopped_on_violation")
     if not isinstance(told, dict):
         return ""

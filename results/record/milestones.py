@@ -3,11 +3,13 @@
 A run that died stops in the middle of them, which is how the pipeline knows that there is no final
 snapshot. In order: `looked` (what is on the hosts was noted, to be compared with), `started`,
 `ready`, `warmup`, `main`, `main-ended`, `healed`, `recovered` (every partition has a leader and a
-full ISR), `final-reads`, `noted` (leaders, high watermarks and log ends before the stop),
-`stopped`, `collected`; `failed`, if it was not played to its end; and last `audited`: the hosts
-were compared with how they were before. `broker-ended` stands wherever that was found out,
-`stacks` where the cluster did not recover or the run was stopped, `stopped-on-violation` where it
-was stopped for what was found meanwhile, and `open-transactions` after `final-reads`.
+full ISR), `stopping-clients` (they begin nothing more, and wait for what is under way),
+`final-reads`, `noted` (leaders, high watermarks and log ends before the stop), `stopped`,
+`collected`; `failed`, if it was not played to its end; and last `audited`: the hosts were compared
+with how they were before. `broker-ended` stands wherever that was found out, `stacks` where the
+cluster did not recover or the run was stopped, `stopped-on-violation` where it was stopped for what
+was found meanwhile, `watcher-ended` where the process that looks for that ended by itself, and
+`open-transactions` after `final-reads`.
 """
 
 import json
@@ -16,8 +18,10 @@ from pathlib import Path
 
 ENDED = "broker-ended"
 OPEN = "open-transactions"
+STOPPING = "stopping-clients"
 STACKS = "stacks"
 STOPPED_ON = "stopped-on-violation"
+WATCHER_ENDED = "watcher-ended"
 MAX_NS = 2**63 - 1
 """Of a time, as tables keep them."""
 

@@ -23,6 +23,7 @@ PHASES = {
     "main-ended": "undoing the faults",
     "healed": "waiting for full ISRs",
     "recovered": "clients go on for a while",
+    "stopping-clients": "waiting for what is under way",
     "final-reads": "reading everything once more",
     "noted": "stopping the brokers",
     "stopped": "collecting files",

@@ -32,6 +32,12 @@ def a_replica_whose_disk_was_spared_loses_the_end_of_its_log(record: Record, spo
     cut(record, place, place.offset, nodes=("n3",), from_ns=None)
 
 
+@broken("under-replicated", row="excuses", base="disks")
+def who_lost_power_and_was_in_sync_again_lacks_the_end(record: Record, spot: Spot) -> None:
+    place = _in_partition(record, spot, 0)
+    cut(record, place, place.offset, nodes=("n2",), from_ns=None)
+
+
 @broken("high-watermark-regression", row="excuses", base="disks")
 def the_high_watermark_goes_back_though_its_leaders_disk_was_spared(
     record: Record, spot: Spot

@@ -85,6 +85,17 @@ def test_a_disk_that_a_fault_hit_before_explains_an_exit_and_no_signal(kind: str
     assert said_of(OUTSIDE, WATCHED, ended("-9"), fault=kind)
 
 
+@pytest.mark.parametrize(("kind", "explains"), [("wipe", True), ("disk-full", False)])
+def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
+    kind: str, *, explains: bool
+) -> None:
+    about = facts(milestones=(WATCHED, ended("1")))
+    for healed_s, excused in ((60, True), (30, True), (29, explains)):
+        row: Row = {"kind": kind, "targets": ["n2"], "requested_ns": 10 * S,
+                    "confirmed_ns": 11 * S, "healed_ns": healed_s * S}  # fmt: skip
+        assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused
+
+
 def test_a_disk_explains_an_end_that_nobody_saw() -> None:
     assert said_of(OUTSIDE, WATCHED, ended(""), fault="disk-full") == []
     assert said_of(OUTSIDE, WATCHED, ended("stopped"), fault="disk-full")
@@ -93,6 +104,28 @@ def test_a_disk_explains_an_end_that_nobody_saw() -> None:
 
 def test_a_kill_elsewhere_explains_nothing() -> None:
     assert said_of(BY_ITSELF, WATCHED, ended("1"), fault="kill")
+
+
+def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
+    def told(code: str, *, other: Row, own: Row) -> list[str]:
+        rows: list[Row] = [
+            {"id": 1, "kind": "kill", "targets": ["n2"], "requested_ns": 20 * S, "healed_ns": None},
+            {"id": 2, "kind": "halves", "targets": ["n1"], "requested_ns": 30 * S},
+        ]
+        rows = [{**rows[0], **own}, {**rows[1], **other}]
+        about = facts(milestones=(WATCHED, ended(code)))
+        return sentences(BY_ITSELF, group(about, faults=rows))
+
+    assert told("1", other={}, own={}) == []
+    assert told("1", other={"healed_ns": 60 * S}, own={"healed_ns": 61 * S}) == []
+    assert told("-6", other={}, own={}), "a crash is no way to give up"
+    assert told("1", other={"requested_ns": 30 * S + 1}, own={}), "not for long enough"
+    assert told("1", other={"healed_ns": 59 * S}, own={}), "it could join again"
+    assert told("1", other={}, own={"healed_ns": 59 * S}), "it had started"
+    assert told("1", other={}, own={"targets": ["n1"]}), "it was not to start"
+    assert told("1", other={}, own={"kind": "pause"}), "it had not ended"
+    assert told("1", other={}, own={"requested_ns": 61 * S}), "it came later"
+    assert told("1", other={"requested_ns": 70 * S}, own={}), "nothing else went on"
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -1,6 +1,7 @@
 """What every replica lost with its power or its disk was never promised to last."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -314,7 +315,7 @@ def told(row: Row) -> tuple[DiskLoss, ...]:
 
 
 def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
-    assert told(fault()) == (cut("n1", "n2", after=5, before=9, began=S),)  # At most 5 are left.
+    assert told(fault()) == (replace(cut("n1", "n2", after=5, before=9, began=S), least_after=3),)
     assert told(fault(kind="kill")) == ()
     for damaged in (None, "{", "{}", "[]", '{"replicas": 7}', '{"replicas": [{"topic": "log-0"}]}'):
         assert told(fault(effect=damaged)) == ()
@@ -377,7 +378,7 @@ def test_a_runs_folder_tells_of_its_losses(tmp_path: Path) -> None:
     root = run.write(tmp_path / "t" / "dark")
     judge_runs([root], engine="local")
     assert load_facts(root).disk_losses == (
-        cut("n1", "n2", after=5, before=9, began=S, healed=3 * S),
+        replace(cut("n1", "n2", after=5, before=9, began=S, healed=3 * S), least_after=3),
     )
 
 

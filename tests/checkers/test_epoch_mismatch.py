@@ -1,5 +1,7 @@
 """epoch-mismatch: the epochs that readers were given, and those of the last leader's log."""
 
+from dataclasses import replace
+
 from checkers.epoch_mismatch import CHECKER
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -9,6 +11,7 @@ from tests.checkers.partition_rows import (
     B,
     C,
     S,
+    ack,
     elected,
     facts,
     found,
@@ -26,11 +29,18 @@ def polled(offset: int, epoch: int | None, *, op: int = 9, value: int = A) -> Ro
     return {**read(value, offset, op=op), "leader_epoch": epoch, "complete_ns": 3 * S}
 
 
-def of(*polls: Row, about: RunFacts | None = None, leadership: tuple[Row, ...] = ()) -> Group:
+def of(
+    *polls: Row,
+    about: RunFacts | None = None,
+    leadership: tuple[Row, ...] = (),
+    sends: tuple[Row, ...] = (),
+) -> Group:
     nodes = ("n1", "n2", "n3")
     records = [row for node in nodes for row in log(node, (0, A), (0, B), (4, C))]
     led = [leads(1, 0), leads(3, 4, at=2 * S), *leadership]
-    return group(about, polls=list(polls), leadership=led, replica_records=records)
+    return group(
+        about, sends=list(sends), polls=list(polls), leadership=led, replica_records=records
+    )
 
 
 def test_what_was_read_as_the_log_has_it_is_right() -> None:
@@ -78,8 +88,15 @@ def test_later_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None
         (facts(plan=UNCLEAN), (later,), ("unclean-election",)),
         (facts(plan=UNCLEAN), (older,), ()),
         (facts(disk_losses=(lost,)), (), ("power-loss",)),
+        (facts(disk_losses=(replace(lost, until_ns=S),)), (), ()),
         (facts(), (), ()),
     ):
         on = of(polled(2, 3, value=C), about=about, leadership=leadership)
         (anomaly,) = found(CHECKER, on).anomalies
         assert anomaly.excuses == excuses
+    # Clients read ahead of their polls: it was acknowledged before the power was lost.
+    about = facts(disk_losses=(replace(lost, until_ns=S),))
+    (anomaly,) = found(
+        CHECKER, of(polled(2, 3, value=C), about=about, sends=(ack(C, 2, at=S),))
+    ).anomalies
+    assert anomaly.excuses == ("power-loss",)

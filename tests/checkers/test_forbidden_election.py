@@ -20,7 +20,7 @@ UNCLEAN = row(2, 1, 7, (2,), unclean=True)
 
 def test_an_unclean_election_that_nobody_allowed_is_told() -> None:
     result = found(CHECKER, group(leadership=[UNCLEAN, ALONE, CREATED]))
-    assert result.rows == 3
+    assert result.rows == 2
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
         "broker 2 was elected leader of log-0-0 in epoch 1, from outside of the ISR, [1], and no"
@@ -31,6 +31,15 @@ def test_an_unclean_election_that_nobody_allowed_is_told() -> None:
         "log_offset": 7,
     }  # fmt: skip
     assert (anomaly.excuses, anomaly.broken_premises) == ((), ())
+
+
+def test_rows_are_elections_whoever_has_them_and_however_the_isr_changes() -> None:
+    rows = [CREATED, ALONE, row(2, 1, 7, (2,)), row(2, 1, 8, (1, 2)), row(-1, 2, 9, (2,)),
+            row(2, 3, 10, (2,))]  # fmt: skip
+    of_three = [{**each, "observer": node} for node in ("n1", "n2", "n3") for each in rows]
+    assert found(CHECKER, group(leadership=of_three)).rows == 3
+    stray = [{**row(3, 4, 11, (1, 2)), "observer": node} for node in ("n1", "n2", "n3")]
+    assert len(sentences(CHECKER, group(leadership=[*of_three, *stray]))) == 1
 
 
 def test_one_that_the_plan_allows_or_a_fault_ordered_is_not() -> None:

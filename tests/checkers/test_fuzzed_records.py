@@ -17,7 +17,7 @@ from tests.checkers.faithful import FaithfulRun
 from tests.checkers.fuzzed import DAMAGES, Bases, Damage, write_bases
 from tests.checkers.partition_rows import A, B, S, ack, group
 
-RECORDS = 60
+RECORDS = 25
 """CI's share; `python -m benchmarks.fuzz` judges thousands."""
 SEEDS = range(4)
 

@@ -46,6 +46,16 @@ def stuck(findings: Findings) -> list[object]:
     return [each.evidence["group"] for each in findings.anomalies]
 
 
+def test_times_count_until_clients_were_told_to_stop() -> None:
+    stones = tuple(
+        Milestone(name=name, at_ns=at * S)
+        for name, at in (("stopping-clients", 114), ("final-reads", 149))
+    )
+    result = judged([], on=about(milestones=stones), at=(105,))
+    assert (stuck(result), len(result.gaps)) == ([], 2), "nine seconds, not forty-four"
+    assert len(stuck(judged([], on=about(milestones=stones[1:]), at=(105,)))) == 2
+
+
 def test_there_are_two_groups() -> None:
     assert groups(about().plan) == (FIRST, SECOND)
 

@@ -150,6 +150,19 @@ def power_lost(*nodes: str) -> tuple[DiskLoss, ...]:
             [elected(1, 0, 7, unclean=True)],
             (("unclean-election",), ()),
         ),
+        (
+            about(plan={**TXN, "broker": {"unclean.leader.election.enable": "true"}}),
+            [],
+            (("unclean-election",), ()),  # Of the coordinator's own log, which nobody records.
+        ),
+        (
+            about(
+                plan={**TXN, "broker": {"transaction.state.log.replication.factor": "1"}},
+                disk_losses=power_lost("n1"),
+            ),
+            [],
+            (("power-loss",), ()),
+        ),
         (about(cut_streams=True), [], ((), ("whole-record",))),
         (about(milestones=()), [], ((), ("recovered",))),
         (about(silences=((101 * S, 102 * S),)), [], ((), ("awake",))),

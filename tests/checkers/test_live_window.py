@@ -82,6 +82,8 @@ def test_every_check_that_looks_meanwhile_is_registered_and_safe_to_wait_for() -
     assert set(MEANWHILE) <= registered
     assert set(AT_THE_END) <= registered
     assert not set(MEANWHILE) & set(AT_THE_END)
+    of_harness = {each.name for each in CHECKERS if each.anomaly_class is AnomalyClass.HARNESS}
+    assert registered - of_harness == {*MEANWHILE, *AT_THE_END}
     harness = {each.name for each in kernels() if each.anomaly_class is AnomalyClass.HARNESS}
     assert harness == {"broker-hit-from-outside"}
 

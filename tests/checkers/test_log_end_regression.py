@@ -94,6 +94,19 @@ def test_a_disk_must_have_taken_all_that_is_gone() -> None:
         assert anomaly.excuses == excuses
 
 
+def test_of_several_that_lost_power_each_lost_what_the_one_that_kept_least_may_have() -> None:
+    rows = [told(9, 9, at_s=1), told(4, 4, at_s=2)]
+    for least, excuses in ((4, ("power-loss",)), (5, ()), (None, ())):
+        lost = DiskLoss(
+            nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=6, end_before=9,
+            least_after=least, until_ns=9 * S, excuse="power-loss",
+        )  # fmt: skip
+        (anomaly,) = found(
+            CHECKER, group(facts(disk_losses=(lost,)), replica_states=rows)
+        ).anomalies
+        assert anomaly.excuses == excuses
+
+
 def test_a_replica_that_went_and_was_made_anew_is_another_log() -> None:
     rows = [told(9, 9, at_s=1), told(None, None, at_s=2), told(0, 0, at_s=3)]
     assert of(*rows) == []

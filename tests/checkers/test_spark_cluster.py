@@ -176,6 +176,7 @@ def test_the_command_judges_runs_on_any_path_that_spark_reads(
 
 
 @pytest.mark.spark
+@pytest.mark.night
 def test_what_a_cluster_lacks_is_one_sentence(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_what_a_cluster_lacks_is_one_sentence(
 
 
 @pytest.mark.spark
+@pytest.mark.night
 def test_a_place_that_cannot_be_written_keeps_no_verdict_from_being_told(tmp_path: Path) -> None:
     root = FaithfulRun(11).write(tmp_path / "t" / "sound")
     judge_runs([root], engine="local")

@@ -157,12 +157,31 @@ def test_of_three_copies_that_were_promised_a_disk_may_have_lost_one_only() -> N
 
 def test_what_an_unclean_leader_lacked_its_followers_cut_off() -> None:
     allowed = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
-    on = made({"n1": BOTH, "n2": ONE, "n3": ONE}, elected(1, 0, 5, unclean=True), sends=SENDS,
-              about=allowed)  # fmt: skip
-    assert [each.excuses for each in found(CHECKER, on).anomalies] == [("unclean-election",)]
+    for epoch, excuses in ((1, ("unclean-election",)), (0, ())):  # Then it led already.
+        on = made({"n1": BOTH, "n2": ONE, "n3": ONE}, elected(1, epoch, 5, unclean=True),
+                  sends=SENDS, about=allowed)  # fmt: skip
+        assert [each.excuses for each in found(CHECKER, on).anomalies] == [excuses]
 
 
 # Members of the ISR
+
+
+def test_who_was_in_the_isr_after_the_recovery_had_fetched_again_what_a_disk_lost() -> None:
+    def after(recovered_s: int, excuse: str = "wipe", **changes: object) -> RunFacts:
+        (lost,) = loss("n3", excuse=excuse, **changes).disk_losses
+        stone = Milestone(name="recovered", at_ns=recovered_s * S)
+        return facts(milestones=(*facts().milestones, stone), disk_losses=(lost,))
+
+    for about, excuses in (
+        (after(6), ()),
+        (after(5), ("wipe",)),  # The same instant: nobody knows which was first.
+        (after(6, until_ns=7 * S), ("wipe",)),
+        (after(6, "bit-flip"), ("bit-flip",)),
+    ):
+        on = made({"n1": BOTH, "n2": BOTH, "n3": ONE}, *MEMBERS, about=about)
+        assert [each.excuses for each in found(CHECKER, on).anomalies] == [excuses]
+        scarce = made({"n1": BOTH, "n3": ONE}, isr(1, 3), sends=SENDS, about=about)
+        assert next(iter(found(CHECKER, scarce).anomalies)).excuses == excuses
 
 
 def test_a_member_of_the_last_isr_that_lacks_the_end_is_told() -> None:

@@ -50,7 +50,7 @@ def broker_of(run: RunPaths, node: str) -> ProcessId:
     [
         (signal.SIGSEGV, "invalid", "was ended by SIGSEGV"),
         (signal.SIGKILL, "unknown", "was ended by SIGKILL"),
-        (signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)"),
+        pytest.param(signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)", marks=pytest.mark.night),
     ],
 )
 def test_who_ended_a_broker_decides_the_verdict(

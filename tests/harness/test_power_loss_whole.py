@@ -69,6 +69,7 @@ def test_what_one_replica_lost_with_its_power_is_excused_by_it_and_by_nothing_el
     assert (lost_writes(strict)["count"], lost_writes(strict)["allowed"]) == (lost["count"], 0)
 
 
+@pytest.mark.night
 def test_with_a_flush_at_each_message_nothing_is_lost(tmp_path: Path) -> None:
     flushing = ("--set", "log.flush.interval.messages=1", "--judge", "strict")
     code, verdict = logquake("run", plan_in(tmp_path), *flushing, store=tmp_path)

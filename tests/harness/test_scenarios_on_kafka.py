@@ -50,6 +50,7 @@ def test_by_the_high_watermark_rule_message2_is_lost_and_the_page_may_tell_where
     assert story.as_expected
 
 
+@pytest.mark.night
 def test_by_the_leader_epoch_rule_nothing_is_lost_also_if_a_plan_file_names_the_story(
     tmp_path: Path,
 ) -> None:

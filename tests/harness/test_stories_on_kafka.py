@@ -29,6 +29,7 @@ def lines(paths: RunPaths, step: str, node: str) -> list[str]:
     return (paths.snapshots / step / node / EPOCHS).read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.night
 def test_the_hands_on_file_by_file(tmp_path: Path) -> None:
     paths = play("leader-epoch-handson", "--system", "kafka:4.3.1", store=tmp_path)
     assert lines(paths, "step-01", "n3") == ["0", "1", "0 0"]
@@ -46,7 +47,9 @@ def test_the_hands_on_file_by_file(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("system", ["kafka:2.8.2", "kafka:4.3.1"])
+@pytest.mark.parametrize(
+    "system", ["kafka:2.8.2", pytest.param("kafka:4.3.1", marks=pytest.mark.night)]
+)
 def test_a_late_request_hangs_a_transaction_where_nobody_verifies_it(
     system: str, tmp_path: Path
 ) -> None:
@@ -73,6 +76,7 @@ def test_the_last_replica_with_eligible_leader_replicas_waits_for_a_good_copy(
     assert (paths.snapshots / "step-06" / "n3" / SEGMENT).stat().st_size > 0
 
 
+@pytest.mark.night
 def test_the_last_replica_without_them_takes_the_good_copies_along(tmp_path: Path) -> None:
     paths = play("last-replica-standing", "--no-elr", store=tmp_path)
     steps = load_steps(paths.steps)
