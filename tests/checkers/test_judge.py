@@ -143,7 +143,7 @@ CONTRACT: dict[str, Set[str]] = {
          "int-nonmonotonic-send", "ack-mismatch", "inconsistent-offsets", "uncommitted-read",
          "incomplete-leader",
          "committed-truncation", "high-watermark-regression", "duplicate", "poll-skip",
-         "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "log-start-moved",
+         "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll",
          "under-replicated", "log-end-regression", "epoch-mismatch", "high-watermark-ahead",
          "hanging-transaction", "torn-transaction", "G1a", "commit-lost"}),
     ),
