@@ -12,7 +12,7 @@ from harness.arena import Arena
 from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from results.record.clock import RunClock, wait_until
-from results.record.milestones import OPEN, load_milestones
+from results.record.milestones import OPEN, STACKS, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, ScenarioPlan
 from results.record.terms import Decision, Isolation, Outcome, TransactionOutcome
@@ -235,8 +235,8 @@ def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
         undo=ExitStack(),
     )
     held = arena._last_stable_offsets(one_broker)
-    (told,) = load_milestones(run_paths.milestones)
-    assert told.name == OPEN
+    told, stacks = load_milestones(run_paths.milestones)
+    assert (told.name, stacks.name) == (OPEN, STACKS)
     (place, witness), *_ = told.detail.items()
     assert place == "txn-here-0"
     assert "the transaction of producer" in witness
@@ -244,5 +244,5 @@ def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
     # The next producer of the thread fences the one that vanished, and so ends its transaction.
     assert transact(producer, bootstrap, Txn(mops=sends(62))).outcome is Outcome.OK
     assert arena._last_stable_offsets(one_broker)[HERE] > held[HERE]
-    assert len(load_milestones(run_paths.milestones)) == 1
+    assert len(load_milestones(run_paths.milestones)) == 2
     producer.close()
