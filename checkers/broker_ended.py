@@ -42,6 +42,11 @@ _GOES_DOWN_NS = 30 * NS_PER_S
 """A broker that could not write may take so long to go down in order, and be seen to be gone."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Faults that are over when the broker they ended has started and registered."""
+_SHUTTING_OUT = (
+    *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
+    "bridge", "flapping",
+)  # fmt: skip
+"""Faults that may keep a broker from its controllers: they are gone, or out of its reach."""
 _GIVES_UP_NS = 30 * NS_PER_S
 """A broker that starts waits so long for ZooKeeper, and twice as long for a controller."""
 _CRASHES = frozenset(
@@ -161,7 +166,8 @@ def _shut_out(group: Group, end: End) -> bool:
     lasting = was_begun(faults) & ~((healed_ns >= 0) & (healed_ns < at_ns))
     mine = lasting & (asked_ns <= at_ns) & _hits(faults, end)
     starting = np.flatnonzero(mine & equal(faults, "kind", *_STARTING))
-    others = np.flatnonzero(lasting & (asked_ns <= at_ns - _GIVES_UP_NS))
+    long = lasting & (asked_ns <= at_ns - _GIVES_UP_NS)
+    others = np.flatnonzero(long & equal(faults, "kind", *_SHUTTING_OUT))
     return any((others != each).any() for each in starting)
 
 

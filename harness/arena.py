@@ -75,7 +75,7 @@ class Arena:
     hosts: Hosts = field(init=False)
     observer: Observer | None = None
     troubles: list[str] = field(default_factory=list)
-    _ended: set[Ended] = field(default_factory=set)
+    _ended: set[tuple[str, int, bool]] = field(default_factory=set)
     _suspects: Sequence[Ended] = ()
     _looked_s: float = 0.0
 
@@ -92,7 +92,7 @@ class Arena:
         """Note who has ended meanwhile. Call it again and again; it looks every two seconds."""
         if stopwatch_s() - self._looked_s < LOOK_FOR_ENDS_S:
             return
-        ended = [each for each in cluster.ended() if each not in self._ended]
+        ended = cluster.ended()
         # Two looks: somebody may just be being stopped.
         self._note_ends(cluster, [each for each in ended if each in self._suspects])
         self._suspects, self._looked_s = ended, stopwatch_s()
@@ -108,9 +108,10 @@ class Arena:
 
     def _note_ends(self, cluster: KafkaCluster, ended: Sequence[Ended]) -> None:
         for each in ended:
-            if each in self._ended:
+            end = (each.node, each.incarnation, each.stopped)  # Its code may be known later only.
+            if end in self._ended:
                 continue
-            self._ended.add(each)
+            self._ended.add(end)
             code = "stopped" if each.stopped else "" if each.code is None else str(each.code)
             last = each.incarnation == cluster.incarnation(each.node)
             said = "\n".join(cluster.complaints(each.node)) if last else ""  # Not its successor's.

@@ -126,6 +126,8 @@ def test_who_starts_while_another_fault_goes_on_for_long_may_give_up() -> None:
     assert told("1", other={}, own={"kind": "pause"}), "it had not ended"
     assert told("1", other={}, own={"requested_ns": 61 * S}), "it came later"
     assert told("1", other={"requested_ns": 70 * S}, own={}), "nothing else went on"
+    assert told("1", other={"kind": "clock-offset"}, own={}), "that keeps no controller away"
+    assert told("1", other={"kind": "kill"}, own={}) == []
 
 
 def test_rows_are_the_processes_that_were_watched() -> None:

@@ -130,6 +130,18 @@ def test_a_checkpoint_may_not_lie_behind_the_leaders_log() -> None:
         assert sentences(CHECKER, stopped(9, 10, 9, unreadable_nodes=frozenset({hurt}))) == []
 
 
+def test_who_led_while_brokers_were_being_stopped_may_have_written_more() -> None:
+    marks = stopped(9, 10, 10)
+    assert len(sentences(CHECKER, marks)) == 2
+    later = log("n2", *((0, at) for at in range(9)), (1, 9))
+    states = [state("n1", 9, 9), state("n2", 10, 10)]
+    on = group(
+        marks.facts, replica_states=states, leadership=[leads(1, 0)],
+        replica_records=[*log("n1", *((0, at) for at in range(9))), *later],
+    )  # fmt: skip
+    assert (found(CHECKER, on).rows, sentences(CHECKER, on)) == (0, [])
+
+
 def test_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None:
     lost = DiskLoss(
         nodes=frozenset(NODES), topic="log-0", partition=0, end_after=5, end_before=9,

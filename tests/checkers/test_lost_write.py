@@ -259,6 +259,13 @@ def test_a_leaders_folder_that_is_gone_where_others_were_read_is_an_empty_log(
     assert [each.offset for each in found(CHECKER, on).anomalies] == lost
 
 
+def test_folders_that_are_gone_on_every_replica_are_empty_logs() -> None:
+    died = tuple(each for each in after_stops().milestones if each.name != "stopped")
+    for about, lost in ((after_stops(), [0]), (replace(after_stops(), milestones=died), [])):
+        on = group(about, sends=[ack(A, 0)], leadership=LED)
+        assert [each.offset for each in found(CHECKER, on).anomalies] == lost
+
+
 def test_the_last_offset_of_a_read_is_not_passed() -> None:
     on = group(sends=[ack(A, 0)], polls=[read(C, 0)], final_reads=[final_read(1)])
     assert found(CHECKER, on).anomalies == ()

@@ -93,6 +93,18 @@ def _values(log: bytes) -> list[int]:
     return [int(value or 0) for value in rows["value"].to_pylist()]
 
 
+def test_a_newest_segment_without_records_may_go_while_the_one_before_it_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / FIRST).write_bytes(batch(998, 1) + batch(999, 2))
+    (tmp_path / SECOND).touch()
+    held = Held(LogTail(tmp_path))
+    held.look()
+    (tmp_path / SECOND).unlink()  # As a power loss leaves what was just begun.
+    held.look()
+    assert (held.values, held.whole) == ({998: 1, 999: 2}, True)
+
+
 def test_a_log_goes_on_in_the_next_segment(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(batch(998, 1) + batch(999, 2))
     held = Held(LogTail(tmp_path))

@@ -27,6 +27,14 @@ def verdict(valid: Validity, *because: str, **anomalies: AnomalySummary) -> Verd
     )  # fmt: skip
 
 
+def test_from_when_on_nobody_watched_is_said_and_which_violation_stopped_a_run() -> None:
+    blind = dataclasses.replace(verdict(Validity.VALID), stats={"watched_until_s": 31.5})
+    assert headline(blind).sentence.endswith(
+        " From 31.5 s on nobody watched the run (watcher.log says why)."
+    )
+    assert "watched" not in headline(verdict(Validity.VALID)).sentence
+
+
 def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
     given = verdict(
         Validity.INVALID,

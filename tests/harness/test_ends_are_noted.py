@@ -1,0 +1,77 @@
+"""Each end of a broker is one milestone, whenever its exit code became known."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import cast
+
+import pytest
+from rich.console import Console
+
+from cluster.kafka.brokers import Ended
+from cluster.kafka.cluster import KafkaCluster
+from harness import arena as arenas
+from harness.arena import Arena
+from harness.interrupt import Interrupts
+from harness.progress import Progress, Snapshot
+from results.record.clock import RunClock
+from results.record.milestones import load_milestones
+from results.record.paths import RunPaths
+from results.record.plan import Plan
+
+
+class Told:
+    """What a cluster would tell, look by look: no real broker is reaped late when asked to be."""
+
+    def __init__(self, *looks: list[Ended]) -> None:
+        self._looks = list(looks)
+
+    def ended(self) -> list[Ended]:
+        return self._looks.pop(0)
+
+    def incarnation(self, node: str) -> int:
+        return 1 if node else 0
+
+    def complaints(self, node: str) -> list[str]:
+        return [f"FATAL on {node}"]
+
+
+def noted(folder: Path, *looks: list[Ended]) -> list[dict[str, str]]:
+    """Return what is noted after so many looks, one after the other."""
+    paths = RunPaths(folder / "log" / "run")
+    paths.root.mkdir(parents=True)
+    arena = Arena(
+        plan=Plan(), paths=paths, clock=RunClock.starting_now(),
+        progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
+    )  # fmt: skip
+    cluster = cast("KafkaCluster", Told(*looks))
+    for _ in looks:
+        arena.look_for_ends(cluster)
+    return [each.detail for each in load_milestones(paths.milestones)]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arenas, "LOOK_FOR_ENDS_S", 0.0)
+
+
+EXIT, UNSEEN = Ended(node="n2", incarnation=1, code=1), Ended(node="n2", incarnation=1)
+STOPPED = Ended(node="n2", incarnation=1, stopped=True)
+
+
+def test_two_looks_must_agree(tmp_path: Path) -> None:
+    assert noted(tmp_path, [EXIT], [], [EXIT]) == []
+
+
+def test_an_end_is_noted_once_with_its_code_and_last_words(tmp_path: Path) -> None:
+    (end,) = noted(tmp_path, [EXIT], [EXIT], [EXIT], [EXIT])
+    assert (end["node"], end["code"], end["said"]) == ("n2", "1", "FATAL on n2")
+
+
+def test_a_code_that_is_known_later_is_no_second_end(tmp_path: Path) -> None:
+    (end,) = noted(tmp_path, [UNSEEN], [UNSEEN], [EXIT], [EXIT])
+    assert end["code"] == ""
+
+
+def test_who_stood_still_and_then_ended_did_both(tmp_path: Path) -> None:
+    codes = [each["code"] for each in noted(tmp_path, [STOPPED], [STOPPED], [EXIT], [EXIT])]
+    assert codes == ["stopped", "1"]
