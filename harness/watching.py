@@ -132,10 +132,14 @@ class Watching:
             _copy(arena.hosts.disk(node), ["logs/*"], folder / node, most=MOST_OF_A_LOG)
 
     def stop(self) -> None:
-        """End it. Idempotent."""
-        process, self._stopping = self._process, True
+        """End it; note it if it has ended by itself. Idempotent."""
+        process = self._process
         if process is None:
             return
+        if process.poll() is not None:
+            self._ear.join()  # It hears that now, if it has not yet.
+            self.found()
+        self._stopping = True
         if process.stdin is not None:
             process.stdin.close()  # It ends with its pipe.
         with suppress(subprocess.TimeoutExpired):

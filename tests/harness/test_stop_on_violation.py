@@ -3,20 +3,40 @@
 import json
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from rich.console import Console
 
 from checkers.run import judge_runs
+from cluster.hosts.choose import make_hosts
+from cluster.kafka.cluster import KafkaCluster
+from harness.arena import Arena
+from harness.interrupt import Interrupts
+from harness.progress import Progress, Snapshot
+from harness.watcher import LOOKS
+from harness.watching import Watching
 from results.page.headline import headline
-from results.record.milestones import STOPPED_ON, Milestone, append_milestone, load_milestones
+from results.record.clock import RunClock, wait_until
+from results.record.milestones import (
+    STOPPED_ON,
+    WATCHER_ENDED,
+    Milestone,
+    append_milestone,
+    load_milestones,
+)
 from results.record.paths import RunPaths
-from results.record.plan import PlanError, plan_from
+from results.record.plan import Plan, PlanError, plan_from
 from results.record.terms import Validity
 from results.samples import copy_sample, find_sample
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 300
+WAIT_S = 60
 PLAN = """
 system = "reference"
 hosts = "process"
@@ -94,6 +114,26 @@ def test_what_the_whole_record_does_not_show_is_a_bug_of_ours_and_never_valid(
     said = headline(verdict).sentence
     assert said.startswith("Unknown: the run was stopped for lost-write")
     assert said.endswith("The run was stopped at 20.0 s for lost-write in log-0-1.")
+
+
+def test_a_watcher_that_died_at_the_very_end_is_told(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "log" / "run")
+    (paths.root / LOOKS).mkdir(parents=True)  # Where it would note its looks: it ends at once.
+    arena = Arena(
+        plan=Plan(), paths=paths, clock=RunClock.starting_now(),
+        progress=Progress(Console(quiet=True), Snapshot), interrupts=Interrupts(), undo=ExitStack(),
+    )  # fmt: skip
+    arena.hosts = make_hosts("process", [], paths.processes)
+    watching = Watching(arena, cast("KafkaCluster", SimpleNamespace(nodes=())))
+    watching.start()
+    wait_until(
+        lambda: "watcher" not in {each.name for each in threading.enumerate()},
+        timeout_s=WAIT_S,
+        what="its end",
+    )
+    for _ in range(2):
+        watching.stop()
+    assert [each.name for each in load_milestones(paths.milestones)] == [WATCHER_ENDED]
 
 
 @pytest.mark.parametrize(
