@@ -191,6 +191,11 @@ def test_docker_itself_sees_a_pause_and_a_kill(run: Path, java: str) -> None:
         for _ in range(2):
             assert hosts.send_signal(broker, signal.SIGCONT)
         assert docker("inspect", "--format", "{{.State.Status}}", name) == "running"
+        os.kill(broker.pid, signal.SIGSTOP)  # What a stranger does, the daemon does not see.
+        wait_until(lambda: hosts.state_of(broker) == "T", timeout_s=20, what="its stop")
+        assert docker("inspect", "--format", "{{.State.Status}}", name) == "running"
+        os.kill(broker.pid, signal.SIGCONT)
+        wait_until(lambda: hosts.state_of(broker) == "S", timeout_s=20, what="its going on")
         hosts.send_signal(broker, signal.SIGSTOP)
         assert hosts.send_signal(broker, signal.SIGKILL), "a paused one can be killed, too"
         wait_until(lambda: hosts.state_of(broker) is None, timeout_s=20, what="its end")

@@ -48,7 +48,7 @@ from cluster.hosts.ledger import ProcessLedger
 from cluster.hosts.linked import LinkedHosts
 from cluster.hosts.machine import Machine
 from cluster.hosts.namespace import EVERY_ADDRESS, LOOSEN
-from cluster.hosts.signals import process_id, send_signal, state_of
+from cluster.hosts.signals import is_stopped, process_id, send_signal, state_of
 from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, ProcessId, Quality
 from results.record.paths import RunPaths
 
@@ -172,7 +172,10 @@ class DockerHosts(LinkedHosts):
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return T if the daemon has paused it, S if it runs; None: there is none any more."""
+        """Return T if the daemon has paused it, or somebody has stopped it inside of its container.
+
+        S if it runs; None: there is none any more.
+        """
         if not process.machine:
             return state_of(process)
         container = self._containers.get(process)
@@ -183,6 +186,8 @@ class DockerHosts(LinkedHosts):
                 state = self._client.api.inspect_container(container)["State"]
             except NotFound:
                 return None
+        if state["Status"] == "running" and is_stopped(process):
+            return STATES["paused"]
         return STATES.get(state["Status"])
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - a process names its container
