@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from kio.schema.describe_producers.v0.response import DescribeProducersResponse
 from kio.schema.list_offsets.v7.request import ListOffsetsRequest
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 
 from cluster.kafka import questions, rows
-from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
@@ -41,7 +39,7 @@ def leader_ends(
     found: dict[Place, int] = {}
     deadline_s = stopwatch_s() + timeout_s
     while missing:
-        for node, led in _by_leader(view(), missing).items():
+        for node, led in by_leader(view(), missing).items():
             logs = _ends_at(lines, node, questions.replica_ends(led)) if committed else {}
             ends = _ends_at(lines, node, questions.leader_ends(led, committed=committed))
             found |= ends
@@ -57,40 +55,8 @@ def leader_ends(
     return found
 
 
-def open_transactions(
-    lines: Lines, view: Callable[[], ClusterView | None], places: Iterable[Place]
-) -> dict[Place, list[str]]:
-    """Ask leaders whose transactions are open, one sentence each; brokers before 2.8 do not tell.
-
-    Args:
-        lines: To the brokers.
-        view: Tells who leads.
-        places: (topic, partition) each.
-    """
-    found: dict[Place, list[str]] = {}
-    for node, led in _by_leader(view(), places).items():
-        try:
-            said = lines.ask(node, questions.producers(led), DescribeProducersResponse)
-        except UnknownQuestionError:
-            continue
-        except WireError as failed:
-            found |= {place: [str(failed)] for place in led}
-            continue
-        found |= {
-            (str(topic.name), int(each.partition_index)): [
-                f"{node}: the transaction of producer {producer.producer_id} epoch"
-                f" {producer.producer_epoch} is open since offset"
-                f" {producer.current_txn_start_offset}"
-                for producer in each.active_producers
-                if producer.current_txn_start_offset >= 0
-            ]
-            for topic in said.topics
-            for each in topic.partitions
-        }
-    return found
-
-
-def _by_leader(view: ClusterView | None, places: Iterable[Place]) -> dict[str, list[Place]]:
+def by_leader(view: ClusterView | None, places: Iterable[Place]) -> dict[str, list[Place]]:
+    """Return which of the places each node leads, those without a leader left out."""
     grouped: dict[str, list[Place]] = {}
     for place in sorted(places):
         state = view.partitions.get(place) if view else None

@@ -18,6 +18,7 @@ from kio.schema.describe_producers.v0.request import TopicRequest as ProducersTo
 from kio.schema.describe_quorum.v1.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v1.request import PartitionData as QuorumPartition
 from kio.schema.describe_quorum.v1.request import TopicData as QuorumTopic
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.fetch.v13.request import FetchPartition as QuorumFetchPartition
 from kio.schema.fetch.v13.request import FetchRequest as QuorumFetchRequest
@@ -28,13 +29,14 @@ from kio.schema.list_offsets.v7.request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.types import BrokerId, ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from cluster.protocol import CoordinatorKind
@@ -106,6 +108,18 @@ def producers(places: Iterable[Place]) -> DescribeProducersRequest:
             for topic, partitions in _by_topic(places).items()
         )
     )
+
+
+def transactions_of(producer_ids: Iterable[int]) -> ListTransactionsRequest:
+    """Ask a broker which transactional ids of some producers it coordinates (KIP-664)."""
+    return ListTransactionsRequest(
+        state_filters=(), producer_id_filters=tuple(map(ProducerId, map(i64, producer_ids)))
+    )
+
+
+def transactions(transactional_ids: Iterable[TransactionalId]) -> DescribeTransactionsRequest:
+    """Ask a coordinator for the state and the partitions of transactions (KIP-664)."""
+    return DescribeTransactionsRequest(transactional_ids=tuple(transactional_ids))
 
 
 def replica_ends(places: Iterable[Place]) -> ListOffsetsRequest:
