@@ -111,6 +111,20 @@ class Disturbance:
     ended_ns: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A time in which a node's broker was certainly down, or stood still.
+
+    Attributes:
+        node: Whose.
+        from_ns, until_ns: From when to when at least.
+    """
+
+    node: str
+    from_ns: int
+    until_ns: int
+
+
 @dataclass(frozen=True, kw_only=True)  # Not slotted: `numbers` is cached.
 class RunFacts:
     """The context of a run's rows.
@@ -139,6 +153,7 @@ class RunFacts:
         disk_losses: What power losses, wipes and flipped bits took.
         unclean_orders: The unclean elections that faults ordered.
         disturbances: The faults that may have been in force.
+        absences: When which brokers were away for certain.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -173,6 +188,7 @@ class RunFacts:
     disk_losses: tuple[DiskLoss, ...] = ()
     unclean_orders: tuple[UncleanOrder, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
+    absences: tuple[Absence, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
@@ -35,7 +36,6 @@ from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
     claims_around,
     holds,
-    leader_at,
     nodes_with,
     skipped_by,
     truncations_of,
@@ -160,7 +160,12 @@ def _labels(group: Group, loss: Loss) -> Labels:
 def _describe(group: Group, loss: Loss) -> Anomaly:
     logs = [log for _, log in sorted(group.logs.get(FINAL, {}).items())]
     found_on = nodes_with(logs, loss.value)
-    then = leader_at(group, loss.acked_ns)
+    by = acknowledgers(
+        group,
+        Acked(
+            value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns
+        ),
+    )
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
@@ -174,10 +179,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "acknowledged_ns": known(loss.acked_ns),
         "missing_from_leaders_log": loss.from_log,
         "missing_from_final_read": loss.from_read,
-        "leader_then": then.broker if then else None,
-        "leader_epoch_then": known(then.epoch) if then else None,
-        "leader_then_source": then.source if then else None,
-        "leader_then_observed_ns": then.observed_ns if then else None,
+        **evidence_of(by),
         "leaders_around_then": claims_around(group, loss.acked_ns),
         "final_leader": group.leader.broker if group.leader else None,
         "final_leader_epoch": group.leader.epoch if group.leader else None,
@@ -188,7 +190,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         "skipped_by": len(skips),
         "skipping_op_ids": skips[:_SHOWN],
     }
-    subject = _first_clause(group, loss, then.text if then else None)
+    subject = _first_clause(group, loss, named(by))
     sentence = "; ".join(
         [
             f"{subject}, {_where(group, loss, found_on, collected=bool(logs))}",
@@ -209,12 +211,12 @@ def _shadow(skips: list[int]) -> list[str]:
     return [f"{readers} jumped over that offset (op {', '.join(map(str, skips[:3]))})"]
 
 
-def _first_clause(group: Group, loss: Loss, leader: str | None) -> str:
+def _first_clause(group: Group, loss: Loss, by: str) -> str:
     offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
     return (
         f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
         f" at {seconds(loss.acked_ns)} by op {loss.op_id}"
-        f" (leader as observed then: {leader or 'nobody'})"
+        f" (by {by})"
     )
 
 

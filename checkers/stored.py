@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.calm import calm_from_ns, silences
+from checkers.absences import absences
 from checkers.changes import disturbances
 from checkers.columns import Ints, equal, ints, select, texts
 from checkers.disk_losses import disk_losses
@@ -245,6 +246,7 @@ def load_facts(root: Path) -> RunFacts:
         disk_losses=disk_losses(faults),
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
+        absences=absences(faults),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),

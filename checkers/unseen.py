@@ -19,6 +19,7 @@ nothing about the brokers; it is the harness's own anomaly, and makes the verdic
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import RunFacts
@@ -28,7 +29,6 @@ from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
-from checkers.witnesses import leader_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 

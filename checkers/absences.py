@@ -1,0 +1,41 @@
+"""When a broker was down or stood still by a fault's own witness: then it answered nobody."""
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from checkers.columns import ints, present, select, texts
+from checkers.facts import Absence
+
+_NS_PER_S = 1_000_000_000
+_AWAY = frozenset({None, "T", "Z", "X"})
+"""States of a process that answers nothing, as in `/proc/PID/stat`; None: it is gone."""
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def absences(faults: pa.Table) -> tuple[Absence, ...]:
+    """Return from when to when which brokers were certainly away, by what faults saw of them.
+
+    From the moment in which a fault was confirmed to the one in which its heal began: before it the
+    broker may have lived on, and after it it may have come back.
+    """
+    seen = select(faults, present(faults, "confirmed_ns") & present(faults, "healed_ns"))
+    rows = zip(
+        texts(seen, "effect"), texts(seen, "heal_effect"),
+        ints(seen, "confirmed_ns").tolist(), ints(seen, "healed_ns").tolist(), strict=True,
+    )  # fmt: skip
+    return tuple(each for row in rows for each in _absences(*row))
+
+
+def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iterator[Absence]:
+    try:
+        told, back = json.loads(effect), json.loads(heal)
+        until_ns = healed_ns - round(float(back["took_s"]) * _NS_PER_S)
+        gone = [
+            str(each["node"]) for each in told["processes"] if each["state_after"] in _AWAY
+        ]
+    except _BROKEN:
+        return
+    if until_ns > confirmed_ns:
+        yield from (Absence(node=node, from_ns=confirmed_ns, until_ns=until_ns) for node in gone)

@@ -1,0 +1,219 @@
+"""Who acknowledged a record: what all that was recorded leaves of the brokers that ever led.
+
+A client is told an offset, and not by whom. Each (broker, leader epoch) that anybody told of may
+have been it, unless something says otherwise: its epoch was first told long after; the broker knew
+of a later one long before; it was away while the send was under way; its log was read to the end,
+never lost anything from that offset on, and has something else there; what it truncated there was
+of later epochs; or a copy of the record names another epoch. Where two are left, both are named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.changes import TOLD_LATE_NS, first_told_ns
+from checkers.columns import NONE, ints, select, texts
+from checkers.facts import CRASH, FINAL
+from checkers.findings import known
+from checkers.group import Group, ReplicaLog
+from results.record.verdict import Evidence
+
+_KNOWN_NS = 1_000_000_000
+"""What a broker answers about a leader may be so much older or newer than what it does."""
+_FILES = ("metadata-log", "state-change-log")
+"""Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acked:
+    """An acknowledged record.
+
+    Attributes:
+        value: What it holds.
+        offset: Where it stood, -1 if unknown.
+        sent_ns, acked_ns: When its send began and ended, -1 if unknown.
+    """
+
+    value: int
+    offset: int
+    sent_ns: int
+    acked_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledger:
+    """A broker that led a partition in an epoch; -1: old brokers do not tell epochs."""
+
+    broker: int
+    epoch: int
+
+    @property
+    def node(self) -> str:
+        """The node's name: broker 2 is n2."""
+        return f"n{self.broker}"
+
+    @property
+    def text(self) -> str:
+        """For people: `broker 1, leader of epoch 4`."""
+        epoch = f" of epoch {self.epoch}" if self.epoch >= 0 else ""
+        return f"broker {self.broker}, leader{epoch}"
+
+
+class _Answer(NamedTuple):
+    """What a broker answered of a partition's leader."""
+
+    asked_ns: int
+    seen_ns: int
+    epoch: int
+    life: int
+
+
+def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
+    """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
+    left = _claims(group)
+    rules: Sequence[Callable[[Group, Acked, Acknowledger], bool]] = (
+        _wrote_a_copy, _can_have_held, _led_then, _was_there,
+    )  # fmt: skip
+    for rule in rules:
+        kept = [each for each in left if rule(group, record, each)]
+        left = kept or left  # What excludes everybody proves nothing of anybody.
+    return tuple(left)
+
+
+def _claims(group: Group) -> list[Acknowledger]:
+    rows = group.table("leadership")
+    led = select(rows, ints(rows, "leader") >= 0)
+    told = set(zip(ints(led, "leader").tolist(), ints(led, "leader_epoch").tolist(), strict=True))
+    with_epoch = {each for each in told if each[1] >= 0}
+    return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted(with_epoch or told)]
+
+
+def _wrote_a_copy(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether the copies of a record that were found may be of an epoch.
+
+    Nobody sends again what was acknowledged: a copy at its offset is the record, or was an earlier
+    try, which a later leader recognized.
+    """
+    epochs = group.view(_copies).get((record.value, record.offset), frozenset())
+    if not epochs or who.epoch < 0:
+        return True
+    return who.epoch in epochs or who.epoch > max(epochs)
+
+
+def _copies(group: Group) -> dict[tuple[int, int], frozenset[int]]:
+    """Return the leader epochs under which committed values were found, by value and offset."""
+    wanted = ints(group.committed, "value")
+    polls = group.table("polls")
+    logs = [log for copies in group.logs.values() for log in copies.values()]
+    columns = [(ints(polls, "value"), ints(polls, "offset"), ints(polls, "leader_epoch"))]
+    columns += [(log.values, log.offsets, log.epochs) for log in logs]
+    found: dict[tuple[int, int], set[int]] = {}
+    for values, offsets, epochs in columns:
+        here = np.isin(values, wanted) & (epochs >= 0)
+        for value, offset, epoch in zip(
+            values[here].tolist(), offsets[here].tolist(), epochs[here].tolist(), strict=True
+        ):
+            found.setdefault((value, offset), set()).add(epoch)
+    return {place: frozenset(epochs) for place, epochs in found.items()}
+
+
+def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether a broker's log may have had the record, under that epoch."""
+    log = group.logs.get(FINAL, group.logs.get(CRASH, {})).get(who.node)
+    if log is None or record.offset < log.start or record.offset < 0:
+        return True
+    index = log.at(record.offset)
+    if index is not None and int(log.values[index]) == record.value:
+        return who.epoch < 0 or int(log.epochs[index]) <= who.epoch
+    cut = _cut_at(group, record, who.node)
+    if cut is not None:
+        return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)
+    ends_early = not log.whole and log.read_end <= record.offset
+    return ends_early or who.node not in group.facts.collected_nodes
+
+
+def _cut_at(group: Group, record: Acked, node: str) -> int | None:
+    """Return from which offset on a node's log may have lost the record, the lowest; None: none."""
+    cuts = group.table("truncations")
+    from_offsets, times = ints(cuts, "from_offset"), ints(cuts, "observed_ns")
+    hit = np.array([each == node for each in texts(cuts, "node")], dtype=np.bool_)
+    hit &= (from_offsets <= record.offset) & ((times < 0) | (times >= record.sent_ns))
+    lost = [
+        loss.first_taken
+        for loss in group.facts.disk_losses
+        if node in loss.nodes
+        and loss.concerns(group.topic, group.partition)
+        and loss.first_taken <= record.offset
+        and loss.until_ns >= record.sent_ns
+    ]
+    return min([*from_offsets[hit].tolist(), *lost], default=None)
+
+
+def _epoch_before(log: ReplicaLog, offset: int) -> int:
+    """Return the epoch of the last record before an offset: what followed it was no older."""
+    before = int(np.searchsorted(log.offsets, offset)) - 1
+    return int(log.epochs[before]) if before >= 0 else NONE
+
+
+def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether a broker may have led in an epoch at some time while a send was under way."""
+    if who.epoch < 0 or record.acked_ns < 0:
+        return True
+    if first_told_ns(group, who.epoch) > record.acked_ns + TOLD_LATE_NS:
+        return False
+    answers = group.view(_answers).get(who.node, ())
+    knew = [each.epoch for each in answers if each.seen_ns < record.sent_ns - _KNOWN_NS]
+    life = max((each.life for each in answers if each.seen_ns <= record.acked_ns), default=NONE)
+    # Who was started again reads of all elections once more, one after the other.
+    learned = [
+        each.epoch
+        for each in answers
+        if each.life == life and each.asked_ns > record.acked_ns + _KNOWN_NS
+    ]
+    return max(knew, default=NONE) <= who.epoch <= min(learned, default=who.epoch)
+
+
+def _answers(group: Group) -> dict[str, list[_Answer]]:
+    """Return what each broker answered of leader epochs."""
+    rows = group.table("leadership")
+    told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
+    answered: pa.Table = select(rows, told)
+    names = ("asked_ns", "observed_ns", "leader_epoch", "incarnation")
+    columns = (ints(answered, name).tolist() for name in names)
+    found: dict[str, list[_Answer]] = {}
+    for observer, source, *numbers in zip(
+        texts(answered, "observer"), texts(answered, "source"), *columns, strict=True
+    ):
+        if source not in _FILES:
+            found.setdefault(observer, []).append(_Answer(*numbers))
+    return found
+
+
+def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether a broker was there for a part, at least, of the time of a send."""
+    if record.sent_ns < 0 or record.acked_ns < 0:
+        return True
+    return not any(
+        each.node == who.node
+        and each.from_ns <= record.sent_ns
+        and record.acked_ns <= each.until_ns
+        for each in group.facts.absences
+    )
+
+
+def named(found: Sequence[Acknowledger]) -> str:
+    """Return them for people: `broker 2, leader of epoch 1, or broker 3, leader of epoch 2`."""
+    return ", or ".join(each.text for each in found) or "nobody was seen to lead"
+
+
+def evidence_of(found: Sequence[Acknowledger]) -> Evidence:
+    """Return them as evidence: the broker and the epoch where only one is left."""
+    brokers, epochs = {each.broker for each in found}, {each.epoch for each in found}
+    return {
+        "leader_then": min(brokers) if len(brokers) == 1 else None,
+        "leader_epoch_then": known(min(epochs)) if len(epochs) == 1 else None,
+        "may_have_acknowledged": [each.text for each in found],
+    }
