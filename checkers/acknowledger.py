@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import TOLD_LATE_NS, first_told_ns
 from checkers.columns import NONE, ints, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
@@ -98,9 +97,7 @@ def _wrote_a_copy(group: Group, record: Acked, who: Acknowledger) -> bool:
     try, which a later leader recognized.
     """
     epochs = group.view(_copies).get((record.value, record.offset), frozenset())
-    if not epochs or who.epoch < 0:
-        return True
-    return who.epoch in epochs or who.epoch > max(epochs)
+    return not epochs or who.epoch < 0 or who.epoch in epochs
 
 
 def _copies(group: Group) -> dict[tuple[int, int], frozenset[int]]:
@@ -162,17 +159,9 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     """Tell whether a broker may have led in an epoch at some time while a send was under way."""
     if who.epoch < 0 or record.acked_ns < 0:
         return True
-    if first_told_ns(group, who.epoch) > record.acked_ns + TOLD_LATE_NS:
-        return False
     answers = group.view(_answers).get(who.node, ())
     knew = [each.epoch for each in answers if each.seen_ns < record.sent_ns - _KNOWN_NS]
-    life = max((each.life for each in answers if each.seen_ns <= record.acked_ns), default=NONE)
-    # Who was started again reads of all elections once more, one after the other.
-    learned = [
-        each.epoch
-        for each in answers
-        if each.life == life and each.asked_ns > record.acked_ns + _KNOWN_NS
-    ]
+    learned = [each.epoch for each in answers if each.asked_ns > record.acked_ns + _KNOWN_NS]
     return max(knew, default=NONE) <= who.epoch <= min(learned, default=who.epoch)
 
 

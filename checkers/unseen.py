@@ -35,7 +35,8 @@ from results.record.verdict import Anomaly
 UNSEEN = "unseen"
 INCOMPLETE = "final-read-incomplete"
 _NOTHING = np.zeros(0, dtype=np.int64)
-_Send = tuple[int, int, int, int, bool, bool]
+_COLUMNS = ("offset", "value", "op_id", "invoke_ns", "complete_ns")
+_Send = tuple[int, int, int, int, int, bool, bool]
 
 
 def _unseen(group: Group) -> list[_Send]:
@@ -44,7 +45,7 @@ def _unseen(group: Group) -> list[_Send]:
     hidden = ~_seen(group, sends) & ~within(values, lost_values(group))
     hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends)
     found = select(sends, hidden)
-    columns = [ints(found, name).tolist() for name in ("offset", "value", "op_id", "complete_ns")]
+    columns = [ints(found, name).tolist() for name in _COLUMNS]
     weak = equal(found, "acks", "1").tolist()
     log = group.final_log
     stands = within(ints(found, "value"), _NOTHING if log is None else log.values)
@@ -97,7 +98,7 @@ def _check_unseen(group: Group) -> Findings:
 
 
 def _labels(group: Group, send: _Send) -> Labels:
-    offset, value, _, acked_ns, is_weak, stands = send
+    offset, value, _, _, acked_ns, is_weak, stands = send
     # With the ISR full again, before the final reads, every election after them was a clean one: a
     # record that the last leader has, the leader that was read from had as well.
     kept = stands and group.facts.recovered
@@ -116,23 +117,24 @@ def _labels(group: Group, send: _Send) -> Labels:
 
 
 def _describe(group: Group, send: _Send) -> Anomaly:
-    offset, value, op_id, acked_ns, *_ = send
-    then = leader_at(group, acked_ns)
+    offset, value, op_id, sent_ns, acked_ns, *_ = send
+    by = acknowledgers(
+        group, Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns)
+    )
     at = f"offset {offset}" if offset >= 0 else "an unknown offset"
     return anomaly_at(
         group,
         UNSEEN,
         sentence=f"{group.facts.name_of(value)}, acknowledged at {at} of {group.place}"
         f" at {seconds(acked_ns)} by op {op_id}"
-        f" (leader as observed then: {then.text if then else 'nobody'}), was"
+        f" (by {named(by)}), was"
         " returned by no read, though the final reads are complete",
         evidence={
             "value": value,
             "offset": known(offset),
             "op_id": op_id,
             "acknowledged_ns": known(acked_ns),
-            "leader_then": then.broker if then else None,
-            "leader_epoch_then": known(then.epoch) if then else None,
+            **evidence_of(by),
         },
         offset=offset,
     )
