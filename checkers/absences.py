@@ -32,9 +32,7 @@ def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iter
     try:
         told, back = json.loads(effect), json.loads(heal)
         until_ns = healed_ns - round(float(back["took_s"]) * _NS_PER_S)
-        gone = [
-            str(each["node"]) for each in told["processes"] if each["state_after"] in _AWAY
-        ]
+        gone = [str(each["node"]) for each in told["processes"] if each["state_after"] in _AWAY]
     except _BROKEN:
         return
     if until_ns > confirmed_ns:

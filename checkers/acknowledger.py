@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from checkers.columns import NONE, ints, select, texts
+from checkers.columns import NONE, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
-from checkers.group import Group, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, ReplicaLog
 from results.record.verdict import Evidence
 
-_KNOWN_NS = 1_000_000_000
+_KNOWN_NS = 500_000_000
 """What a broker answers about a leader may be so much older or newer than what it does."""
+_ZOOKEEPER = "zk"
+"""Where the controller writes down whom it makes the leader, before that one leads."""
 _FILES = ("metadata-log", "state-change-log")
 """Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
 
@@ -57,8 +58,7 @@ class Acknowledger:
     @property
     def text(self) -> str:
         """For people: `broker 1, leader of epoch 4`."""
-        epoch = f" of epoch {self.epoch}" if self.epoch >= 0 else ""
-        return f"broker {self.broker}, leader{epoch}"
+        return f"broker {self.broker}" + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
 
 
 class _Answer(NamedTuple):
@@ -68,17 +68,21 @@ class _Answer(NamedTuple):
     seen_ns: int
     epoch: int
     life: int
+    own: bool
 
 
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
-    left = _claims(group)
-    rules: Sequence[Callable[[Group, Acked, Acknowledger], bool]] = (
-        _wrote_a_copy, _can_have_held, _led_then, _was_there,
-    )  # fmt: skip
+    left, written = _claims(group), _copied(group, record)
+    rules: Sequence[Callable[[Acknowledger], bool]] = (
+        lambda who: not written or who.epoch < 0 or who.epoch in written,
+        lambda who: _can_have_held(group, record, who),
+        lambda who: _led_then(group, record, who),
+        lambda who: _was_there(group, record, who),
+        lambda who: _grew_then(group, record, who),
+    )
     for rule in rules:
-        kept = [each for each in left if rule(group, record, each)]
-        left = kept or left  # What excludes everybody proves nothing of anybody.
+        left = [each for each in left if rule(each)] or left  # What rules out all proves nothing.
     return tuple(left)
 
 
@@ -90,31 +94,25 @@ def _claims(group: Group) -> list[Acknowledger]:
     return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted(with_epoch or told)]
 
 
-def _wrote_a_copy(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Tell whether the copies of a record that were found may be of an epoch.
+def _copied(group: Group, record: Acked) -> frozenset[int]:
+    """Return the leader epochs under which copies of a record were found at its offset.
 
-    Nobody sends again what was acknowledged: a copy at its offset is the record, or was an earlier
-    try, which a later leader recognized.
+    Nobody sends again what was acknowledged: a copy there is the record, or was an earlier try,
+    which a later leader recognized.
     """
-    epochs = group.view(_copies).get((record.value, record.offset), frozenset())
-    return not epochs or who.epoch < 0 or who.epoch in epochs
-
-
-def _copies(group: Group) -> dict[tuple[int, int], frozenset[int]]:
-    """Return the leader epochs under which committed values were found, by value and offset."""
-    wanted = ints(group.committed, "value")
     polls = group.table("polls")
-    logs = [log for copies in group.logs.values() for log in copies.values()]
-    columns = [(ints(polls, "value"), ints(polls, "offset"), ints(polls, "leader_epoch"))]
-    columns += [(log.values, log.offsets, log.epochs) for log in logs]
-    found: dict[tuple[int, int], set[int]] = {}
-    for values, offsets, epochs in columns:
-        here = np.isin(values, wanted) & (epochs >= 0)
-        for value, offset, epoch in zip(
-            values[here].tolist(), offsets[here].tolist(), epochs[here].tolist(), strict=True
-        ):
-            found.setdefault((value, offset), set()).add(epoch)
-    return {place: frozenset(epochs) for place, epochs in found.items()}
+    columns = [[ints(polls, name) for name in ("value", "offset", "leader_epoch")]]
+    columns += [
+        [log.values, log.offsets, log.epochs]
+        for copies in group.logs.values()
+        for log in copies.values()
+    ]
+    return frozenset(
+        epoch
+        for values, offsets, epochs in columns
+        for epoch in epochs[(values == record.value) & (offsets == record.offset)].tolist()
+        if epoch >= 0
+    )
 
 
 def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -160,24 +158,62 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     if who.epoch < 0 or record.acked_ns < 0:
         return True
     answers = group.view(_answers).get(who.node, ())
+    decided = group.view(_answers).get(_ZOOKEEPER, ())
+    if any(each.epoch < who.epoch and each.asked_ns > record.acked_ns for each in decided):
+        return False
     knew = [each.epoch for each in answers if each.seen_ns < record.sent_ns - _KNOWN_NS]
     learned = [each.epoch for each in answers if each.asked_ns > record.acked_ns + _KNOWN_NS]
     return max(knew, default=NONE) <= who.epoch <= min(learned, default=who.epoch)
+
+
+def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether a leader's log may have come to reach beyond the record during its send.
+
+    While it leads, a broker's log only grows: before the send it ended at the offset or earlier,
+    and afterwards it goes on behind it.
+    """
+    own = [each for each in group.view(_answers).get(who.node, ()) if each.own]
+    reign = [each for each in own if each.epoch == who.epoch]
+    if record.offset < 0 or record.sent_ns < 0 or not reign:
+        return True
+    from_ns, until_ns = min(each.asked_ns for each in reign), max(each.seen_ns for each in reign)
+    lives = {each.life for each in reign}
+    looks = [
+        each for each in group.view(_looks).get(who.node, ()) if from_ns <= each[0] <= until_ns
+    ]
+    before = [end for seen_ns, end in looks if seen_ns <= record.sent_ns]
+    after = [end for seen_ns, end in looks if seen_ns > record.acked_ns + _KNOWN_NS]
+    grew = max(before, default=0) <= record.offset < min(after, default=record.offset + 1)
+    return grew or len(lives) > 1
+
+
+def _looks(group: Group) -> dict[str, list[tuple[int, int]]]:
+    """Return when each replica's log was seen to end where."""
+    states = group.table("replica_states")
+    told = present(states, "observed_ns") & present(states, "log_end_offset")
+    seen = select(states, told)
+    columns = (ints(seen, name).tolist() for name in ("observed_ns", "log_end_offset"))
+    found: dict[str, list[tuple[int, int]]] = {}
+    for node, seen_ns, end in zip(texts(seen, "node"), *columns, strict=True):
+        found.setdefault(node, []).append((seen_ns, end))
+    return found
 
 
 def _answers(group: Group) -> dict[str, list[_Answer]]:
     """Return what each broker answered of leader epochs."""
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
-    answered: pa.Table = select(rows, told)
+    answered = select(rows, told)
     names = ("asked_ns", "observed_ns", "leader_epoch", "incarnation")
     columns = (ints(answered, name).tolist() for name in names)
     found: dict[str, list[_Answer]] = {}
-    for observer, source, *numbers in zip(
+    for observer, source, asked_ns, seen_ns, epoch, life in zip(
         texts(answered, "observer"), texts(answered, "source"), *columns, strict=True
     ):
         if source not in _FILES:
-            found.setdefault(observer, []).append(_Answer(*numbers))
+            own = source == LEADER_SOURCES[0]
+            answer = _Answer(asked_ns=asked_ns, seen_ns=seen_ns, epoch=epoch, life=life, own=own)
+            found.setdefault(observer, []).append(answer)
     return found
 
 

@@ -162,9 +162,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     found_on = nodes_with(logs, loss.value)
     by = acknowledgers(
         group,
-        Acked(
-            value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns
-        ),
+        Acked(value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns),
     )
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []

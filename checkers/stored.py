@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.calm import calm_from_ns, silences
 from checkers.absences import absences
+from checkers.calm import calm_from_ns, silences
 from checkers.changes import disturbances
 from checkers.columns import Ints, equal, ints, select, texts
 from checkers.disk_losses import disk_losses

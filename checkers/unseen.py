@@ -118,9 +118,7 @@ def _labels(group: Group, send: _Send) -> Labels:
 
 def _describe(group: Group, send: _Send) -> Anomaly:
     offset, value, op_id, sent_ns, acked_ns, *_ = send
-    by = acknowledgers(
-        group, Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns)
-    )
+    by = acknowledgers(group, Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns))
     at = f"offset {offset}" if offset >= 0 else "an unknown offset"
     return anomaly_at(
         group,

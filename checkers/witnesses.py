@@ -73,13 +73,6 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
     return []
 
 
-def leader_at(group: Group, time_ns: int) -> ObservedLeader | None:
-    """Return who was last seen to lead at a time; who was first seen, if nobody was before."""
-    seen = observed_leaders(group)
-    before = [each for each in seen if each.observed_ns <= time_ns]
-    return before[-1] if before else next(iter(seen), None)
-
-
 def claims_around(group: Group, time_ns: int) -> list[str]:
     """Return all that were seen to lead within a second of a time, once each."""
     return sorted(

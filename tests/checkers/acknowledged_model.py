@@ -53,19 +53,29 @@ class AcknowledgedRun:
     def __init__(self, seed: int, steps: int = 120) -> None:
         self.random = Random(f"{seed}/acknowledged")
         self.now, self.epoch, self.leader, self.sequence = 10_000 * MS, 0, 1, 0
+        self.looked = 0
         self.brokers = {number: Broker(number) for number in BROKERS}
         self.truth: dict[int, tuple[int, int, int]] = {}
         self.sends: list[Row] = []
         self.leadership: list[Row] = [elected(1, 0, 0)]
         self.truncations: list[Row] = []
+        self.looks: list[Row] = []
         self.absences: list[Absence] = []
-        self.deeds = (self.send, self.send, self.send, self.fetch, self.fetch, self.look, self.look,
-                      self.kill, self.cut, self.heal, self.start)  # fmt: skip
+        self.deeds = (self.send, self.send, self.send, self.fetch, self.fetch, self.kill,
+                       self.cut, self.heal, self.start)  # fmt: skip
         self.look()
         for _ in range(steps):
-            self.now += self.random.randrange(1, 400) * MS
+            self.passes(self.random.randrange(1, 400))
             self.random.choice(self.deeds)()
         self.end()
+
+    def passes(self, milliseconds: int) -> None:
+        """Let time pass, in which observers look about twice a second."""
+        until = self.now + milliseconds * MS
+        while self.now < until:
+            self.now = min(until, self.now + 500 * MS)
+            if self.now >= self.looked + 500 * MS:
+                self.look()
 
     # Brokers and clients
 
@@ -144,7 +154,7 @@ class AcknowledgedRun:
         others = [each for each in self.brokers.values() if each.up and each is not broker]
         if others and not any(each.cut for each in self.brokers.values()):
             broker.cut = True
-            self.now += self.random.randrange(1, 3000) * MS
+            self.passes(self.random.randrange(1, 3000))
             self.elect()
 
     def heal(self) -> None:
@@ -163,12 +173,17 @@ class AcknowledgedRun:
 
     def look(self) -> None:
         """Have each broker that answers say what it believes; leaders also that they lead."""
+        self.looked = self.now
         for broker in self.brokers.values():
-            if not broker.up or self.random.random() < 0.3:
+            if not broker.up or self.random.random() < 0.2:
                 continue
             asked_ns = self.now
             self.now += self.random.randrange(1, 50) * MS
             epoch, leader = broker.knows
+            self.looks.append({
+                "observed_ns": self.now, "node": f"n{broker.number}", "incarnation": broker.life,
+                "log_end_offset": len(broker.log),
+            })  # fmt: skip
             sources = ["metadata", *(["list-offsets"] if broker.leads else [])]
             self.leadership += [
                 {"source": source, "observer": f"n{broker.number}", "incarnation": broker.life,
@@ -197,7 +212,7 @@ class AcknowledgedRun:
             leadership=self.leadership,
             truncations=self.truncations,
             replica_records=[row for node, held in logs.items() for row in log(node, *held)],
-            replica_states=[state(node, len(held)) for node, held in logs.items()],
+            replica_states=[*self.looks, *(state(node, len(held)) for node, held in logs.items())],
         )
 
     @property

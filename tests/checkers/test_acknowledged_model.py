@@ -26,5 +26,5 @@ def test_the_true_one_is_always_named_and_nearly_always_alone(part: int) -> None
             assert Acknowledger(broker=broker, epoch=epoch) in named, (seed, row, named)
             counts[kept[row["value"]], len({each.broker for each in named}) == 1] += 1
     assert counts[True, False] == 0
-    assert counts[False, True] > 4 * counts[False, False]
+    assert counts[False, True] > 1.5 * counts[False, False]
     assert counts[False, True] > 20

@@ -248,7 +248,7 @@ def lost(about: RunFacts) -> Findings:
             sends=[ack(A, 0), ack(B, 1, op=2), ack(C, 1, op=3)],
             polls=[read(A, 0), read(C, 1)],
             final_reads=[final_read(2)],
-            leadership=[named(1, 0, 1, 2), named(2, 1, 2, 1, at=2 * S)],
+            leadership=[named(1, 0, 1, 2, at=2 * S), named(2, 1, 2, 1, at=3 * S)],
             replica_records=[*log("n1", (-1, A), (-1, C)), *log("n2", (-1, A), (-1, C))],
             replica_states=[state("n1", 2, 2), state("n2", 2, 2)],
             truncations=[
@@ -264,8 +264,8 @@ def lost(about: RunFacts) -> Findings:
 def test_a_lost_message_is_named_and_so_is_who_dropped_it_and_why() -> None:
     (anomaly,) = lost(facts(plan={**ZOOKEEPER, **SCENARIO})).anomalies
     assert anomaly.sentence.startswith(
-        f"message2 (value {B}), acknowledged at offset 1 of log-0-0 at 1.000 s by op 2 (leader as"
-        " observed then: broker 1, epoch 0), is in no replica's log; at that offset: n1: message3"
+        f"message2 (value {B}), acknowledged at offset 1 of log-0-0 at 1.000 s by op 2 (by broker"
+        " 1, leader of epoch 0), is in no replica's log; at that offset: n1: message3"
         f" (value {C}) without an epoch"
     )
     blame = anomaly.sentence.split("; ")[-2:]
@@ -301,7 +301,7 @@ def test_a_leader_of_old_brokers_has_no_epoch_rather_than_epoch_minus_one() -> N
     (hidden,) = found(UNSEEN_CHECKER, group(**rows)).anomalies
     for anomaly in (gone, hidden):
         assert (anomaly.evidence["leader_then"], anomaly.evidence["leader_epoch_then"]) == (1, None)
-        assert "(leader as observed then: broker 1)" in anomaly.sentence
+        assert "(by broker 1)" in anomaly.sentence
 
 
 def test_only_scenarios_have_messages_with_names() -> None:

@@ -135,8 +135,15 @@ def test_what_was_deleted_need_not_be_seen() -> None:
 
 def test_the_evidence_says_who_led_then() -> None:
     rows = {"sends": [ack(A, 0, at=2 * S)], "final_reads": [final_read(1)]}
-    led = group(leadership=[leads(1, 3, at=S), leads(2, 4, at=3 * S)], **rows)
-    (anomaly,) = found(UNSEEN_CHECKER, led).anomalies
+    led = [leads(1, 3, at=S), leads(2, 4, at=9 * S)]
+    (doubtful,) = found(UNSEEN_CHECKER, group(leadership=led, **rows)).anomalies
+    both = ["broker 1, leader of epoch 3", "broker 2, leader of epoch 4"]
+    assert doubtful.evidence["may_have_acknowledged"] == both
+    assert f"(by {both[0]}, or {both[1]})" in doubtful.sentence
+    assert doubtful.evidence["leader_then"] is None
+    # It knew of the first epoch still when the message had been acknowledged.
+    led.append({**leads(1, 3, at=4 * S, source="metadata"), "observer": "n2"})
+    (anomaly,) = found(UNSEEN_CHECKER, group(leadership=led, **rows)).anomalies
     told = {"leader_then": 1, "leader_epoch_then": 3}
     assert told.items() <= anomaly.evidence.items()
     (anomaly,) = found(UNSEEN_CHECKER, group(**rows)).anomalies
