@@ -64,7 +64,8 @@ def _print_lines(logs: BrokerLogs, console: Console) -> None:
         text = inert(line.text)
         cut = text if len(text) <= _WIDTH else f"{text[:_WIDTH]} …"
         alike = f" ({line.times} alike)" if line.times > 1 else ""
-        say(console, f"{line.node} {line.at_s:.2f} s{alike}: {cut}", style="dim")
+        style = "" if line.proves else "dim"
+        say(console, f"{line.node} {line.at_s:.2f} s{alike}: {cut}", style=style)
     if rest := len(logs.lines) + logs.left_out - MAX_LINES:
         say(console, f"and {max(rest, 0)} more lines", style="dim")
 

@@ -38,9 +38,11 @@ _TELLING = re.compile(
     rb"|high watermark|Stopped|started \(|become|WARN|ERROR|FATAL",
     re.IGNORECASE,
 )
-_TRUNCATION = re.compile(rb"runcat|Corrupt|unclean", re.IGNORECASE)
+_PROOF = re.compile(rb"runcat|Corrupt|unclean|starts at leader epoch", re.IGNORECASE)
+"""What tells, in a line that names the partition, who lost what and who led."""
 _SEVERE = re.compile(rb"\] (ERROR|FATAL) ")
 _CHANCE = re.compile(rb"\d+")
+_WORD = re.compile(rb"(?<![\w.-])\d{1,18}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class LogLine:
         at_s: When, by the broker's clock, in seconds since the run's start.
         text: The line, its end cut off if it is very long.
         times: So many lines say the same but for numbers; this is the first.
+        proves: It tells who led the partition, or who truncated it.
     """
 
     anchor: str
@@ -61,6 +64,7 @@ class LogLine:
     at_s: float
     text: str
     times: int
+    proves: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +72,7 @@ class BrokerLogs:
     """The lines around a witness.
 
     Attributes:
-        lines: Of all nodes, by time.
+        lines: Of all nodes, those that prove the story first, each part by time.
         left_out: So many more were found.
         about_s: To how many seconds the start of the run is known on the wall clock.
         cut: Whether files were too large to be read whole.
@@ -89,6 +93,7 @@ class _Found:
     file: str
     line: bytes
     length: int
+    proves: bool
     times: int = 1
 
 
@@ -105,7 +110,7 @@ def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> 
     if start is None or not folders:
         return None
     started, about_s = start
-    named = re.compile(rb"(?<![\w.-])" + re.escape(place.encode("utf-8", "replace")) + rb"(?!\d)")
+    named = _names(place)
     lines: list[LogLine] = []
     left, left_out, cut = MAX_BYTES, 0, False
     for folder in folders:
@@ -124,8 +129,41 @@ def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> 
         chosen, rest = _chosen(folder.parent.name, found)
         lines += chosen
         left_out += rest
-    lines.sort(key=lambda each: (each.at_s, each.anchor))
+    lines.sort(key=lambda each: (not each.proves, each.at_s, each.anchor))
     return BrokerLogs(lines=tuple(lines), left_out=left_out, about_s=about_s, cut=cut)
+
+
+def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, frozenset[int]]]]:
+    """Return when each node's log speaks of truncating a partition, and the numbers it names then.
+
+    Args:
+        paths: The run.
+        place: The partition, `log-0-1`.
+
+    Returns:
+        By node: (seconds since the run's start by the broker's clock, numbers of the line), by
+        time; empty where the record does not say when it started.
+    """
+    start = _start(paths)
+    if start is None:
+        return {}
+    named, found = _names(place), dict[str, list[tuple[float, frozenset[int]]]]()
+    for folder in sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]:
+        size = _size(folder / _FILES[0])
+        if size is None or size > MAX_BYTES:
+            continue
+        zone_s = _zone_s(folder, start[0])
+        for line, _ in _lines(folder / _FILES[0]):
+            if b"runcat" not in line or not named.search(line) or not (at := _stamp(line)):
+                continue
+            numbers = frozenset(map(int, _WORD.findall(line[_STAMP_BYTES:_LOOKED_AT])))
+            at_s = (at - start[0]).total_seconds() - zone_s
+            found.setdefault(folder.parent.name, []).append((at_s, numbers))
+    return found
+
+
+def _names(place: str) -> re.Pattern[bytes]:
+    return re.compile(rb"(?<![\w.-])" + re.escape(place.encode("utf-8", "replace")) + rb"(?!\d)")
 
 
 def _start(paths: RunPaths) -> tuple[datetime, float] | None:
@@ -203,18 +241,20 @@ def _gather(
     """Add lines to what was found, by what they say but for numbers; return how many were not."""
     left_out = 0
     for line, length, at_s in lines:
-        alike = _CHANCE.sub(b"0", line[_STAMP_BYTES:])
+        ours = bool(named.search(line))
+        proves = ours and bool(_PROOF.search(line))
+        # What proves the story is told with its own numbers, however often the like comes.
+        alike = line if proves else _CHANCE.sub(b"0", line[_STAMP_BYTES:])
         if (known := found.get(alike)) is not None:
             known.times += 1
             continue
-        ours = bool(named.search(line))
         if not ours and not _TELLING.search(line):
             continue
         if len(found) >= _MAX_KINDS:
             left_out += 1
             continue
-        score = 4 * ours + 2 * bool(_TRUNCATION.search(line)) + 2 * bool(_SEVERE.search(line))
-        found[alike] = _Found(score, at_s, file, line[:MAX_TEXT], length)
+        score = 8 * proves + 4 * ours + 2 * bool(_SEVERE.search(line))
+        found[alike] = _Found(score, at_s, file, line[:MAX_TEXT], length, proves)
     return left_out
 
 
@@ -229,6 +269,7 @@ def _chosen(node: str, found: dict[bytes, _Found]) -> tuple[list[LogLine], int]:
             at_s=each.at_s,
             text=_shown(each),
             times=each.times,
+            proves=each.proves,
         )
         for number, each in enumerate(chosen, 1)
     ]

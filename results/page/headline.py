@@ -11,13 +11,13 @@ from results.record.verdict import AnomalySummary, Example, Verdict
 
 _FACTS = (
     ("value", ("value",)),
-    ("leader then, as observed", ("leader_then", "leader", "broker")),
+    ("leader then", ("leader_then", "leader", "broker")),
     ("leader epoch", ("leader_epoch_then", "leader_epoch", "epoch")),
     ("leader at the end", ("final_leader",)),
     ("its epoch", ("final_leader_epoch",)),
 )
 _MOST_OTHERS = 20
-_BROKERS = {"leader then, as observed", "leader at the end"}
+_BROKERS = {"leader then", "leader at the end"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from results.atomic import StoreError
 from results.page.breach import Breach, breach_of, verdict_class
-from results.page.broker_logs import BrokerLogs, broker_logs
+from results.page.broker_logs import BrokerLogs, broker_logs, cuts_logged
 from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
 from results.page.faults import FaultLine, fault_lines
 from results.page.headline import Headline, headline
 from results.page.recurrence import Recurrence, recurrence
-from results.page.witness import Told, witness_story
+from results.page.witness import Logged, Told, witness_story
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
@@ -62,7 +62,10 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     faults, milestones = fault_lines(tables), load_milestones(paths.milestones)
     head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)
     case = case_of(tables, head.witness) if head.witness else None
-    told = witness_story(case, faults, end_s=_end_s(milestones)) if case else None
+    told = None
+    if case is not None:
+        cuts = _cuts(paths, case, faults)
+        told = witness_story(case, faults, end_s=_end_s(milestones), cuts=cuts)
     logs = _logs(paths, case, told)
     drawn = None
     if case is not None and told is not None:
@@ -87,6 +90,18 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
 
 def _end_s(milestones: Sequence[Milestone]) -> float:
     return max((each.at_ns / NS_PER_S for each in milestones), default=0.0)
+
+
+def _cuts(paths: RunPaths, case: Case, faults: Sequence[FaultLine]) -> Logged:
+    """Return when brokers whose clocks nobody shifted logged truncations of the partition."""
+    shifted = [each.nodes for each in faults if each.kind.startswith("clock") and each.begun]
+    try:
+        logged = cuts_logged(paths, case.place)
+    except OSError:
+        return {}
+    return {
+        node: cuts for node, cuts in logged.items() if not any(node in each for each in shifted)
+    }
 
 
 def _logs(paths: RunPaths, case: Case | None, told: Told | None) -> BrokerLogs | None:

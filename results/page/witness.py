@@ -6,7 +6,7 @@ Where the record knows no time of an event (brokers' clocks tell no order), it s
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -26,6 +26,10 @@ _BEFORE_S, _AFTER_S = 2.0, 3.0
 """Around what happened to the witness itself."""
 _NEAR_S = 30.0
 """Reads and looks that come later are told, but the axis does not reach to them."""
+_EVER = float("inf")
+_SAME_CUT_S = 1.0
+"""A broker tells of one truncation in several lines."""
+Logged = Mapping[str, Sequence[tuple[float, frozenset[int]]]]
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -92,15 +96,18 @@ class Told:
     window: tuple[float, float]
 
 
-def witness_story(case: Case, faults: Sequence[FaultLine], *, end_s: float) -> Told | None:
+def witness_story(
+    case: Case, faults: Sequence[FaultLine], *, end_s: float, cuts: Logged | None = None
+) -> Told | None:
     """Tell what happened to a witness; None if the record knows nothing with a time about it.
 
     Args:
         case: What the record has.
         faults: Of the run.
         end_s: When the run ended.
+        cuts: When brokers' own logs speak of truncations, as `broker_logs.cuts_logged` has it.
     """
-    own = [*_sends(case), *_holds(case), *_cuts(case), *_reads(case), *_evidence(case)]
+    own = [*_sends(case), *_holds(case), *_cuts(case, cuts or {}), *_reads(case), *_evidence(case)]
     if not any(each.at_s is not None for each in own):
         return None
     low, high = _window(own, end_s)
@@ -174,11 +181,26 @@ def _teller(case: Case, row: Row) -> str:
     """Return who told the end of a send: whoever led, or the client that heard nothing of it."""
     if not row["acked"]:
         return f"process {row['process']}"
-    leader = case.example.evidence.get("leader_then")
-    if row["value"] == case.example.evidence.get("value") and isinstance(leader, int):
-        return broker_name(leader)
+    evidence = case.example.evidence
+    if row["value"] == evidence.get("value") and "may_have_acknowledged" in evidence:
+        leader = evidence.get("leader_then")
+        return broker_name(leader) if isinstance(leader, int) else _either(evidence)
     reign = reign_at(case.reigns, row["complete_ns"])
-    return broker_name(reign.leader) if reign and reign.leader >= 0 else "the leader"
+    sent_ns = row["complete_ns"] if row["invoke_ns"] is None else row["invoke_ns"]
+    # Around an election nobody knows which of the two it was.
+    sure = (
+        reign
+        and reign.leader >= 0
+        and reign.from_ns <= sent_ns <= row["complete_ns"] <= reign.to_ns
+    )
+    return broker_name(reign.leader) if reign and sure else "the leader"
+
+
+def _either(evidence: Evidence) -> str:
+    """Return all who may have acknowledged: `broker 2 or broker 3`."""
+    told = evidence.get("may_have_acknowledged")
+    names = [str(each).partition(",")[0] for each in told] if isinstance(told, list) else []
+    return " or ".join(dict.fromkeys(names)) or "the leader"
 
 
 def _answer(row: Row, where: str) -> str:
@@ -219,7 +241,7 @@ def drops(looks: Sequence[Look], offset: int) -> list[tuple[Look, Look]]:
     return [(one, two) for one, two in pairwise(looks) if one.end > offset and two.end < one.end]
 
 
-def _cuts(case: Case) -> Iterator[Event]:
+def _cuts(case: Case, logged: Logged) -> Iterator[Event]:
     """Say who truncated the offset: seen from outside, and as the broker's own log has it."""
     if case.offset < 0:
         return
@@ -232,18 +254,34 @@ def _cuts(case: Case) -> Iterator[Event]:
         seen = drops(case.looks.get(node, ()), case.offset)
         if len(seen) > len(told):  # It may have been cut higher up, too: these are certain.
             seen = [(one, two) for one, two in seen if two.end <= case.offset]
+        lines = list(logged.get(node, ()))
         for before, after in seen:
             cut = _cut_that_left(told, after.end)
             told = [each for each in told if each is not cut]
+            at_s = _logged(lines, cut, _s(before.at_ns), _s(after.at_ns)) if cut else None
             how = _cut_words(cut) if cut else "lost the end of its log"
             ended = f"its log ended at {before.end} at {seconds(before.at_ns)}"
-            what = f"{how}: {ended}, and at {after.end} here"
-            yield Event(at_s=_s(after.at_ns), kind=Kind.CUT, who=node, what=what)
+            then = "here" if at_s is None else f"at {seconds(after.at_ns)}"
+            what = f"{how}: {ended}, and at {after.end} {then}"
+            at_s = _s(after.at_ns) if at_s is None else at_s
+            yield Event(at_s=at_s, kind=Kind.CUT, who=node, what=what)
         for each in told:
             yield Event(
-                at_s=None, kind=Kind.CUT, who=node, sort_s=later,
+                at_s=_logged(lines, each), kind=Kind.CUT, who=node, sort_s=later,
                 what=f"{_cut_words(each)}, by its own log",
             )  # fmt: skip
+
+
+def _logged(
+    lines: list[tuple[float, frozenset[int]]], cut: Row, low: float = -1.0, high: float = _EVER
+) -> float | None:
+    """Return when a broker logged a truncation, and take that line away; None: nobody knows."""
+    for line in lines:
+        at_s, numbers = line
+        if cut["from_offset"] in numbers and low <= at_s <= high:
+            lines[:] = [each for each in lines if abs(each[0] - at_s) > _SAME_CUT_S]
+            return at_s
+    return None
 
 
 def _cut_that_left(cuts: Sequence[Row], end: int) -> Row | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from results.page.broker_logs import MAX_LINES, BrokerLogs, broker_logs
+from results.page.broker_logs import MAX_LINES, BrokerLogs, broker_logs, cuts_logged
 from results.record.paths import RunPaths
 
 MakeRun = Callable[..., RunPaths]
@@ -94,12 +94,29 @@ def test_lines_that_differ_in_numbers_only_are_one(make_run: MakeRun) -> None:
     assert line.text.endswith("node 0 is away")
 
 
+def test_what_proves_the_story_comes_first_each_with_its_own_numbers(make_run: MakeRun) -> None:
+    paths = started(make_run())
+    loud = [(20.5 + at / 100, f"ERROR {'x' * at} of log-0-1") for at in range(MAX_LINES)]
+    write_log(
+        paths, (1.5, "starting"), *loud, (21.0, "Truncating partition log-0-1 to 120"),
+        (22.0, "Truncating partition log-0-1 to 90"), (22.5, "Truncating partition log-0-2 to 7"),
+        (23.0, "Leader log-0-1 starts at leader epoch 4 from offset 90"),
+    )  # fmt: skip
+    first = [(each.at_s, each.proves, each.times) for each in found(paths).lines[:4]]
+    assert first[:3] == [(21.0, True, 1), (22.0, True, 1), (23.0, True, 1)]
+    assert first[3][1] is False
+    assert cuts_logged(paths, "log-0-1") == {
+        "n1": [(21.0, frozenset({120})), (22.0, frozenset({90}))]
+    }
+
+
 def test_what_cannot_be_placed_is_none(make_run: MakeRun) -> None:
     paths = make_run()
     write_log(paths, (1.5, "starting"))
     for values in ("{}", "no json", '{"started_utc": "yesterday"}', '{"started_unix_s": 1e300}'):
         paths.environment.write_text(values, encoding="utf-8")
         assert broker_logs(paths, place="log-0-1", window=(0.0, 9.0)) is None
+        assert cuts_logged(paths, "log-0-1") == {}
 
 
 def test_logs_of_hostile_bytes_are_read_to_their_end(make_run: MakeRun) -> None:

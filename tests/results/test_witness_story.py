@@ -210,6 +210,68 @@ def test_the_axis_breaks_off_where_a_replica_was_silent_and_keeps_a_cut(
     assert max(ys) > ys[0]  # Lower on the page than where it began: the cut was not thinned away.
 
 
+def test_a_cut_stands_where_its_broker_logged_it(make_run: MakeRun) -> None:
+    logged = {
+        "n1": [(23.5, frozenset({121})), (27.25, frozenset({120, 5}))],
+        "n2": [(9.0, frozenset({120}))],
+    }
+
+    def cut_of(paths: RunPaths) -> tuple[str, str, str]:
+        tables = RunTables(paths)
+        case, faults = case_of(tables, lost_write()), fault_lines(tables)
+        told = witness_story(case, faults, end_s=66.0, cuts=logged)
+        assert told is not None
+        (cut,) = told_of(told, Kind.CUT)
+        return cut
+
+    unseen, seen = make_run(), make_run()
+    words = "truncated its log at offset 120 (follower of broker 2 in epoch 5)"
+    assert cut_of(unseen) == ("27.250 s", "n1", f"{words}, by its own log")
+    add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 27.5, 120)])
+    ended = "its log ended at 123 at 22.500 s, and at 120 at 27.500 s"
+    assert cut_of(seen) == ("27.250 s", "n1", f"{words}: {ended}")
+    # What its own log says of another time is of another truncation.
+    add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 24.5, 120)])
+    assert cut_of(seen)[0] == "24.500 s"
+
+
+def test_a_broker_whose_clock_was_shifted_dates_nothing(make_run: MakeRun) -> None:
+    paths = make_run()
+    paths.environment.write_text(json.dumps({"started_unix_s": 1_700_000_000.0}))
+    log = paths.node("n1") / "logs" / "server.log"
+    log.parent.mkdir(parents=True)
+    place = f"{TOPIC}-{PLACE['partition']}"
+    log.write_text(f"[2023-11-14 22:13:47,250] INFO Truncating partition {place} to 120\n")
+
+    def when() -> str:
+        told = investigate(paths, RunTables(paths)).told
+        assert told is not None
+        return told_of(told, Kind.CUT)[0][0]
+
+    assert when() == "27.250 s"
+    shifted = {"fault_id": 77, "kind": "clock-offset", "targets": ["n1"], "requested_ns": ns(5.0),
+               "confirmed_ns": ns(5.5), "healed_ns": ns(9.0), "spec": "{}"}  # fmt: skip
+    add(paths, "faults", [shifted])
+    assert when() == ""
+
+
+def test_around_an_election_nobody_is_said_to_have_acknowledged(make_run: MakeRun) -> None:
+    evidence = {**lost_write().evidence, "leader_then": None}
+    both = ["broker 1, leader of epoch 4", "broker 2, leader of epoch 5"]
+    tables = RunTables(make_run())
+
+    def teller(evidence: Evidence) -> str:
+        example = dataclasses.replace(lost_write(), evidence=evidence)
+        told = witness_story(case_of(tables, example), fault_lines(tables), end_s=66.0)
+        assert told is not None
+        return told_of(told, Kind.ACKED)[0][1]
+
+    assert teller({**evidence, "may_have_acknowledged": both}) == "broker 1 or broker 2"
+    assert teller({**evidence, "may_have_acknowledged": []}) == "the leader"
+    one = {**evidence, "leader_then": 2, "may_have_acknowledged": both[1:]}
+    assert teller(one) == "broker 2 (n2)"
+
+
 def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRun) -> None:
     paths = make_run()
     evidence: Evidence = {
