@@ -48,6 +48,41 @@ _CONTRACT: Mapping[str, frozenset[str]] = {
 _ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
 """Always allowed where the checker says so: in a cycle that needs a write-write edge."""
 
+REASONS: Mapping[str, str] = {
+    Excuse.ALWAYS: "nobody promises that it does not happen",
+    Excuse.ACKS: (
+        "with acks=0 or 1 the leader alone has a message, which goes when the leader does"
+        " (Kafka's documentation of acks)"
+    ),
+    Excuse.UNCLEAN: (
+        "a leader came from outside of the in-sync replicas, as was asked for, and lacks what it"
+        " had not fetched (Kafka's documentation of unclean.leader.election.enable)"
+    ),
+    Excuse.RETRIES: (
+        "a producer without idempotence that gets no answer sends again, and both may be stored"
+        " (KIP-98)"
+    ),
+    Excuse.NEW_EPOCH: (
+        "a producer that lost track of its brokers took another epoch and sent again; brokers know"
+        " repetitions within one epoch only (KIP-360, librdkafka#4953)"
+    ),
+    Excuse.POWER: (
+        "each replica that had it lost power, and Kafka acknowledges before its disks have a"
+        " message (Kafka's documentation of log.flush.interval.messages)"
+    ),
+    Excuse.WIPE: "the disk of each replica that had it was emptied by a fault",
+    Excuse.FLIP: "a fault flipped a bit on each replica that had it",
+    Excuse.REUSED: (
+        "without broker epochs a leader that is back before its session ends goes on in its old"
+        " epoch (before KIP-380)"
+    ),
+    Excuse.REBALANCE: (
+        "its group was rebalanced, and whoever gets a partition begins where the group had"
+        " committed (Kafka's documentation of the consumer)"
+    ),
+}
+"""Why each row of the contract's table allows what it does, and where that is written."""
+
 _JEPSENS = frozenset({
     "duplicate", "inconsistent-offsets", "lost-write", "unseen", "G1a", "poll-skip",
     "nonmonotonic-poll", "int-poll-skip", "int-nonmonotonic-poll", "nonmonotonic-send",

@@ -72,7 +72,10 @@ def _unclean(facts: RunFacts) -> str:
 
 def _duplicates(facts: RunFacts) -> str:
     if facts.idempotent:
-        return "producers are idempotent: a message that is sent again is stored once"
+        once = "producers are idempotent: a message that is sent again is stored once"
+        if facts.plan.transactional:
+            return once
+        return f"{once}, unless its producer took another epoch meanwhile (librdkafka#4953)"
     if facts.retries:
         return "producers retry and are not idempotent: a message may be stored twice"
     return "producers never send a message again: each is stored at most once"

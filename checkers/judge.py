@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from checkers.basis import bases, says_why, was_written
-from checkers.contract import allowed, doubts
+from checkers.contract import REASONS, allowed, doubts
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from checkers.protocol import Checker, Premise
@@ -206,6 +206,8 @@ def _count(tally: _Tally, count: int, broken: tuple[str, ...], *, is_allowed: bo
 
 def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Example:
     doubt = "; ".join(_PREMISE_SENTENCES[premise] for premise in broken)
+    known = REASONS.get(why or "")
+    reason = f"allowed ({why}): {known}" if known else f"allowed: {why}"
     return Example(
         sentence=anomaly.sentence,
         evidence=anomaly.evidence,
@@ -215,7 +217,7 @@ def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Exam
         offset=anomaly.offset,
         allowed=why is not None,
         trusted=not broken,
-        why="; ".join(part for part in (why and f"allowed: {why}", doubt) if part),
+        why="; ".join(part for part in (why and reason, doubt) if part),
     )
 
 

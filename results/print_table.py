@@ -8,8 +8,10 @@ from rich.text import Text
 
 from results.page.inert import inert, shortened
 
-STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
-"""Of verdicts."""
+STYLES = {
+    "valid": "bold green", "allowed": "bold cyan", "invalid": "bold red", "unknown": "bold yellow",
+}  # fmt: skip
+"""Of verdicts, and of what is valid though something happened."""
 _MAX_CELL = 1_000
 
 

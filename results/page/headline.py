@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from results.page.reasons import heaviest_reason
 from results.page.resting import untested
-from results.page.words import FIRST, words_of
+from results.page.words import FIRST, JUMPED_OVER, LOST, words_of
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
@@ -25,7 +25,8 @@ class Headline:
     """What a reader sees first.
 
     Attributes:
-        tone: valid, invalid, unknown, or unjudged: how it is coloured.
+        tone: valid, allowed (valid, though something happened), invalid, unknown, or unjudged: how
+            it is coloured.
         sentence: The verdict.
         anomaly: The name of what the sentence speaks of, None if of nothing.
         witness: The example that shows it.
@@ -87,11 +88,30 @@ def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
     def rank(name: str) -> tuple[bool, bool, bool, int, str]:
         summary = verdict.anomalies[name]
         harness = summary.anomaly_class is AnomalyClass.HARNESS
-        order = FIRST.index(name) if name in FIRST else len(FIRST)
+        last = name not in FIRST or jumped_over(name, summary)
+        order = len(FIRST) if last else FIRST.index(name)
         return harness or not decides(summary), counting(summary) == 0, harness, order, name
 
     names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
     return [(name, verdict.anomalies[name]) for name in names]
+
+
+def jumped_over(name: str, summary: AnomalySummary) -> bool:
+    """Tell whether of what is told as lost the logs hold every one: a read only jumped over it."""
+    return (
+        name == LOST
+        and bool(summary.examples)
+        and all(
+            each.evidence.get("missing_from_leaders_log") is False and each.evidence.get("found_on")
+            for each in summary.examples
+        )
+    )
+
+
+def counted(name: str, summary: AnomalySummary, count: int) -> str:
+    """Return an anomaly in a sentence, with a number: `37 acknowledged writes were lost`."""
+    words = JUMPED_OVER if jumped_over(name, summary) else words_of(name)
+    return words.counted(count)
 
 
 def counting(summary: AnomalySummary) -> int:
@@ -118,8 +138,10 @@ def _valid(verdict: Verdict) -> Headline:
     more = tuple(f"Not tested: {each.promise.rstrip('.')}." for each in bare)
     if found is not None:
         name, summary = found
-        sentence = f"Valid, by contract: {words_of(name).counted(summary.count)}, and that is"
-        return _with_witness("valid", f"{sentence} allowed.", name, summary, more=more)
+        sentence = f"Valid, by contract: {counted(name, summary, summary.count)}, and that is"
+        head = _with_witness("allowed", f"{sentence} allowed.", name, summary, more=more)
+        why = head.witness.why if head.witness else ""
+        return replace(head, more=(as_sentence(why), *more) if why else more)
     if bare:
         made = sum(not each.given_up for each in verdict.basis)
         of = f"{len(bare)} of {made} promises"
@@ -146,9 +168,9 @@ def _invalid(verdict: Verdict) -> Headline:
     if found is None:
         return Headline(tone="invalid", sentence="Invalid.")
     name, summary = found
-    sentence = f"Invalid: {words_of(name).counted(counting(summary) or summary.count)}."
+    sentence = f"Invalid: {counted(name, summary, counting(summary) or summary.count)}."
     others = [
-        words_of(other).counted(counting(each)) + _doubt(each)
+        counted(other, each, counting(each)) + _doubt(each)
         for other, each in sorted(verdict.anomalies.items())
         if other != name and counting(each)
     ]

@@ -21,8 +21,15 @@ class Words:
         return f"{count:,} {self.one if count == 1 else self.many}"
 
 
+LOST = "lost-write"
+JUMPED_OVER = Words(
+    "acknowledged write was left out by a final read",
+    "acknowledged writes were left out by final reads",
+    "The logs hold the message, and a final read that went on behind it did not return it.",
+)
+"""A lost write of which only a read says so."""
 ANOMALIES = {
-    "lost-write": Words(
+    LOST: Words(
         "acknowledged write was lost",
         "acknowledged writes were lost",
         "A broker confirmed that the message was stored, and afterwards it is not in the log.",

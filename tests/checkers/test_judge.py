@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.contract import allowed
+from checkers.contract import REASONS, allowed
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.judge import Place, weigh
-from checkers.protocol import Checker, Excuse, Findings, Premise, Scope
+from checkers.protocol import DISK_DOUBTS, Checker, Excuse, Findings, Premise, Scope
 from checkers.registry import CHECKERS
 from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
@@ -106,7 +106,7 @@ def test_the_contract_allows_what_was_asked_for_and_the_strict_judge_does_not() 
     weak = found("lost-write", excuses=("acks-0-1",))
     excused = verdict(weak)
     assert (excused.valid, excused.anomalies["lost-write"].allowed) == (Validity.VALID, 1)
-    assert excused.anomalies["lost-write"].examples[0].why == "allowed: acks-0-1"
+    assert excused.anomalies["lost-write"].examples[0].why.startswith("allowed (acks-0-1): with ")
     strict = verdict(weak, judge=Judge.STRICT)
     assert (strict.valid, strict.anomalies["lost-write"].allowed) == (Validity.INVALID, 0)
 
@@ -208,6 +208,10 @@ def test_every_premise_has_a_sentence() -> None:
         doubtful = verdict(found("lost-write", broken=(premise.value,)))
         assert doubtful.anomalies["lost-write"].examples[0].why
         assert doubtful.valid is Validity.UNKNOWN
+
+
+def test_every_row_of_the_contract_says_why_it_allows() -> None:
+    assert set(REASONS) == set(Excuse) - set(DISK_DOUBTS)
 
 
 def test_what_decides_is_shown_before_what_is_allowed_or_in_doubt() -> None:

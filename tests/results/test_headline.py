@@ -51,6 +51,37 @@ def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
+    given = summary(allowed=2)
+    why = "allowed (new-producer-epoch): its producer took another epoch (librdkafka#4953)"
+    shown = dataclasses.replace(given.examples[0], why=why)
+    head = headline(
+        verdict(Validity.VALID, duplicate=dataclasses.replace(given, examples=(shown,)))
+    )
+    assert head.tone == "allowed"
+    assert (
+        head.sentence == "Valid, by contract: 2 values are in the log twice, and that is allowed."
+    )
+    assert head.more[0] == f"A{why[1:]}."
+    assert headline(verdict(Validity.VALID)).tone == "valid"
+
+
+def test_lost_is_said_only_of_what_no_log_holds() -> None:
+    lost = summary()
+    kept = {"missing_from_leaders_log": False, "found_on": ["n1", "n2", "n3"]}
+    read = dataclasses.replace(
+        lost, examples=(dataclasses.replace(lost.examples[0], evidence=kept),)
+    )
+    given = verdict(Validity.INVALID, lost_write=read, G1a=summary())
+    assert headline(given).anomaly == "G1a"
+    assert "2 acknowledged writes were left out by final reads" in headline(given).more[0]
+    assert (
+        headline(verdict(Validity.INVALID, lost_write=lost, G1a=summary())).anomaly == "lost-write"
+    )
+    alone = headline(verdict(Validity.INVALID, lost_write=read))
+    assert alone.sentence == "Invalid: 2 acknowledged writes were left out by final reads."
+
+
 def test_an_example_decides_where_the_counts_do_not_tell() -> None:
     # One of two is allowed, one is trusted: by the counts they may be the same one.
     mixed = summary(allowed=1, trusted=1)
