@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from cluster.protocol import UserError
 from harness.cli.options import STORE
 from results.index import open_index
 from results.store import Store
@@ -26,6 +27,9 @@ _PORT = 8420
 def serve(*, port: int, host: str, store: Path) -> int:
     """Serve the pages of a store to a browser; Ctrl-C ends it."""
     from results.site import serve as serve_store  # noqa: PLC0415 - Flask is for this command only
+
+    if not store.is_dir():
+        raise UserError(f"there is no folder {store} to serve; logquake run makes one")
 
     def ready(url: str) -> None:
         click.echo(f"serving {store} at {url} (Ctrl-C ends it)")

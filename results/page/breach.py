@@ -28,7 +28,8 @@ class Breach:
     """What was broken.
 
     Attributes:
-        how: `Broken`; of a verdict that is not invalid, `Not kept`, or `Perhaps not kept`.
+        how: `Broken promise`; of a verdict that is not invalid, `Promise not kept`, or `Promise
+            perhaps not kept`.
         promise: The guarantee, as a sentence; empty where none is known.
         where: The ids: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader epoch 4`.
     """
@@ -55,8 +56,8 @@ def breach_of(head: Headline) -> Breach | None:
     if witness.offset >= 0:
         ids.append(f"offset {witness.offset}")
     ids += _ids(witness.evidence)
-    doubtful = "Not kept" if witness.trusted else "Perhaps not kept"
-    how = "Broken" if head.tone == "invalid" else doubtful
+    doubtful = "Promise not kept" if witness.trusted else "Promise perhaps not kept"
+    how = "Broken promise" if head.tone == "invalid" else doubtful
     return Breach(how=how, promise=promise_of(head.anomaly), where=", ".join(ids))
 
 

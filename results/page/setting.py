@@ -41,8 +41,9 @@ def _told(values: Values, key: str, what: str) -> Iterator[tuple[str, str]]:
 def _system(plan: Values) -> Iterator[tuple[str, str]]:
     yield from _told(plan, "system", "system")
     parts = [
-        f"{plan[key]} {word}" for key, word in (("nodes", "brokers"), ("topics", "topics"),
-            ("partitions", "partitions each")) if key in plan
+        f"{plan[key]} {one if plan[key] == 1 else f'{one}s'}{each}" for key, one, each in (
+            ("nodes", "broker", ""), ("topics", "topic", ""), ("partitions", "partition", " each"),
+        ) if key in plan
     ]  # fmt: skip
     parts += [
         f"{word}={plan[key]}" for key, word in (("replication", "replication.factor"),

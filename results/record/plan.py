@@ -7,7 +7,7 @@ whole as `plan.toml` of the run. Two runs of one plan differ only by what the br
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -464,15 +464,20 @@ _FORMS = {
 
 def _sentence(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    *tables, name = map(str, first["loc"] or ("",))
+    key, where = ".".join((*tables, name)), ""
+    if len(tables) == 2 and tables[1].isdecimal():  # `faults`, and which of them, from 0 on.
+        key, where = name, f" in [[{tables[0]}]] number {int(tables[1]) + 1}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        table, dot, name = key.rpartition(".")
-        near = difflib.get_close_matches(name, _keys_of(table), n=1)
-        meant = f"; did you mean '{table}{dot}{near[0]}'?" if near else ""
-        return f"the plan has a key {key!r} that Logquake does not know{meant} (see: logquake init)"
+        near = difflib.get_close_matches(name, _keys_of(tables), n=1)
+        meant = f"; did you mean '{key.removesuffix(name)}{near[0]}'?" if near else ""
+        unknown = f"the plan has a key {key!r}{where} that Logquake does not know"
+        return f"{unknown}{meant} (see: logquake init)"
     if first["type"] == "missing":
-        return f"the plan's {key} is missing (see: logquake init)"
+        return f"the plan's {key}{where} is missing (see: logquake init)"
+    if where:
+        key = f"{key}{where}"
     if key in _FORMS:
         return f"the plan's {key} cannot be {first['input']!r}: {_FORMS[key]}"
     if not key:
@@ -480,9 +485,9 @@ def _sentence(invalid: ValidationError) -> str:
     return f"the plan's {key} cannot be {first['input']!r}: {message[:1].lower()}{message[1:]}"
 
 
-def _keys_of(table: str) -> list[str]:
-    """Return the keys of the plan, or of a table in it: `budgets`, `faults.0`."""
-    parts: dict[str, type[Part]] = {
-        "": Plan, "budgets": Budgets, "minimums": Minimums, "scenario": ScenarioPlan,
+def _keys_of(tables: Sequence[str]) -> list[str]:
+    """Return the keys of the plan, or of a table in it: `budgets`, one of `faults`."""
+    parts: dict[tuple[str, ...], type[Part]] = {
+        (): Plan, ("budgets",): Budgets, ("minimums",): Minimums, ("scenario",): ScenarioPlan,
     }  # fmt: skip
-    return list(parts.get(table, PlannedFault).model_fields)
+    return list(parts.get(tuple(tables), PlannedFault).model_fields)

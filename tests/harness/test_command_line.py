@@ -63,6 +63,7 @@ def stored_run(store: Path) -> RunPaths:
         (["check"], "name a RUN, or a history with --history FILE"),
         (["check", "--engine", "local", "x*"], "no run matches 'x*'"),
         (["show", "sample:nonsense"], "there is no sample"),
+        (["serve", "--store", "nowhere"], "there is no folder nowhere to serve"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -83,6 +84,11 @@ def test_a_misspelt_key_is_answered_with_its_neighbour(
     (here / "plan.toml").write_text("[budgets]\nirs_s = 3\n", encoding="utf-8")
     assert exit_code(["run", "plan.toml"]) == 254
     assert "did you mean 'budgets.isr_s'" in capsys.readouterr().err
+    (here / "plan.toml").write_text('[[faults]]\nat_s = 1\nkind = "kill"\nhold = 3\n')
+    assert exit_code(["run", "plan.toml"]) == 254
+    said = capsys.readouterr().err
+    assert "a key 'hold' in [[faults]] number 1 that" in said
+    assert "did you mean 'hold_s'" in said
 
 
 def test_a_store_that_is_a_file_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
