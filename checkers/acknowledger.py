@@ -35,12 +35,14 @@ class Acked:
         value: What it holds.
         offset: Where it stood, -1 if unknown.
         sent_ns, acked_ns: When its send began and ended, -1 if unknown.
+        weak: Whether its send asked for less than all acknowledgements.
     """
 
     value: int
     offset: int
     sent_ns: int
     acked_ns: int
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +125,14 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
     index = log.at(record.offset)
     if index is not None and int(log.values[index]) == record.value:
         return who.epoch < 0 or int(log.epochs[index]) <= who.epoch
-    cut = _cut_at(group, record, who.node)
+    cut = cut_at(group, record, who.node)
     if cut is not None:
         return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)
     ends_early = not log.whole and log.read_end <= record.offset
     return ends_early or who.node not in group.facts.collected_nodes
 
 
-def _cut_at(group: Group, record: Acked, node: str) -> int | None:
+def cut_at(group: Group, record: Acked, node: str) -> int | None:
     """Return from which offset on a node's log may have lost the record, the lowest; None: none."""
     cuts = group.table("truncations")
     from_offsets, times = ints(cuts, "from_offset"), ints(cuts, "observed_ns")
@@ -178,13 +180,16 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
         return True
     from_ns, until_ns = min(each.asked_ns for each in reign), max(each.seen_ns for each in reign)
     lives = {each.life for each in reign}
-    looks = [
-        each for each in group.view(_looks).get(who.node, ()) if from_ns <= each[0] <= until_ns
-    ]
+    looks = [each for each in looks_at(group, who.node) if from_ns <= each[0] <= until_ns]
     before = [end for seen_ns, end in looks if seen_ns <= record.sent_ns]
     after = [end for seen_ns, end in looks if seen_ns > record.acked_ns + _KNOWN_NS]
     grew = max(before, default=0) <= record.offset < min(after, default=record.offset + 1)
     return grew or len(lives) > 1
+
+
+def looks_at(group: Group, node: str) -> Sequence[tuple[int, int]]:
+    """Return (when, where) a node's log was seen to end, while its broker ran."""
+    return group.view(_looks).get(node, ())
 
 
 def _looks(group: Group) -> dict[str, list[tuple[int, int]]]:

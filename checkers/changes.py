@@ -23,9 +23,13 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
     rows = zip(
-        texts(begun, "kind"), ints(begun, "requested_ns").tolist(), healed.tolist(), strict=True
+        texts(begun, "kind"), ints(begun, "requested_ns").tolist(), healed.tolist(),
+        begun["targets"].to_pylist(), strict=True,
+    )  # fmt: skip
+    return tuple(
+        Disturbance(kind=kind, begun_ns=at, ended_ns=end, nodes=frozenset(nodes or ()))
+        for kind, at, end, nodes in rows
     )
-    return tuple(Disturbance(kind=kind, begun_ns=at, ended_ns=end) for kind, at, end in rows)
 
 
 def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:

@@ -104,11 +104,13 @@ class Disturbance:
     Attributes:
         kind: Its family.
         begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
+        nodes: Its targets.
     """
 
     kind: str
     begun_ns: int
     ended_ns: int
+    nodes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

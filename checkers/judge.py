@@ -218,6 +218,7 @@ def _example(anomaly: Anomaly, why: str | None, broken: tuple[str, ...]) -> Exam
         allowed=why is not None,
         trusted=not broken,
         why="; ".join(part for part in (why and reason, doubt) if part),
+        cause=anomaly.cause,
     )
 
 

@@ -18,12 +18,13 @@ Readers that jumped over the offset of a lost record are told with it: their ski
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
+from checkers.causes import cause_of_loss
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
@@ -160,10 +161,12 @@ def _labels(group: Group, loss: Loss) -> Labels:
 def _describe(group: Group, loss: Loss) -> Anomaly:
     logs = [log for _, log in sorted(group.logs.get(FINAL, {}).items())]
     found_on = nodes_with(logs, loss.value)
-    by = acknowledgers(
-        group,
-        Acked(value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns),
-    )
+    record = Acked(
+        value=loss.value, offset=loss.offset, sent_ns=loss.sent_ns, acked_ns=loss.acked_ns,
+        weak=loss.weak,
+    )  # fmt: skip
+    by = acknowledgers(group, record)
+    cause = cause_of_loss(group, record, by) if loss.from_log else ""
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
@@ -198,7 +201,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
             *_shadow(skips),
         ]
     )
-    return anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
+    anomaly = anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
+    return replace(anomaly, cause=cause)
 
 
 def _shadow(skips: list[int]) -> list[str]:

@@ -100,6 +100,8 @@ def print_verdict(
 def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None:
     named = with_names if scripted else str
     say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
+    if head.witness and head.witness.cause:
+        say(console, said(named(head.witness.cause)), style="bold")
     if head.witness:
         say(console, said(named(head.witness.sentence)))
     for sentence in head.more[:_MAX_REASONS]:

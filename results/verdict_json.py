@@ -173,7 +173,8 @@ def _summary(raw: _Json) -> AnomalySummary:
 
 def _example(raw: _Json) -> Example:
     example = Example(**raw)
-    for text in (example.sentence, example.topic, example.topic_id, example.why):
+    texts = (example.sentence, example.topic, example.topic_id, example.why, example.cause)
+    for text in texts:
         _text(text)
     for number in (example.partition, example.offset):
         _number(number)

@@ -184,7 +184,8 @@ def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
         return said(heaviest_reason(verdict) or "no reason was given")
-    return said(head.witness.sentence) if head.witness else ""
+    told = (head.witness.cause, head.witness.sentence) if head.witness else ()
+    return " ".join(said(each) for each in told if each)
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:

@@ -466,8 +466,8 @@ def _sentence(invalid: ValidationError) -> str:
     first = invalid.errors(include_url=False)[0]
     *tables, name = map(str, first["loc"] or ("",))
     key, where = ".".join((*tables, name)), ""
-    if len(tables) == 2 and tables[1].isdecimal():  # `faults`, and which of them, from 0 on.
-        key, where = name, f" in [[{tables[0]}]] number {int(tables[1]) + 1}"
+    if isinstance(at := next(iter(first["loc"][1:]), None), int):  # Which of `faults`, from 0 on.
+        key, where = name, f" in [[{tables[0]}]] number {at + 1}"
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(name, _keys_of(tables), n=1)

@@ -28,6 +28,7 @@ class Anomaly:
         excuses: Names of the rows of the contract's table that would allow it (`acks-0-1`,
             `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
         broken_premises: Premises of the checker that did not hold here; any makes it untrusted.
+        cause: Why it came so, for people, in one sentence without a capital; empty if nobody asked.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Anomaly:
     offset: int = -1
     excuses: tuple[str, ...] = ()
     broken_premises: tuple[str, ...] = ()
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class Example:
     allowed: bool
     trusted: bool
     why: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

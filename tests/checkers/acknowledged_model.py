@@ -5,11 +5,13 @@ was acknowledged, who comes back truncates. Observers are late, some brokers bel
 more true, and truncations have no times: a judge sees no more of it than of a real run.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from checkers.facts import Absence
+from checkers.changes import NEVER_NS
+from checkers.facts import Absence, Disturbance
 from checkers.group import Group
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
@@ -48,6 +50,8 @@ class AcknowledgedRun:
 
     Attributes:
         truth: By value, who acknowledged it at which offset: (broker, epoch, offset).
+        held: By value, who ever had it.
+        begun: By epoch, who led, and what was in its log when it was elected.
     """
 
     def __init__(self, seed: int, steps: int = 120) -> None:
@@ -56,6 +60,9 @@ class AcknowledgedRun:
         self.looked = 0
         self.brokers = {number: Broker(number) for number in BROKERS}
         self.truth: dict[int, tuple[int, int, int]] = {}
+        self.held: defaultdict[int, set[int]] = defaultdict(set)
+        self.begun: dict[int, tuple[int, frozenset[int]]] = {}
+        self.disturbances: list[Disturbance] = []
         self.sends: list[Row] = []
         self.leadership: list[Row] = [elected(1, 0, 0)]
         self.truncations: list[Row] = []
@@ -90,6 +97,7 @@ class AcknowledgedRun:
         broker.log.append((broker.knows[0], value))
         offset = len(broker.log) - 1
         self.truth[value] = (broker.number, broker.knows[0], offset)
+        self.held[value].add(broker.number)
         self.sends.append({
             "op_id": self.sequence, "mop": 0, "value": value, "offset": offset, "outcome": "ok",
             "acked": True, "acks": "1", "process": 1, "invoke_ns": sent_ns,
@@ -118,6 +126,8 @@ class AcknowledgedRun:
                 "from_offset": same, "to_offset": None, "reason": "", "source": "server-log",
             })  # fmt: skip
         follower.log[:] = leader.log
+        for _, value in leader.log:
+            self.held[value].add(follower.number)
 
     def elect(self) -> None:
         others = [each for each in self.brokers.values() if each.up and not each.cut]
@@ -126,6 +136,7 @@ class AcknowledgedRun:
         chosen = self.random.choice(others)
         self.epoch, self.leader = self.epoch + 1, chosen.number
         self.leadership.append(elected(self.leader, self.epoch, self.epoch))
+        self.begun[self.epoch] = (chosen.number, frozenset(value for _, value in chosen.log))
         for each in others:
             # Who does not lead hears of it at once or at the next fetch.
             if each is chosen or each.leads or self.random.random() < 0.5:
@@ -137,6 +148,7 @@ class AcknowledgedRun:
             return
         broker = self.random.choice(running)
         broker.up, broker.down_ns = False, self.now
+        self.disturb("kill", broker)
         if broker.number == self.leader:
             self.elect()
 
@@ -147,6 +159,7 @@ class AcknowledgedRun:
                     Absence(node=f"n{broker.number}", from_ns=broker.down_ns, until_ns=self.now)
                 )
                 broker.up, broker.cut, broker.life = True, False, broker.life + 1
+                self.calm(broker)
                 self.hear(broker)
 
     def cut(self) -> None:
@@ -154,13 +167,29 @@ class AcknowledgedRun:
         others = [each for each in self.brokers.values() if each.up and each is not broker]
         if others and not any(each.cut for each in self.brokers.values()):
             broker.cut = True
+            self.disturb("isolate", broker)
             self.passes(self.random.randrange(1, 3000))
             self.elect()
+
+    def disturb(self, kind: str, broker: Broker) -> None:
+        nodes = frozenset({f"n{broker.number}"})
+        self.disturbances.append(
+            Disturbance(kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, nodes=nodes)
+        )
+
+    def calm(self, broker: Broker) -> None:
+        self.disturbances[:] = [
+            replace(each, ended_ns=min(each.ended_ns, self.now))
+            if f"n{broker.number}" in each.nodes
+            else each
+            for each in self.disturbances
+        ]
 
     def heal(self) -> None:
         for broker in self.brokers.values():
             if broker.cut:
                 broker.cut = False
+                self.calm(broker)
                 self.hear(broker)
 
     def hear(self, broker: Broker) -> None:
@@ -204,7 +233,12 @@ class AcknowledgedRun:
 
     def judged(self) -> Group:
         nodes = frozenset(f"n{number}" for number in BROKERS)
-        about = facts(plan=ACKS_1, absences=tuple(self.absences), collected_nodes=nodes)
+        about = facts(
+            plan=ACKS_1,
+            absences=tuple(self.absences),
+            collected_nodes=nodes,
+            disturbances=tuple(self.disturbances),
+        )
         logs = {f"n{each.number}": each.log for each in self.brokers.values()}
         return group(
             about,
