@@ -33,6 +33,7 @@ import numpy as np
 from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import NONE, Ints, equal, ints, repeated, select, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
@@ -168,7 +169,8 @@ def _writer(group: Group, value: int, offset: int) -> str:
 
 def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
     """Return producer id, epoch and sequence of a copy, by the latest log that has it."""
-    for snapshot in sorted(group.logs, reverse=True):
+    newest = sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name), reverse=True)
+    for snapshot in newest:
         for node in sorted(group.logs[snapshot]):
             log: ReplicaLog = group.logs[snapshot][node]
             index = log.at(offset)

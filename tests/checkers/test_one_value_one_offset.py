@@ -120,3 +120,19 @@ def test_copies_are_told_at_the_first_by_who_wrote_each() -> None:
         "a producer that no replica's log tells",
         "producer 5 epoch 0 sequence 2",
     ]
+
+
+def test_the_newest_log_that_has_a_copy_tells_who_wrote_it() -> None:
+    """A step's copy is older than the logs at the end; n1 has a smaller value there than n2."""
+    final = [*log("n1", (0, A), (0, A)), *wrote(5, *log("n2", (0, B), (0, B)))]
+    crash = wrote(4, *log("n2", (0, B), (0, B), snapshot="crash"))
+    step = wrote(3, *log("n2", (0, B), (0, B), snapshot="step-01"))
+    for logs, producer in ((step, 3), (step + crash, 4), (step + crash + final, 5)):
+        on = group(replica_records=logs, polls=[read(B, 0), read(B, 1)])
+        (anomaly,) = found(duplicate.CHECKER, on).anomalies
+        told = [f"producer {producer} epoch 0 sequence {sequence}" for sequence in (0, 1)]
+        assert anomaly.evidence["writers"] == told
+
+
+def wrote(producer: int, *rows: Row) -> list[Row]:
+    return [{**row, "producer_id": producer} for row in rows]
