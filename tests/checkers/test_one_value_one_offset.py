@@ -10,6 +10,7 @@ from tests.checkers.partition_rows import (
     A,
     B,
     C,
+    S,
     ack,
     elected,
     facts,
@@ -89,9 +90,9 @@ def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None
     assert allowed.excuses == ("unclean-election",)
 
 
-def test_the_largest_value_is_like_any_other() -> None:
-    most = 2**63 - 1
-    twice = [read(most, 1), read(most, 2)]
+@pytest.mark.parametrize("value", [0, 2**63 - 1])
+def test_the_smallest_and_the_largest_value_are_like_any_other(value: int) -> None:
+    twice = [read(value, 1), read(value, 2)]
     (anomaly,) = found(duplicate.CHECKER, group(polls=twice)).anomalies
     assert anomaly.evidence["offsets"] == [1, 2]
 
@@ -136,3 +137,16 @@ def test_the_newest_log_that_has_a_copy_tells_who_wrote_it() -> None:
 
 def wrote(producer: int, *rows: Row) -> list[Row]:
     return [{**row, "producer_id": producer} for row in rows]
+
+
+@pytest.mark.parametrize("mine", [ack(B, 1), {**ack(B, 0), "acked": False}])
+def test_only_the_acknowledgement_of_a_value_tells_which_copy_was_answered(mine: Row) -> None:
+    """Those of smaller and larger ones stand elsewhere; what was not acknowledged tells nothing."""
+    records = log("n1", (0, B), (0, B), (0, A), (0, C))
+    records[1]["producer_epoch"] = 1
+    on = group(
+        facts(silences=((0, S),)), replica_records=records, polls=[read(B, 0), read(B, 1)],
+        sends=[mine, ack(A, 2, op=2), ack(C, 3, op=3)],
+    )  # fmt: skip
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert anomaly.excuses == ("new-producer-epoch",)
