@@ -20,7 +20,7 @@ import numpy as np
 from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs, within
 from checkers.dropped import taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at
+from checkers.findings import anomaly_at, known
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
@@ -56,16 +56,15 @@ class _Places:
         first = np.minimum(np.searchsorted(self.value, values), len(self.value) - 1)
         held = (self.value[first] == values) & (self.offset[first] == offsets)
         rest = np.flatnonzero(~held)  # Only what stands at several offsets is looked for in pairs.
-        held[rest] = self._holds_anywhere(values[rest], offsets[rest])
+        if len(rest):
+            held[rest] = self._holds_anywhere(values[rest], offsets[rest])
         return np.asarray(held, dtype=np.bool_)
 
     def _holds_anywhere(self, values: Ints, offsets: Ints) -> Mask:
         count = len(values)
-        if not count:
-            return np.zeros(0, dtype=np.bool_)
         _, at = np.unique(stack([offsets, self.offset]), return_inverse=True)
         _, what = np.unique(stack([values, self.value]), return_inverse=True)
-        pairs = what.astype(np.int64) * (len(at) + 1) + at
+        pairs = what.astype(np.int64) * len(at) + at
         return within(pairs[:count], pairs[count:])
 
 
@@ -121,7 +120,7 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse, Mask]:
 def _describe(group: Group, places: _Places, row: int) -> Anomaly:
     sends = group.table("sends").slice(row, 1)
     value, offset, op_id, process = (
-        int(ints(sends, name)[0]) for name in ("value", "offset", "op_id", "process")
+        ints(sends, name).item() for name in ("value", "offset", "op_id", "process")
     )
     there, instead = places.of(value), _held(group, offset)
     read_there = sorted(set(_read_at(group, offset)) - {value})
@@ -155,8 +154,7 @@ def _held(group: Group, offset: int) -> int | None:
     if log is None:
         return next(iter(_read_at(group, offset)), None)
     index = log.at(offset)
-    value = int(log.values[index]) if index is not None else -1
-    return value if value >= 0 else None
+    return None if index is None else known(int(log.values[index]))
 
 
 def _read_at(group: Group, offset: int) -> list[int]:

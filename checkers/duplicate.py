@@ -31,12 +31,13 @@ final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of t
 import numpy as np
 
 from checkers.changes import NEVER_NS, was_quiet
-from checkers.columns import NONE, Ints, equal, ints, repeated, select, stack, unique_pairs
+from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.facts import CRASH, FINAL
 from checkers.findings import anomaly_at, findings
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
-from checkers.unclean_elections import took_value_at, unclean_elections
+from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly
 
@@ -91,7 +92,7 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
     return bool(begun) and all(
-        start >= 0 and was_quiet(group, start, end if end >= 0 else NEVER_NS)
+        was_quiet(group, start, end if end >= 0 else NEVER_NS)
         for start, end in zip(begun, ended, strict=True)
     )
 
@@ -100,14 +101,16 @@ def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
     """Tell whether an idempotent client sent again, in a later epoch, what it had no answer for."""
     if not group.facts.idempotent or group.facts.plan.transactional:
         return False
-    written = [_written(group, value, offset) for offset in offsets]
-    sessions = [each[:2] for each in written if each is not None]
     newest: dict[int, int] = {}
-    for producer, epoch in sessions:
+    for offset in offsets:
+        written = _written(group, value, offset)
+        if written is None:
+            return False
+        producer, epoch, _sequence = written
         if epoch <= newest.get(producer, NONE):
             return False
         newest[producer] = epoch
-    return len(sessions) == len(offsets) and _acknowledged(group, value) <= {offsets[-1]}
+    return _acknowledged(group, value) <= {offsets[-1]}
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:
@@ -120,21 +123,21 @@ def _acknowledged(group: Group, value: int) -> set[int]:
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
     """Tell whether an unclean leader may have lacked every copy that is not in the final log."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
-    return unclean_elections(group).seen and all(took_value_at(group, at, [value]) for at in gone)
+    return all(took_value_at(group, at, [value]) for at in gone)
 
 
 def _lost_copies(group: Group, value: int, offsets: list[int]) -> tuple[str, ...]:
     """Return by which faults of disks every copy went that is not in the leader's final log."""
     if not group.facts.disk_losses:
         return ()
-    polls = group.table("polls")
-    mine = select(polls, ints(polls, "value") == value)
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
-    read_ns = {
-        at: int(min(ints(select(mine, ints(mine, "offset") == at), "complete_ns"), default=-1))
-        for at in gone
-    }
-    return all_lost([lost_on_disks(group, at, read_ns[at]) for at in gone])
+    return all_lost([lost_on_disks(group, at, _first_read_ns(group, value, at)) for at in gone])
+
+
+def _first_read_ns(group: Group, value: int, offset: int) -> int:
+    polls = group.table("polls")
+    here = (ints(polls, "value") == value) & (ints(polls, "offset") == offset)
+    return int(min(ints(polls, "complete_ns")[here], default=NONE))
 
 
 def _copies_left(group: Group, value: int, offsets: list[int]) -> int:
@@ -168,7 +171,8 @@ def _writer(group: Group, value: int, offset: int) -> str:
 
 def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
     """Return producer id, epoch and sequence of a copy, by the latest log that has it."""
-    for snapshot in sorted(group.logs, reverse=True):
+    newest = sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name), reverse=True)
+    for snapshot in newest:
         for node in sorted(group.logs[snapshot]):
             log: ReplicaLog = group.logs[snapshot][node]
             index = log.at(offset)

@@ -14,7 +14,7 @@ cut.
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, ints, present, stack, within
+from checkers.columns import NONE, Ints, Mask, ints, present, runs_of, within
 from checkers.findings import anomaly_at, findings, known
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Premise, Promise
@@ -30,27 +30,27 @@ def sent_here(group: Group, values: Ints) -> Mask:
     sent = within(values, ints(group.table("sends"), "value"))
     if not (group.facts.cut_streams or group.facts.history):
         return np.asarray(sent, dtype=np.bool_)
-    number = group.facts.numbers.get((group.topic, group.partition), -1)
+    number = _number(group)
     inside = np.zeros(len(values), dtype=np.bool_)
     for start, end in group.facts.reservations:
-        if not start >> SEQUENCE_BITS <= number <= end >> SEQUENCE_BITS:
-            continue
-        inside |= (values >= start) & (values < end)
+        if start >> SEQUENCE_BITS <= number <= end >> SEQUENCE_BITS:
+            inside |= (values >= start) & (values < end)
     return inside | sent
+
+
+def _number(group: Group) -> int:
+    """Return the n of a partition's values, `NONE` if the plan does not have the partition."""
+    return group.facts.numbers.get((group.topic, group.partition), NONE)
 
 
 def _phantoms(group: Group) -> Ints:
     """Return the rows of `polls` that are phantoms, the first of each (offset, value)."""
     polls = group.table("polls")
     values, offsets = ints(polls, "value"), ints(polls, "offset")
-    number = group.facts.numbers.get((group.topic, group.partition), -1)
-    ours = present(polls, "value") & (values >> SEQUENCE_BITS == number)
+    ours = present(polls, "value") & (values >> SEQUENCE_BITS == _number(group))
     strange = np.flatnonzero(~(ours & sent_here(group, values)))
     order = strange[np.lexsort((values[strange], offsets[strange]))]
-    keys = stack([offsets[order]]), stack([values[order]])
-    fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])
-    return order[fresh]
+    return order[runs_of(offsets[order], values[order])[:-1]]
 
 
 def _check(group: Group) -> Findings:
@@ -69,7 +69,7 @@ def _describe(group: Group, row: int) -> Anomaly:
         int(ints(polls, name)[row]) for name in ("offset", "value", "op_id", "complete_ns")
     )
     places = {number: place for place, number in group.facts.numbers.items()}
-    home = places.get(value >> SEQUENCE_BITS) if value >= 0 else None
+    home = places.get(value >> SEQUENCE_BITS)
     what = (
         group.facts.name_of(value)
         if value >= 0

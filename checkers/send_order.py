@@ -104,7 +104,7 @@ def _sent_again(group: Group, steps: Steps) -> Mask:
     earlier, later = (first_match(offsets[rows], log.offsets) for rows in (steps.since, steps.at))
     ids, epochs = (np.append(each, NONE) for each in (log.producer_ids, log.producer_epochs))
     bumped = (ids[earlier] != ids[later]) | (epochs[earlier] > epochs[later])
-    return np.asarray((earlier >= 0) & (later >= 0) & bumped, dtype=np.bool_)
+    return np.asarray((np.minimum(earlier, later) >= 0) & bumped, dtype=np.bool_)
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse, Mask]:
@@ -170,7 +170,7 @@ class _Story:
 
 def _row(table: pa.Table, row: int) -> dict[str, int]:
     names = ("op_id", "process", "offset", "value", "complete_ns")
-    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+    return {name: ints(table.slice(row, 1), name).item() for name in names}
 
 
 def _acknowledges(facts: RunFacts) -> bool:
@@ -180,22 +180,24 @@ def _acknowledges(facts: RunFacts) -> bool:
 _TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
 
 
-def _checker(name: str, check: Callable[[Group], Findings], compares: str) -> Checker:
+def _checker(
+    name: str, check: Callable[[Group], Findings], compares: str, promise: Promise | None
+) -> Checker:
     return Checker(
         name=name,
         anomaly_class=AnomalyClass.SAFETY,
         tables=_TABLES,
         check=check,
         applies=_acknowledges,
-        promise=None if name == INT_SKIP else Promise.LOG,  # It is always allowed.
+        promise=promise,
         compares=compares,
     )
 
 
 _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 NONMONOTONIC_CHECKER = _checker(
-    NONMONOTONIC, _check_order, "pairs of ops of a process with acknowledged sends"
+    NONMONOTONIC, _check_order, "pairs of ops of a process with acknowledged sends", Promise.LOG
 )
-INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order, _INSIDE)
-INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips, _INSIDE)
+INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order, _INSIDE, Promise.LOG)
+INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips, _INSIDE, None)  # It is always allowed.
 CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)

@@ -5,6 +5,7 @@ import pytest
 from checkers import duplicate, inconsistent_offsets, phantom
 from checkers.changes import SETTLED_NS
 from checkers.facts import Disturbance, RunFacts
+from results.record.milestones import Milestone
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -103,6 +104,17 @@ def test_each_value_has_the_time_of_its_own_send() -> None:
     assert doubtful(about, sends[0]) == [A], "nobody knows of the others' sends"
     idempotent = facts(disturbances=(later,))
     assert doubtful(idempotent, *sends) == [], "nothing is excused that could be doubted"
+
+
+def test_a_send_lasts_until_it_ended_or_to_the_end_of_the_run() -> None:
+    endless: Row = {**ack(A, 1), "complete_ns": None}
+    assert doubtful(facts(plan={"idempotence": False}), endless) == [A]
+    later = Disturbance(kind="kill", begun_ns=40 * S, ended_ns=50 * S)
+    about = facts(plan={"idempotence": False}, disturbances=(later,),
+                  milestones=(Milestone(name="main", at_ns=0),))  # fmt: skip
+    assert doubtful(about, endless) == []
+    at_once: Row = {**ack(A, 1), "invoke_ns": 0, "complete_ns": 0}
+    assert doubtful(about, at_once) == [A]
 
 
 def test_an_election_a_restart_or_a_machine_asleep_is_a_cause_too() -> None:

@@ -289,6 +289,32 @@ def test_a_record_that_was_read_and_lost_may_be_written_again() -> None:
     assert rebuilt(duplicate.CHECKER, cut("n1", "n2", before=6, until=S // 2), **rows) == ()
 
 
+def test_of_a_copy_that_was_lost_its_own_first_read_tells_when_it_was_there() -> None:
+    """B was read at offset 5; the disks took it by 10 s, and it was written again at offset 0."""
+
+    def excuses(*polls: Row) -> tuple[str, ...]:
+        rows = {"sends": [timed_out(B)], "polls": [*polls], "leadership": [leads(1, 0)]}
+        taken = cut("n1", "n2", before=10, until=10 * S)
+        return rebuilt(duplicate.CHECKER, taken, **rows)
+
+    lost, late = seen(B, 5, op=8), seen(B, 5, op=20)
+    assert excuses(lost, late) == ("power-loss",)
+    assert excuses(lost, seen(B, 0, op=20)) == ("power-loss",)  # What is left may be read late.
+    assert excuses(late) == ()
+    other = pack_value(1, 5)
+    for early in (seen(A, 5, op=8), seen(other, 5, op=8), seen(B, 0, op=8), seen(B, 9, op=8)):
+        assert excuses(late, early) == ()
+
+
+def test_a_copy_that_one_log_holds_beside_another_value_was_not_lost() -> None:
+    """A damaged log may have two records at one offset, and no reader was given the second."""
+    twice = [*log("n1", (0, A)), *log("n1", (0, B), (0, B))]
+    on = group(about(cut("n1", "n2")), replica_records=twice, leadership=[leads(1, 0)],
+               replica_states=[state("n1", 2), state("n2", 0)])  # fmt: skip
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert (anomaly.evidence["offsets"], anomaly.excuses) == ([0, 1], ())
+
+
 def test_the_contract_allows_it_and_the_strict_judge_does_not() -> None:
     for excuse in ("power-loss", "wipe", "bit-flip"):
         for name in ("lost-write", "inconsistent-offsets", "poll-skip", "uncommitted-read"):

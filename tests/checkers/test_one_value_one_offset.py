@@ -10,6 +10,7 @@ from tests.checkers.partition_rows import (
     A,
     B,
     C,
+    S,
     ack,
     elected,
     facts,
@@ -89,9 +90,9 @@ def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None
     assert allowed.excuses == ("unclean-election",)
 
 
-def test_the_largest_value_is_like_any_other() -> None:
-    most = 2**63 - 1
-    twice = [read(most, 1), read(most, 2)]
+@pytest.mark.parametrize("value", [0, 2**63 - 1])
+def test_the_smallest_and_the_largest_value_are_like_any_other(value: int) -> None:
+    twice = [read(value, 1), read(value, 2)]
     (anomaly,) = found(duplicate.CHECKER, group(polls=twice)).anomalies
     assert anomaly.evidence["offsets"] == [1, 2]
 
@@ -120,3 +121,32 @@ def test_copies_are_told_at_the_first_by_who_wrote_each() -> None:
         "a producer that no replica's log tells",
         "producer 5 epoch 0 sequence 2",
     ]
+
+
+def test_the_newest_log_that_has_a_copy_tells_who_wrote_it() -> None:
+    """A step's copy is older than the logs at the end; n1 has a smaller value there than n2."""
+    final = [*log("n1", (0, A), (0, A)), *wrote(5, *log("n2", (0, B), (0, B)))]
+    crash = wrote(4, *log("n2", (0, B), (0, B), snapshot="crash"))
+    step = wrote(3, *log("n2", (0, B), (0, B), snapshot="step-01"))
+    for logs, producer in ((step, 3), (step + crash, 4), (step + crash + final, 5)):
+        on = group(replica_records=logs, polls=[read(B, 0), read(B, 1)])
+        (anomaly,) = found(duplicate.CHECKER, on).anomalies
+        told = [f"producer {producer} epoch 0 sequence {sequence}" for sequence in (0, 1)]
+        assert anomaly.evidence["writers"] == told
+
+
+def wrote(producer: int, *rows: Row) -> list[Row]:
+    return [{**row, "producer_id": producer} for row in rows]
+
+
+@pytest.mark.parametrize("mine", [ack(B, 1), {**ack(B, 0), "acked": False}])
+def test_only_the_acknowledgement_of_a_value_tells_which_copy_was_answered(mine: Row) -> None:
+    """Those of smaller and larger ones stand elsewhere; what was not acknowledged tells nothing."""
+    records = log("n1", (0, B), (0, B), (0, A), (0, C))
+    records[1]["producer_epoch"] = 1
+    on = group(
+        facts(silences=((0, S),)), replica_records=records, polls=[read(B, 0), read(B, 1)],
+        sends=[mine, ack(A, 2, op=2), ack(C, 3, op=3)],
+    )  # fmt: skip
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert anomaly.excuses == ("new-producer-epoch",)

@@ -8,7 +8,7 @@ from checkers.ack_mismatch import CHECKER as ACK_MISMATCH
 from checkers.facts import DiskLoss
 from checkers.group import Group
 from checkers.offset_order import CHECKER as OFFSET_ORDER
-from checkers.protocol import Checker
+from checkers.protocol import Checker, Promise
 from checkers.runner import run_checkers
 from checkers.send_order import (
     CHECKERS,
@@ -189,6 +189,7 @@ def test_retries_without_idempotence_may_turn_the_order_inside_of_one_op_only() 
     [
         ((1, 1), (1, 0), {}, ("new-producer-epoch",)),
         ((2, 0), (1, 0), {}, ("new-producer-epoch",)),
+        ((1, 0), (2, 0), {}, ("new-producer-epoch",)),
         ((1, 0), (1, 0), {}, ()),
         ((1, 0), (1, 1), {}, ()),  # A broker that has seen epoch 1 refuses epoch 0.
         ((1, 1), (1, 0), {"workload": "txn"}, ()),
@@ -206,6 +207,20 @@ def test_an_idempotent_client_sends_again_in_another_epoch(
     sends = [*sent((0, 4), (1, 3), op=1)]
     assert excuses(INT_NONMONOTONIC_CHECKER, group(facts(plan=plan), sends=sends, **rows)) == [fits]
     assert excuses(INT_NONMONOTONIC_CHECKER, group(facts(plan=plan), sends=sends)) == [()]
+
+
+@pytest.mark.parametrize(
+    ("values", "start", "fits"),
+    [((1, 0), 3, ("new-producer-epoch",)), ((1,), 3, ()), ((0,), 4, ())],
+)
+def test_of_a_record_that_the_log_does_not_have_nobody_knows_the_epoch(
+    values: tuple[int, ...], start: int, fits: tuple[str, ...]
+) -> None:
+    """Of one op, value 0 was acknowledged at offset 4, and value 1 at offset 3."""
+    rows = held(*values, start=start)
+    rows["replica_records"][-1]["producer_epoch"] = 1
+    on = group(sends=sent((0, 4), (1, 3), op=1), **rows)
+    assert excuses(INT_NONMONOTONIC_CHECKER, on) == [fits]
 
 
 def test_a_send_that_began_after_another_ended_stands_behind_it() -> None:
@@ -304,6 +319,10 @@ def test_without_a_log_what_readers_were_given_counts() -> None:
     # With a log, it is the log that counts.
     logged = group(sends=sent((1, 2), op=1), polls=polls, **held(0, 5, 1))
     assert found(ACK_MISMATCH, logged).anomalies == ()
+    # A record that holds none is no value.
+    foreign = [read(V[1], 1, op=7), read(None, 2, op=7)]
+    (anomaly,) = found(ACK_MISMATCH, group(sends=sent((1, 2), op=1), polls=foreign)).anomalies
+    assert (anomaly.evidence["holds_instead"], anomaly.evidence["also"]) == (None, [])
 
 
 def test_weak_promises_excuse_a_mismatch_only_where_the_record_was_dropped() -> None:
@@ -378,3 +397,12 @@ def test_without_acknowledgements_there_is_nothing_to_compare() -> None:
     about = facts(plan={"acks": "0"})
     assert [each.applies(about) for each in ALL] == [False] * 5
     assert [each.applies(facts()) for each in ALL] == [True] * 5
+
+
+def test_that_others_write_in_between_breaks_no_promise() -> None:
+    promised = {each.name: each.promise for each in CHECKERS}
+    assert promised == {
+        "nonmonotonic-send": Promise.LOG,
+        "int-nonmonotonic-send": Promise.LOG,
+        "int-send-skip": None,
+    }

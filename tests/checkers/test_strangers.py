@@ -1,5 +1,6 @@
 """Twins for single conditions of `phantom`: what a reader was given that nobody sent there."""
 
+import numpy as np
 import pyarrow as pa
 
 from checkers import phantom
@@ -36,6 +37,25 @@ def test_each_of_several_reservations_counts_also_one_that_began_in_another_part
     assert places(about, polls=[read(A, 0), read(B + 9, 1), read(first, 2)]) == []
     elsewhere = facts(plan=TWO, reservations=((other, other + 9),), cut_streams=True)
     assert places(elsewhere, polls=[read(A, 0)]) == [(0, A)]
+    behind = facts(plan=TWO, reservations=((other, other + 9), (A, B)), cut_streams=True)
+    assert places(behind, polls=[read(A, 0)]) == []
+
+
+def test_what_was_reserved_for_another_partition_cannot_have_been_sent_here() -> None:
+    values = [pack_value(number, 1) for number in (1, 2, 3)]
+    spans = tuple((value, value + 9) for value in values)
+    about = facts(plan={"partitions": 3}, reservations=spans, cut_streams=True)
+    for partition in range(3):
+        on = group_of(about, {}, topic="log-0", topic_id="id-0", partition=partition)
+        told = phantom.sent_here(on, np.array(values))
+        assert np.flatnonzero(told).tolist() == [partition]
+
+
+def test_a_cut_stream_takes_nothing_from_what_was_sent() -> None:
+    cut = facts(reservations=((B, B + 1),), cut_streams=True)
+    assert places(cut, sends=[timed_out(A)], polls=[read(A, 0), read(B, 1), read(B + 1, 2)]) == [
+        (2, B + 1)
+    ]
 
 
 def test_what_was_sent_is_ours_whatever_became_of_it() -> None:
@@ -83,10 +103,13 @@ def test_a_record_that_is_not_ours_has_no_home() -> None:
 def test_values_of_a_partition_that_the_plan_does_not_have_are_strangers() -> None:
     about = facts(reservations=((0, 2**40),), cut_streams=True)
     polls = [{**read(value, at), **PLACE, "partition": 7} for at, value in enumerate((A, None))]
-    table = pa.Table.from_pylist(polls, schema=TABLES["polls"])
-    on = group_of(about, {"polls": table}, **{**PLACE, "partition": 7})  # type: ignore[arg-type]
-    told = [each.evidence["value"] for each in found(phantom.CHECKER, on).anomalies]
-    assert told == [A, None]
+    sends = [{**timed_out(A, op=op), **PLACE, "partition": 7, "value": value}
+             for op, value in enumerate((A, None))]  # fmt: skip
+    for rows in ({"polls": polls}, {"polls": polls, "sends": sends}):
+        tables = {name: pa.Table.from_pylist(each, TABLES[name]) for name, each in rows.items()}
+        on = group_of(about, tables, topic="log-0", topic_id="id-0", partition=7)
+        told = [each.evidence["value"] for each in found(phantom.CHECKER, on).anomalies]
+        assert told == [A, None]
 
 
 def test_a_cut_stream_may_have_lost_a_reservation() -> None:

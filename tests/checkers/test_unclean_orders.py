@@ -324,6 +324,12 @@ def test_other_checks_look_at_the_offset_too() -> None:
         assert (KIND in anomaly.excuses) is excused
 
 
+def test_of_two_copies_only_the_one_that_is_gone_has_to_be_explained() -> None:
+    """A is left where everybody had it; who sent it to 9, in which epoch, no log tells any more."""
+    (anomaly,) = found(duplicate.CHECKER, _hit(ORDERED, polls=[read(A, 9)])).anomalies
+    assert anomaly.excuses == (KIND,)
+
+
 def test_what_was_sent_to_the_new_leader_no_check_excuses_by_its_election() -> None:
     def excuses(checker: Checker, **rows: list[Row]) -> bool:
         (anomaly,) = found(checker, _hit(ORDERED, **rows)).anomalies
