@@ -133,11 +133,12 @@ def _befell(
     if not hits:
         return "", ()
     fault = max(hits, key=lambda each: each.begun_ns)
-    after_s = (fault.begun_ns - record.acked_ns) / _NS_PER_S
     afterwards, meanwhile = _BEFELL[fault.kind]
-    if after_s < 0:
+    if 0 <= fault.confirmed_ns <= record.acked_ns:
         return f" {meanwhile}", ()
-    return "", (f"{afterwards} {after_s:.1f} s later",)
+    after_s = (fault.begun_ns - record.acked_ns) / _NS_PER_S
+    when = "at about that time" if after_s < 0 else f"{after_s:.1f} s later"
+    return "", (f"{afterwards} {when}",)
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:

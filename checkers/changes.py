@@ -22,13 +22,15 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     """Return the faults that may have been in force, confirmed or not, and from when to when."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
+    times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns"))
     rows = zip(
-        texts(begun, "kind"), ints(begun, "requested_ns").tolist(), healed.tolist(),
-        begun["targets"].to_pylist(), strict=True,
-    )  # fmt: skip
+        texts(begun, "kind"), *times, healed.tolist(), begun["targets"].to_pylist(), strict=True
+    )
     return tuple(
-        Disturbance(kind=kind, begun_ns=at, ended_ns=end, nodes=frozenset(nodes or ()))
-        for kind, at, end, nodes in rows
+        Disturbance(
+            kind=kind, begun_ns=at, ended_ns=end, confirmed_ns=seen, nodes=frozenset(nodes or ())
+        )
+        for kind, at, seen, end, nodes in rows
     )
 
 

@@ -104,12 +104,14 @@ class Disturbance:
     Attributes:
         kind: Its family.
         begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
+        confirmed_ns: When it was seen to work; -1 if it never was.
         nodes: Its targets.
     """
 
     kind: str
     begun_ns: int
     ended_ns: int
+    confirmed_ns: int = -1
     nodes: frozenset[str] = frozenset()
 
 

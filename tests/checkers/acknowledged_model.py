@@ -174,7 +174,13 @@ class AcknowledgedRun:
     def disturb(self, kind: str, broker: Broker) -> None:
         nodes = frozenset({f"n{broker.number}"})
         self.disturbances.append(
-            Disturbance(kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, nodes=nodes)
+            Disturbance(
+                kind=kind,
+                begun_ns=self.now,
+                ended_ns=NEVER_NS,
+                confirmed_ns=self.now,
+                nodes=nodes,
+            )
         )
 
     def calm(self, broker: Broker) -> None:

@@ -15,8 +15,8 @@ from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
 
 TOLD = {
-    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1) while it was cut"
-    " off, and n3 was elected in epoch 1 without it",
+    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off at"
+    " about that time, and n3 was elected in epoch 1 without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " 42.9 s later, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
@@ -70,6 +70,18 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
         "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed 2.0 s later, and"
         " n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
     )
+
+
+def test_a_fault_that_was_seen_to_work_by_then_is_told_as_meanwhile() -> None:
+    led = [leads(1, 4), leads(2, 5, at=8 * S)]
+    for confirmed_ns, words in ((S - 1, "acknowledged it (acks=1) while it was cut off, and"),
+                                (S + 1, "(acks=1), was cut off at about that time, and"),
+                                (-1, "(acks=1), was cut off at about that time, and")):  # fmt: skip
+        fault = Disturbance(
+            kind="isolate", begun_ns=S - 9, ended_ns=9 * S, confirmed_ns=confirmed_ns,
+            nodes=frozenset({"n1"}),
+        )  # fmt: skip
+        assert words in cause(lost(*led, disturbances=(fault,), truncations=[CUT]))
 
 
 def test_who_may_have_had_it_is_not_said_to_have_lacked_it() -> None:

@@ -49,8 +49,8 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
         {"fault_id": 4, "kind": "kill", "targets": ["n1"], "requested_ns": None},
     ]
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
-        Disturbance(kind="kill", begun_ns=5, ended_ns=7),
-        Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS),
+        Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
+        Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
     )
 
 
