@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
-from results.record.milestones import STOPPED_ON, WATCHER_ENDED
+from results.record.milestones import INTERRUPTED, STOPPED_ON, WATCHER_ENDED
 from results.record.terms import Outcome
 
 
@@ -31,15 +31,18 @@ def figures(facts: RunFacts, statistics: Mapping[str, pa.Table]) -> dict[str, ob
 
 
 def _stopped(facts: RunFacts) -> dict[str, object]:
-    """What ended the run before its time, and when, if a violation did; or who did not look."""
+    """What ended the run before its time, and when: a violation, a person; or who did not look."""
+    told: dict[str, object] = {}
+    if (cut := facts.milestone(INTERRUPTED)) is not None:
+        told["interrupted_at_s"] = round(cut.at_ns / NS_PER_S, 1)
     stopped, blind = facts.milestone(STOPPED_ON), facts.milestone(WATCHER_ENDED)
     if blind is not None:
-        return {"watched_until_s": round(blind.at_ns / NS_PER_S, 1)}
+        return {**told, "watched_until_s": round(blind.at_ns / NS_PER_S, 1)}
     if stopped is None:
-        return {}
+        return told
     at_s = round(stopped.at_ns / NS_PER_S, 1)
     words = {key: stopped.detail.get(key, "") for key in ("anomaly", "place")}
-    return {"stopped_on_violation": {"at_s": at_s, **words}}
+    return {**told, "stopped_on_violation": {"at_s": at_s, **words}}
 
 
 def _ops(totals: pa.Table) -> dict[str, object]:

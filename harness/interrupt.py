@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 
@@ -28,6 +29,16 @@ class Interrupts:
         """Take SIGINT, SIGTERM and SIGHUP from now on."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._interrupt)
+
+    def tell(self, first: Callable[[], None], second: Callable[[], None]) -> None:
+        """Have a thread of its own say at once that a signal came: handlers must not print."""
+
+        def heed() -> None:
+            for event, say in ((self.finish, first), (self.abandon, second)):
+                event.wait()
+                say()
+
+        threading.Thread(target=heed, name="interrupts", daemon=True).start()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
         if self.finish.is_set():

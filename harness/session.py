@@ -62,8 +62,13 @@ class Session:
     def _judge(self, played: Played, chosen: Engine) -> Verdict:
         plan, paths = played.plan, played.paths
         self._say(f"judging ({chosen.name})")
-        with scratch_in(paths):
-            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+        try:
+            with scratch_in(paths):
+                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted while it was judged; judge it with: logquake check {paths.run_id}"
+            ) from None
         compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
         page = write_report(paths)
         print_verdict(verdict, self.console)

@@ -18,15 +18,22 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
-from harness.endings import Ending, StageResult, noted
+from harness.endings import Ending, StageResult, note, noted
 from harness.interrupt import Interrupts, die_with_parent
 from harness.life import Life
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
 from results.record.clock import RunClock, WaitTimeoutError
+from results.record.milestones import INTERRUPTED, Milestone
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from workloads.fleet import FleetError
+
+ONCE = (
+    "interrupted: no more faults; what is broken is healed, the brokers recover and stop, and what"
+    " there is is judged: about half a minute (Ctrl-C again: heal and stop, and no more)"
+)
+TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
 
 
 def main() -> None:
@@ -45,6 +52,12 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
     interrupts = Interrupts()
     interrupts.listen()
     console = Console(stderr=os.environ.get("LOGQUAKE_STDERR") == "1", soft_wrap=True)
+
+    def interrupted() -> None:
+        note(paths, Milestone(name=INTERRUPTED, at_ns=clock.now_ns()))
+        console.print(f"  {ONCE}", markup=False, highlight=False)
+
+    interrupts.tell(interrupted, lambda: console.print(f"  {TWICE}", markup=False, highlight=False))
     try:
         plan = plan_from(load_plan(paths.plan))
         with ExitStack() as undo:

@@ -5,6 +5,7 @@ design: 0 valid, 1 invalid, 2 unknown, 254 what the user can mend, 255 what is o
 """
 
 import errno
+import signal
 import sys
 import traceback
 
@@ -52,7 +53,8 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit; SIGTERM ends it as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(exit_code(sys.argv[1:]))
 
 
@@ -60,8 +62,8 @@ def exit_code(arguments: list[str]) -> int:
     """Run one command and return its exit code; print an error as one sentence."""
     try:
         return logquake.main(arguments, prog_name="logquake", standalone_mode=False) or 0
-    except (click.Abort, KeyboardInterrupt):
-        _complain("interrupted before there was anything to judge")
+    except (click.Abort, KeyboardInterrupt) as ended:
+        _complain(str(ended) or "interrupted before there was anything to judge")
         return UNKNOWN
     except Exception as failed:  # noqa: BLE001 - the interpreter of commands
         return _code_of(failed)

@@ -59,7 +59,13 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
             head = _unknown(verdict)
         case Validity.INVALID:
             head = _invalid(verdict)
-    return replace(head, sentence=f"{head.sentence}{_stopped(verdict)}")
+    return replace(head, sentence=f"{_interrupted(verdict)}{head.sentence}{_stopped(verdict)}")
+
+
+def _interrupted(verdict: Verdict) -> str:
+    """Say first that somebody ended the run early: what follows is of a part of it."""
+    at_s = verdict.stats.get("interrupted_at_s")
+    return "" if at_s is None else f"Interrupted at {at_s} s. "
 
 
 def _stopped(verdict: Verdict) -> str:

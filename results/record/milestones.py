@@ -8,8 +8,8 @@ full ISR), `stopping-clients` (they begin nothing more, and wait for what is und
 `collected`; `failed`, if it was not played to its end; and last `audited`: the hosts were compared
 with how they were before. `broker-ended` stands wherever that was found out, `stacks` where the
 cluster did not recover or the run was stopped, `stopped-on-violation` where it was stopped for what
-was found meanwhile, `watcher-ended` where the process that looks for that ended by itself, and
-`open-transactions` after `final-reads`.
+was found meanwhile, `watcher-ended` where the process that looks for that ended by itself,
+`interrupted` where somebody ended it early by Ctrl-C, and `open-transactions` after `final-reads`.
 """
 
 import json
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ENDED = "broker-ended"
+INTERRUPTED = "interrupted"
 OPEN = "open-transactions"
 STOPPING = "stopping-clients"
 STACKS = "stacks"

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.stage import ONCE
+from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones
+from results.verdict_json import read_verdict
 from tests.cluster_hosts.hubs import as_ordinary_user
 from tests.harness.commands import (
     HERE,
@@ -127,16 +130,25 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     assert verdict["checked"]["malformed-history"]["rows"] > 100
 
 
-def test_ctrl_c_heals_and_writes_a_verdict_of_what_there_is(tmp_path: Path) -> None:
+def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
+    tmp_path: Path,
+) -> None:
+    said = tmp_path / "output.log"
     run = start_run(tmp_path, *REFERENCE, "--seed", "2")
     try:
         wait_until(lambda: fault_in_force(tmp_path), timeout_s=90, what="the first fault")
-        run.send_signal(signal.SIGINT)
+        run.send_signal(signal.SIGTERM)
+        wait_until(lambda: ONCE in said.read_text(), timeout_s=90, what="a word")
+        assert not reached(tmp_path, "healed")
         code = run.wait(timeout=150)
     finally:
         run.kill()
-    output = (tmp_path / "output.log").read_text(encoding="utf-8")
+    output = said.read_text(encoding="utf-8")
     assert code in {0, 2}, output[-3000:]
-    assert newest(tmp_path).verdict.exists()
+    verdict = read_verdict(newest(tmp_path).verdict)
+    assert verdict is not None
+    at_s = verdict.stats["interrupted_at_s"]
+    assert f"\nInterrupted at {at_s} s. " in output
+    assert headline(verdict).sentence.startswith(f"Interrupted at {at_s} s. ")
     assert reached(tmp_path, "collected")
     assert not running(newest(tmp_path).root)

@@ -51,6 +51,11 @@ def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
     ]  # fmt: skip
 
 
+def test_a_verdict_of_a_run_that_somebody_cut_short_begins_with_it() -> None:
+    cut = dataclasses.replace(verdict(Validity.VALID), stats={"interrupted_at_s": 12.5})
+    assert headline(cut).sentence == "Interrupted at 12.5 s. Valid: every promise was kept."
+
+
 def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
     given = summary(allowed=2)
     why = "allowed (new-producer-epoch): its producer took another epoch (librdkafka#4953)"
