@@ -63,9 +63,14 @@ LOGQUAKE = (sys.executable, "-c", "from harness.cli import main; main()")
 HOUR_S = 3600.0
 LOCK = "benchmarks.night"
 TESTS: Mapping[str, tuple[str, ...]] = {
-    "epoch_starts": tuple(f"tests/checkers/test_{name}.py" for name in ("quorum", "announced")),
+    kernel: tuple(f"tests/checkers/test_{name}.py" for name in names)
+    for kernel, names in {
+        "epoch_starts": ("quorum", "announced"),
+        "positions": ("poll_order", "order_bounds", "order_agreement", "stretches", "left_out"),
+        "dropped": ("send_order", "order_bounds", "disk_losses", "transactions", "unclean_orders"),
+    }.items()
 }
-"""Of a kernel that no test file names; without them the whole suite would run on each mutant."""
+"""Of a kernel that no test file names, or not those that test it."""
 FIGURES: Mapping[str, tuple[str, ...]] = {
     "mutation": (r"^all +(?P<killed>\d+) / +(?P<tried>\d+)",),
     "fuzz": (r"^(?P<records>\d+) records, the slowest in (?P<slowest_s>[\d.]+) s",
