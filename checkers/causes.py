@@ -58,34 +58,37 @@ class Next:
         return f"n{self.broker}"
 
 
-def cause_of_loss(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
+def cause_of_loss(
+    group: Group, record: Acked, by: Sequence[Acknowledger], *, what: str = "it"
+) -> str:
     """Return why an acknowledged record is in no log, or not in the last leader's.
 
     Args:
         group: The partition.
         record: Which.
         by: Who may have acknowledged it.
+        what: What it is called where it is named first.
     """
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in by))
     if len(nodes) != 1 or by[0].epoch < 0:
         who = " or ".join(nodes) or "nobody who was seen to lead"
         unknown = "the record does not tell which, and so not why it is gone"
-        return f"{who} acknowledged it ({acks}); {unknown}"
+        return f"{who} acknowledged {what} ({acks}); {unknown}"
     first = by[0]
     then = _next(group, record, max(each.epoch for each in by))
     until_ns = then.told_ns if then is not None and then.told_ns >= 0 else NEVER_NS
     epochs = " or ".join(str(each.epoch) for each in by)
     meanwhile, afterwards = _befell(group, record, first, until_ns)
+    only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
     clauses = [
         f"{first.node} led{_alone(group, record, first)} in epoch {epochs}",
-        f"acknowledged it ({acks}){meanwhile}",
+        f"acknowledged {'it' if only else what} ({acks}){meanwhile}",
         *afterwards,
     ]
     if then is not None:
         clauses.append(_elected(group, record, first, then))
     *most, last = clauses
-    only = f"only {first.node} had it: " if _only(group, record, first) else ""
     missing = "" if then else "; no later leader was seen, so the record does not tell what took it"
     return f"{only}{', '.join(most)}, and {last}{missing}"
 

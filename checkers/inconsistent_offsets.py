@@ -10,9 +10,13 @@ With acks 0 or 1 an acknowledged record may be truncated and its offset given to
 allowed between an acknowledgement and a poll, at offsets that were truncated.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import Acked, acknowledgers
+from checkers.causes import cause_of_loss
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.findings import anomaly_at, could_not_show, findings
@@ -102,7 +106,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
     acks, reads = select(sends, sent_here), select(polls, ints(polls, "offset") == offset)
     told = [f"{group.facts.name_of(value)} ({_who(value, acks, reads)})" for value in values]
     cuts = [cut.text(offset) for cut in truncations_of(group, offset)]
-    return anomaly_at(
+    anomaly = anomaly_at(
         group,
         NAME,
         sentence="; ".join(
@@ -119,6 +123,22 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
         },
         offset=offset,
     )
+    return replace(anomaly, cause=_cause(group, acks))
+
+
+def _cause(group: Group, acks: pa.Table) -> str:
+    """Return why the one acknowledged value is gone that the last leader's log lacks."""
+    log = group.final_log
+    lost = select(acks, ~within(ints(acks, "value"), log.values)) if log else acks.slice(0, 0)
+    if lost.num_rows != 1:
+        return ""
+    value, offset, sent_ns, acked_ns = (
+        int(ints(lost, name)[0]) for name in ("value", "offset", "invoke_ns", "complete_ns")
+    )
+    weak = bool(equal(lost, "acks", "1")[0])
+    record = Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
+    what = group.facts.name_of(value)
+    return cause_of_loss(group, record, acknowledgers(group, record), what=what)
 
 
 def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
