@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from checkers.columns import ints, present, select, texts
+from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence
 
-_NS_PER_S = 1_000_000_000
 _AWAY = frozenset({None, "T", "Z", "X"})
 """States of a process that answers nothing, as in `/proc/PID/stat`; None: it is gone."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
@@ -30,10 +30,10 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 
 def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iterator[Absence]:
     try:
-        told, back = json.loads(effect), json.loads(heal)
-        until_ns = healed_ns - round(float(back["took_s"]) * _NS_PER_S)
+        told = json.loads(effect)
         gone = [str(each["node"]) for each in told["processes"] if each["state_after"] in _AWAY]
     except _BROKEN:
         return
+    until_ns = heal_begun_ns(heal, healed_ns)
     if until_ns > confirmed_ns:
         yield from (Absence(node=node, from_ns=confirmed_ns, until_ns=until_ns) for node in gone)

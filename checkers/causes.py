@@ -1,8 +1,9 @@
 """Why an acknowledged record is gone, in one sentence: who had it, what befell them, who led next.
 
 Each clause needs its own evidence, and is left out without it: "only n2 had it" is said if no other
-replica has the record in the end, and none ever lost anything there; "without it" of a leader of
-which that is true, or of the last one, whose log only grew. What the sentence lacks, it names.
+replica has the record in any copy, and none ever lost anything there; "without it" of a leader of
+which that is true, or of the last one, whose log only grew; a fault if it was seen to work before
+the next leader was told of. What the sentence lacks, it names.
 """
 
 from collections.abc import Sequence
@@ -10,31 +11,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import Acked, Acknowledger, cut_at
-from checkers.changes import NEVER_NS, first_told_ns
-from checkers.columns import equal, ints, select
+from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, read_whole, shrank
+from checkers.changes import NEVER_NS
+from checkers.columns import equal, ints, present, select, within
+from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL
 from checkers.group import Group
-from checkers.told_isrs import told_isrs
 
 _NS_PER_S = 1_000_000_000
-_KILLED = ("was killed", "as it was being killed")
-_CUT_OFF = ("was cut off", "while it was cut off")
 _BEFELL = {
-    "kill": _KILLED, "unclean-election": _KILLED, "controller-failover": _KILLED,
-    "stop": ("was stopped", "as it was being stopped"),
-    "rolling-restart": ("was restarted", "as it was being restarted"),
-    "pause": ("was paused", "as it was being paused"),
-    "power-loss": ("lost power", "as it was losing power"),
-    "wipe": ("lost its disk", "as it was losing its disk"),
-    "disk-full": ("ran out of disk", "while its disk was full"),
-    "read-only": ("could not write any more", "while its disk took no writes"),
-    "isolate": _CUT_OFF, "halves": _CUT_OFF, "flapping": _CUT_OFF,
-    "one-way-in": ("heard no more of the others", "while it heard nothing of the others"),
-    "one-way-out": ("was no more heard by the others", "while the others did not hear it"),
-    "reassignment": ("had its replica moved", "while its replica was being moved"),
+    "kill": "was killed", "stop": "was stopped", "pause": "was paused",
+    "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk",
+    "read-only": "could not write any more",
+    "isolate": "was cut off", "halves": "was cut off",
+    "one-way-in": "heard no more of the others", "one-way-out": "was no more heard by the others",
 }  # fmt: skip
-"""What a fault does to its targets that can cost a leader its place: afterwards, meanwhile."""
+"""What a fault does to its targets that can cost a leader its place, where all of it is at once."""
+_MEANWHILE = {
+    "isolate": "while it was cut off", "halves": "while it was cut off",
+    "one-way-in": "while it heard nothing of the others",
+    "one-way-out": "while the others did not hear it",
+}  # fmt: skip
+"""Faults under which a leader goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,8 @@ class Next:
 
     Attributes:
         broker, epoch: Who, and in which epoch.
-        told_ns: When that was told first, -1 if only logs tell it.
+        told_ns: Until when that was so at the latest: when that epoch, or a later one, was told
+            first; beyond all times if never.
         unclean: Whether the controller called the election unclean.
     """
 
@@ -71,18 +70,25 @@ def cause_of_loss(
     """
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in by))
-    if len(nodes) != 1 or by[0].epoch < 0:
-        who = " or ".join(nodes) or "nobody who was seen to lead"
-        unknown = "the record does not tell which, and so not why it is gone"
-        return f"{who} acknowledged {what} ({acks}); {unknown}"
+    if not nodes:
+        return f"nobody was seen to lead, so the record does not tell who acknowledged {what}"
+    if len(nodes) > 1 or by[0].broker < 0:
+        told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
+        return f"{told}; who it was the record does not tell, and so not why it is gone"
     first = by[0]
+    if first.epoch < 0:
+        told = f"{first.node} acknowledged {what} ({acks})"
+        return f"{told}; these brokers tell no epochs, so why it is gone is not known"
+    if disks := lost_on_disks(group, record.offset, record.acked_ns):
+        told = f"{first.node} acknowledged {what} ({acks})"
+        return f"{told}, and each replica that had it lost it to a fault ({', '.join(disks)})"
     then = _next(group, record, max(each.epoch for each in by))
-    until_ns = then.told_ns if then is not None and then.told_ns >= 0 else NEVER_NS
     epochs = " or ".join(str(each.epoch) for each in by)
-    meanwhile, afterwards = _befell(group, record, first, until_ns)
+    meanwhile, afterwards = _befell(group, record, first, then)
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
+    alone = _alone(group, record, first) if len(by) == 1 else ""
     clauses = [
-        f"{first.node} led{_alone(group, record, first)} in epoch {epochs}",
+        f"{first.node} led{alone} in epoch {epochs}",
         f"acknowledged {'it' if only else what} ({acks}){meanwhile}",
         *afterwards,
     ]
@@ -96,14 +102,18 @@ def cause_of_loss(
 def _next(group: Group, record: Acked, epoch: int) -> Next | None:
     """Return who led in the first later epoch whose leader did not certainly have the record."""
     rows = group.table("leadership")
-    later = select(rows, (ints(rows, "leader_epoch") > epoch) & (ints(rows, "leader") >= 0))
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    later = select(rows, (epochs > epoch) & (ints(rows, "leader") >= 0))
     for at in np.unique(ints(later, "leader_epoch")).tolist():
         here = select(later, ints(later, "leader_epoch") == at)
         leader = int(ints(here, "leader")[0])
         if not _kept(group, record, f"n{leader}"):
-            unclean = bool(equal(here, "unclean", True).any())  # noqa: FBT003 - a value
-            told_ns = first_told_ns(group, at)
-            return Next(broker=leader, epoch=at, told_ns=told_ns, unclean=unclean)
+            return Next(
+                broker=leader,
+                epoch=at,
+                told_ns=int(times[(epochs >= at) & (times >= 0)].min(initial=NEVER_NS)),
+                unclean=bool(equal(here, "unclean", True).any()),  # noqa: FBT003 - a value
+            )
     return None
 
 
@@ -114,34 +124,55 @@ def _kept(group: Group, record: Acked, node: str) -> bool:
     return held and cut_at(group, record, node) is None
 
 
+def _isrs(group: Group, leader: Acknowledger, epochs: range) -> list[tuple[int, int, set[int]]]:
+    """Return (asked, seen, ISR) as a leader itself, or ZooKeeper, told it in some epochs, by time.
+
+    Whoever is cut off goes on to tell an ISR of before.
+    """
+    rows = group.table("leadership")
+    told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
+    told &= equal(rows, "observer", leader.node, "zk")
+    told &= within(ints(rows, "leader_epoch"), np.array(epochs, dtype=np.int64))
+    found = select(rows, told)
+    columns = (ints(found, name).tolist() for name in ("asked_ns", "observed_ns"))
+    isrs = (set(each or ()) for each in found["isr"].to_pylist())
+    return sorted(zip(*columns, isrs, strict=True), key=lambda each: each[1])
+
+
 def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
-    """Say so if the last ISR that was told before the acknowledgement was the leader alone."""
-    before = [each for each in told_isrs(group) if each.seen_ns <= record.acked_ns]
-    last = max(before, key=lambda each: each.seen_ns, default=None)
-    return " alone" if last is not None and last.nodes == {leader.node} else ""
+    """Say so if the ISR was the leader alone, as was told last before the send and first after."""
+    told = _isrs(group, leader, range(leader.epoch, leader.epoch + 1))
+    before = [isr for _, seen_ns, isr in told if seen_ns <= record.sent_ns]
+    after = [isr for asked_ns, _, isr in told if asked_ns >= record.acked_ns >= 0]
+    return " alone" if before[-1:] == after[:1] == [{leader.broker}] else ""
 
 
 def _befell(
-    group: Group, record: Acked, leader: Acknowledger, until_ns: int
+    group: Group, record: Acked, leader: Acknowledger, then: Next | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return what fault hit the leader last before the next one led: meanwhile, or afterwards."""
+    """Return what fault hit the leader last before the next one led: meanwhile, or afterwards.
+
+    Only what was seen to work counts, and from when it was; an answer may be older than its op.
+    """
+    if then is None or then.told_ns == NEVER_NS or record.sent_ns < 0:
+        return "", ()
     hits = [
         each
         for each in group.facts.disturbances
         if leader.node in each.nodes
         and each.kind in _BEFELL
-        and each.begun_ns <= until_ns
+        and 0 <= each.confirmed_ns <= then.told_ns
         and each.ended_ns >= record.acked_ns >= 0
     ]
     if not hits:
         return "", ()
-    fault = max(hits, key=lambda each: each.begun_ns)
-    afterwards, meanwhile = _BEFELL[fault.kind]
-    if 0 <= fault.confirmed_ns <= record.acked_ns:
-        return f" {meanwhile}", ()
-    after_s = (fault.begun_ns - record.acked_ns) / _NS_PER_S
-    when = "at about that time" if after_s < 0 else f"{after_s:.1f} s later"
-    return "", (f"{afterwards} {when}",)
+    fault = max(hits, key=lambda each: each.confirmed_ns)
+    if fault.confirmed_ns > record.acked_ns:
+        after_s = (fault.confirmed_ns - record.acked_ns) / _NS_PER_S
+        return "", (f"{_BEFELL[fault.kind]} within {after_s:.1f} s",)
+    if fault.confirmed_ns <= record.sent_ns and record.acked_ns <= fault.healing_ns:
+        return f" {_MEANWHILE[fault.kind]}" if fault.kind in _MEANWHILE else "", ()
+    return "", ()
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
@@ -153,30 +184,50 @@ def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
 
 
 def _never_had(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica's log lacks the record in the end, and nothing was cut off there."""
+    """Tell whether a replica's log lacks the record in the end, and never lost anything there."""
     log = group.logs.get(FINAL, {}).get(node)
-    read = node in group.facts.collected_nodes - group.facts.unreadable_nodes
-    if log is None or not (read and log.whole and log.start <= record.offset):
+    if log is None or moved(group) or not read_whole(group, node):
         return False
-    return not np.isin(record.value, log.values) and cut_at(group, record, node) is None
+    copies = [copies[node] for copies in group.logs.values() if node in copies]
+    held = any(bool(np.isin(record.value, each.values)) for each in copies)
+    known = log.whole and log.start <= record.offset
+    return (
+        known
+        and not held
+        and not shrank(group, record, node)
+        and (cut_at(group, record, node) is None)
+    )
+
+
+def _had_once(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether some copy of a replica, of before the end, has the record."""
+    return any(
+        bool(np.isin(record.value, copies[node].values))
+        for copies in group.logs.values()
+        if node in copies
+    )
 
 
 def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
     # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
     last = group.leader is not None and group.leader.epoch == then.epoch
+    last = last and not any(
+        each.concerns(group.topic, group.partition) for each in group.facts.disk_losses
+    )
     lacked = last or _never_had(group, record, then.node)
     had = " without it" if lacked else "; whether it had the record is not known"
     if then.broker == leader.broker:
         return f"led again in epoch {then.epoch}{had}"
-    cut = cut_at(group, record, then.node) if last else None
-    whence = "" if cut is None else f", which had truncated its log at offset {cut},"
-    isr = max(
-        (each for each in told_isrs(group) if each.seen_ns < then.told_ns),
-        key=lambda each: each.seen_ns,
-        default=None,
-    )
+    whence = ""
+    isrs = [
+        isr
+        for _, seen_ns, isr in _isrs(group, leader, range(leader.epoch, then.epoch))
+        if seen_ns < then.told_ns
+    ]
     if then.unclean:
         whence = ", from outside of the in-sync replicas,"
-    elif not whence and isr is not None and then.node not in isr.nodes:
+    elif last and _had_once(group, record, then.node):
+        whence = f", which had truncated its log at offset {cut_at(group, record, then.node)},"
+    elif isrs and then.broker not in isrs[-1]:
         whence = ", which was not in the last ISR that was told,"
     return f"{then.node}{whence} was elected in epoch {then.epoch}{had}"

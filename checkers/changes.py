@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.columns import Ints, ints, present, select, texts
-from checkers.disk_losses import was_begun
+from checkers.disk_losses import heal_begun_ns, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.milestones import ENDED
@@ -22,15 +22,21 @@ def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     """Return the faults that may have been in force, confirmed or not, and from when to when."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
-    times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns"))
+    times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
-        texts(begun, "kind"), *times, healed.tolist(), begun["targets"].to_pylist(), strict=True
-    )
+        texts(begun, "kind"), *times, healed.tolist(), texts(begun, "heal_effect"),
+        begun["targets"].to_pylist(), strict=True,
+    )  # fmt: skip
     return tuple(
         Disturbance(
-            kind=kind, begun_ns=at, ended_ns=end, confirmed_ns=seen, nodes=frozenset(nodes or ())
+            kind=kind,
+            begun_ns=at,
+            ended_ns=end,
+            confirmed_ns=seen,
+            healing_ns=heal_begun_ns(heal, over) if over >= 0 else -1,
+            nodes=frozenset(nodes or ()),
         )
-        for kind, at, seen, end, nodes in rows
+        for kind, at, seen, over, end, heal, nodes in rows
     )
 
 

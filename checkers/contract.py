@@ -51,7 +51,7 @@ _ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
 REASONS: Mapping[str, str] = {
     Excuse.ALWAYS: "nobody promises that it does not happen",
     Excuse.ACKS: (
-        "with acks=0 or 1 the leader alone has a message, which goes when the leader does"
+        "with acks=0 or 1 nobody waits until a follower has a message, so it may go with its leader"
         " (Kafka's documentation of acks)"
     ),
     Excuse.UNCLEAN: (
@@ -66,12 +66,11 @@ REASONS: Mapping[str, str] = {
         "a producer that lost track of its brokers took another epoch and sent again; brokers know"
         " repetitions within one epoch only (KIP-360, librdkafka#4953)"
     ),
-    Excuse.POWER: (
-        "each replica that had it lost power, and Kafka acknowledges before its disks have a"
-        " message (Kafka's documentation of log.flush.interval.messages)"
+    **dict.fromkeys(
+        DISK_EXCUSES,
+        "faults took it from each replica that had it: power lost before it was flushed, a disk"
+        " emptied, or a bit flipped (Kafka's documentation of log.flush.interval.messages)",
     ),
-    Excuse.WIPE: "the disk of each replica that had it was emptied by a fault",
-    Excuse.FLIP: "a fault flipped a bit on each replica that had it",
     Excuse.REUSED: (
         "without broker epochs a leader that is back before its session ends goes on in its old"
         " epoch (before KIP-380)"

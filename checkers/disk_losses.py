@@ -59,7 +59,7 @@ def disk_losses(faults: pa.Table) -> tuple[DiskLoss, ...]:
         for effect, heal_effect, targets, requested_ns, confirmed_ns, healed_ns in rows:
             until_ns = _down_until_ns(excuse, effect, confirmed_ns)
             if excuse is not Excuse.FLIP:
-                until_ns = max(until_ns, _heal_begun_ns(heal_effect, healed_ns))
+                until_ns = max(until_ns, heal_begun_ns(heal_effect, healed_ns))
             times = _Times(until_ns=until_ns, began_ns=requested_ns, healed_ns=healed_ns)
             found += _losses(excuse, effect, frozenset(targets or ()), times)
     return tuple(found)
@@ -133,7 +133,7 @@ def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
         return -1
 
 
-def _heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
+def heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
     """Return when the brokers of a fault were started again; -1 if nobody knows."""
     try:
         return healed_ns - round(float(json.loads(heal_effect)["took_s"]) * _NS_PER_S)

@@ -105,6 +105,7 @@ class Disturbance:
         kind: Its family.
         begun_ns, ended_ns: When it was asked for and when healed; beyond all times if never.
         confirmed_ns: When it was seen to work; -1 if it never was.
+        healing_ns: When its heal began; -1 if nobody knows.
         nodes: Its targets.
     """
 
@@ -112,6 +113,7 @@ class Disturbance:
     begun_ns: int
     ended_ns: int
     confirmed_ns: int = -1
+    healing_ns: int = -1
     nodes: frozenset[str] = frozenset()
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acked, acknowledgers
+from checkers.acknowledger import Acked, acknowledgers, read_whole
 from checkers.causes import cause_of_loss
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.disk_losses import first_known_ns, lost_on_disks
@@ -129,7 +129,9 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
 def _cause(group: Group, acks: pa.Table) -> str:
     """Return why the one acknowledged value is gone that the last leader's log lacks."""
     log = group.final_log
-    lost = select(acks, ~within(ints(acks, "value"), log.values)) if log else acks.slice(0, 0)
+    if log is None or not log.whole or not read_whole(group, log.node):
+        return ""
+    lost = select(acks, ~within(ints(acks, "value"), log.values))
     if lost.num_rows != 1:
         return ""
     value, offset, sent_ns, acked_ns = (

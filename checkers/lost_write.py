@@ -166,7 +166,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         weak=loss.weak,
     )  # fmt: skip
     by = acknowledgers(group, record)
-    cause = cause_of_loss(group, record, by) if loss.from_log else ""
+    proven = loss.from_log and not _broken(group, loss)
+    cause = cause_of_loss(group, record, by) if proven else ""
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)

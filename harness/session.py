@@ -52,7 +52,11 @@ class Session:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
-            verdict = self._judge(played, chosen)
+            try:
+                verdict = self._judge(played, chosen)
+            except KeyboardInterrupt:
+                again = f"logquake check {played.paths.run_id}"
+                raise KeyboardInterrupt(f"interrupted while it was judged; type: {again}") from None
             if self.keep:
                 self._keep(played.plan, played.paths)
         if played.result.ending is Ending.INTERNAL:
@@ -62,13 +66,8 @@ class Session:
     def _judge(self, played: Played, chosen: Engine) -> Verdict:
         plan, paths = played.plan, played.paths
         self._say(f"judging ({chosen.name})")
-        try:
-            with scratch_in(paths):
-                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted while it was judged; judge it with: logquake check {paths.run_id}"
-            ) from None
+        with scratch_in(paths):
+            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
         compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
         page = write_report(paths)
         print_verdict(verdict, self.console)

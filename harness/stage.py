@@ -31,7 +31,7 @@ from workloads.fleet import FleetError
 
 ONCE = (
     "interrupted: no more faults; what is broken is healed, the brokers recover and stop, and what"
-    " there is is judged: about half a minute (Ctrl-C again: heal and stop, and no more)"
+    " there is is judged; as a rule within a minute (Ctrl-C again: heal and stop only)"
 )
 TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
 

@@ -42,7 +42,11 @@ _PROOF = re.compile(rb"runcat|Corrupt|unclean|starts at leader epoch", re.IGNORE
 """What tells, in a line that names the partition, who lost what and who led."""
 _SEVERE = re.compile(rb"\] (ERROR|FATAL) ")
 _CHANCE = re.compile(rb"\d+")
-_WORD = re.compile(rb"(?<![\w.-])\d{1,18}(?![\w-])")
+_CUT_TO = re.compile(
+    rb"Truncat\w+ (?:partition \S+ with TruncationState\(offset=|(?:(?:log )?\S+ )?to (?:offset )?)"
+    rb"(\d{1,18})(?!\d)"
+)
+_IN_VAIN = b"has no effect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,32 +137,33 @@ def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> 
     return BrokerLogs(lines=tuple(lines), left_out=left_out, about_s=about_s, cut=cut)
 
 
-def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, frozenset[int]]]]:
-    """Return when each node's log speaks of truncating a partition, and the numbers it names then.
+def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]]]:
+    """Return when each node's log says that it truncated a partition, and to which offset.
 
     Args:
         paths: The run.
         place: The partition, `log-0-1`.
 
     Returns:
-        By node: (seconds since the run's start by the broker's clock, numbers of the line), by
-        time; empty where the record does not say when it started.
+        By node: (seconds since the run's start by the broker's clock, offset), by time; empty where
+        the record does not say when it started.
     """
     start = _start(paths)
     if start is None:
         return {}
-    named, found = _names(place), dict[str, list[tuple[float, frozenset[int]]]]()
+    named, found = _names(place), dict[str, list[tuple[float, int]]]()
     for folder in sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]:
         size = _size(folder / _FILES[0])
         if size is None or size > MAX_BYTES:
             continue
         zone_s = _zone_s(folder, start[0])
         for line, _ in _lines(folder / _FILES[0]):
-            if b"runcat" not in line or not named.search(line) or not (at := _stamp(line)):
+            if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
                 continue
-            numbers = frozenset(map(int, _WORD.findall(line[_STAMP_BYTES:_LOOKED_AT])))
-            at_s = (at - start[0]).total_seconds() - zone_s
-            found.setdefault(folder.parent.name, []).append((at_s, numbers))
+            cut, at = _CUT_TO.search(line[:_LOOKED_AT]), _stamp(line)
+            if cut is not None and at is not None:
+                at_s = (at - start[0]).total_seconds() - zone_s
+                found.setdefault(folder.parent.name, []).append((at_s, int(cut[1])))
     return found
 
 

@@ -17,6 +17,7 @@ _FACTS = (
     ("its epoch", ("final_leader_epoch",)),
 )
 _MOST_OTHERS = 20
+_MOST_REASONS = 4
 _BROKERS = {"leader then", "leader at the end"}
 
 
@@ -146,8 +147,9 @@ def _valid(verdict: Verdict) -> Headline:
         name, summary = found
         sentence = f"Valid, by contract: {counted(name, summary, summary.count)}, and that is"
         head = _with_witness("allowed", f"{sentence} allowed.", name, summary, more=more)
-        why = head.witness.why if head.witness else ""
-        return replace(head, more=(as_sentence(why), *more) if why else more)
+        whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
+        reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
+        return replace(head, more=(*reasons[:_MOST_REASONS], *more))
     if bare:
         made = sum(not each.given_up for each in verdict.basis)
         of = f"{len(bare)} of {made} promises"

@@ -64,7 +64,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     case = case_of(tables, head.witness) if head.witness else None
     told = None
     if case is not None:
-        cuts = _cuts(paths, case, faults)
+        cuts = _cuts(paths, case, plan, faults)
         told = witness_story(case, faults, end_s=_end_s(milestones), cuts=cuts)
     logs = _logs(paths, case, told)
     drawn = None
@@ -92,8 +92,10 @@ def _end_s(milestones: Sequence[Milestone]) -> float:
     return max((each.at_ns / NS_PER_S for each in milestones), default=0.0)
 
 
-def _cuts(paths: RunPaths, case: Case, faults: Sequence[FaultLine]) -> Logged:
-    """Return when brokers whose clocks nobody shifted logged truncations of the partition."""
+def _cuts(paths: RunPaths, case: Case, plan: Plan | None, faults: Sequence[FaultLine]) -> Logged:
+    """Return when brokers logged truncations of the partition, whose clocks are ours, unshifted."""
+    if plan is None or plan.hosts.startswith("ssh"):
+        return {}
     shifted = [each.nodes for each in faults if each.kind.startswith("clock") and each.begun]
     try:
         logged = cuts_logged(paths, case.place)

@@ -1,7 +1,8 @@
 """The witness told as a story: who sent and acknowledged, who held, truncated, overwrote, read.
 
 Each event is a row of the record, or something that follows from two of them; nothing is guessed.
-Where the record knows no time of an event (brokers' clocks tell no order), it says so.
+A truncation stands where its broker logged it, if that broker's clock is this machine's and nothing
+shifted it. Where the record knows no time of an event, it says so.
 """
 
 import bisect
@@ -29,7 +30,7 @@ _NEAR_S = 30.0
 _EVER = float("inf")
 _SAME_CUT_S = 1.0
 """A broker tells of one truncation in several lines."""
-Logged = Mapping[str, Sequence[tuple[float, frozenset[int]]]]
+Logged = Mapping[str, Sequence[tuple[float, int]]]
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -261,7 +262,9 @@ def _cuts(case: Case, logged: Logged) -> Iterator[Event]:
             at_s = _logged(lines, cut, _s(before.at_ns), _s(after.at_ns)) if cut else None
             how = _cut_words(cut) if cut else "lost the end of its log"
             ended = f"its log ended at {before.end} at {seconds(before.at_ns)}"
-            then = "here" if at_s is None else f"at {seconds(after.at_ns)}"
+            then = (
+                "here" if at_s is None else f"at {seconds(after.at_ns)}; the time is its own log's"
+            )
             what = f"{how}: {ended}, and at {after.end} {then}"
             at_s = _s(after.at_ns) if at_s is None else at_s
             yield Event(at_s=at_s, kind=Kind.CUT, who=node, what=what)
@@ -273,12 +276,12 @@ def _cuts(case: Case, logged: Logged) -> Iterator[Event]:
 
 
 def _logged(
-    lines: list[tuple[float, frozenset[int]]], cut: Row, low: float = -1.0, high: float = _EVER
+    lines: list[tuple[float, int]], cut: Row, low: float = -1.0, high: float = _EVER
 ) -> float | None:
     """Return when a broker logged a truncation, and take that line away; None: nobody knows."""
     for line in lines:
-        at_s, numbers = line
-        if cut["from_offset"] in numbers and low <= at_s <= high:
+        at_s, offset = line
+        if cut["from_offset"] == offset and low <= at_s <= high:
             lines[:] = [each for each in lines if abs(each[0] - at_s) > _SAME_CUT_S]
             return at_s
     return None

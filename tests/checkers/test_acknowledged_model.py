@@ -20,7 +20,7 @@ ELECTED = re.compile(
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_the_true_one_is_always_named_and_nearly_always_alone(part: int) -> None:
+def test_the_true_one_is_always_named_and_mostly_alone(part: int) -> None:
     counts: Counter[tuple[bool, bool]] = Counter()
     for seed in range(part * RUNS, (part + 1) * RUNS):
         run = AcknowledgedRun(seed)
@@ -35,7 +35,8 @@ def test_the_true_one_is_always_named_and_nearly_always_alone(part: int) -> None
             assert Acknowledger(broker=broker, epoch=epoch) in named, (seed, row, named)
             counts[kept[row["value"]], len({each.broker for each in named}) == 1] += 1
     assert counts[True, False] == 0
-    assert counts[False, True] > 1.5 * counts[False, False]
+    assert counts[False, True] > 0.8 * counts[False, False]
+    assert counts[False, False] > 20
     assert counts[False, True] > 20
 
 
@@ -57,7 +58,7 @@ def test_each_clause_of_why_a_record_is_gone_is_true(part: int) -> None:
             by = acknowledgers(on, record)
             cause = cause_of_loss(on, record, by)
             if len({each.broker for each in by}) > 1:
-                assert cause.endswith("the record does not tell which, and so not why it is gone")
+                assert cause.endswith("the record does not tell, and so not why it is gone")
                 counts["doubtful"] += 1
                 continue
             if cause.startswith("only "):
@@ -71,6 +72,10 @@ def test_each_clause_of_why_a_record_is_gone_is_true(part: int) -> None:
                 assert who == int(told[1] or told[2] or broker), (seed, cause)
                 assert int(told[4]) > epoch
                 assert value not in values, (seed, cause)
-            counts["killed"] += "killed" in cause
-            counts["cut off"] += "cut off" in cause
+            for word, kind in (("killed", "kill"), ("cut off", "isolate")):
+                if word in cause:
+                    counts[word] += 1
+                    hits = [each for each in run.disturbances if each.kind == kind]
+                    assert any(f"n{broker}" in each.nodes and each.ended_ns >= record.acked_ns
+                               for each in hits)  # fmt: skip
     assert all(counts[each] > 10 for each in ("only", "elected", "killed", "cut off")), counts

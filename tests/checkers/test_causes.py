@@ -1,6 +1,7 @@
 """Why an acknowledged record is gone: the sentences of real runs, and what a record cannot say."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,17 @@ from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
 
 TOLD = {
-    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off at"
-    " about that time, and n3 was elected in epoch 1 without it",
+    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off within"
+    " 0.4 s, and n3 was elected in epoch 1 without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
-    " 42.9 s later, and n2, which had truncated its log at offset 1, was elected in epoch 2"
+    " within 42.9 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
     "leader-epoch-2-leader-epoch": "only n1 had it: n1 led alone in epoch 1, acknowledged it"
-    " (acks=all), was killed 0.5 s later, and n2, which was not in the last ISR that was told, was"
+    " (acks=all), was killed within 0.6 s, and n2, which was not in the last ISR that was told, was"
     " elected in epoch 3 without it",
-    "loss-unclean": "only n1 had it: n1 led in epoch 0, acknowledged it (acks=all), was cut"
-    " off 7.8 s later, and n2, from outside of the in-sync replicas, was elected in epoch 1"
-    " without it",
+    "loss-unclean": "only n1 had it: n1 led in epoch 0, acknowledged it (acks=all), was cut off"
+    " within 8.6 s, and n2, from outside of the in-sync replicas, was elected in epoch 1 without"
+    " it",
 }
 
 
@@ -43,17 +44,27 @@ def test_of_real_runs_it_tells_what_their_brokers_did(sample: str, tmp_path: Pat
     assert re.sub(r"(message\d+ \()?value \d+\)?", "it", two.cause) == TOLD[sample]
 
 
-def lost(*leadership: Row, acks: str = "1", disturbances: tuple[Disturbance, ...] = (),
-         **rows: list[Row]) -> Group:  # fmt: skip
+def lost(
+    *leadership: Row, disturbances: tuple[Disturbance, ...] = (), looks: Sequence[Row] = (),
+    copies: Sequence[Row] = (), unreadable: frozenset[str] = frozenset(), epochs: bool = True,
+    idempotent: bool = True, truncations: Sequence[Row] = (),
+) -> Group:  # fmt: skip
     """B was acknowledged at offset 1; in the end every replica has C there."""
-    nodes = frozenset({"n1", "n2", "n3"})
+    nodes = ("n1", "n2", "n3")
+    plan = {} if idempotent else {"client": {"enable.idempotence": "false"}}
+    held = ((4, A), (5, C)) if epochs else ((-1, A), (-1, C))
     return group(
-        facts(collected_nodes=nodes, disturbances=disturbances),
-        sends=[ack(A, 0), ack(B, 1, op=2, acks=acks)],
+        facts(
+            plan=plan,
+            collected_nodes=frozenset(nodes),
+            unreadable_nodes=unreadable,
+            disturbances=disturbances,
+        ),
+        sends=[ack(A, 0), ack(B, 1, op=2, acks="1")],
         leadership=list(leadership),
-        replica_records=[row for node in nodes for row in log(node, (4, A), (5, C))],
-        replica_states=[state(node, 2) for node in nodes],
-        **rows,
+        replica_records=[*(row for node in nodes for row in log(node, *held)), *copies],
+        replica_states=[*(state(node, 2) for node in nodes), *looks],
+        truncations=list(truncations),
     )
 
 
@@ -65,30 +76,51 @@ def cause(on: Group, *, weak: bool = True) -> str:
 CUT: Row = {"node": "n1", "from_offset": 1, "to_offset": 2, "source": "server-log"}
 
 
+LED = [leads(1, 4), leads(2, 5, at=8 * S)]
+
+
+def fault(
+    kind: str, confirmed_ns: int, *, node: str = "n1", healing_ns: int = 9 * S
+) -> Disturbance:
+    return Disturbance(
+        kind=kind, begun_ns=S // 2, confirmed_ns=confirmed_ns, healing_ns=healing_ns,
+        ended_ns=9 * S, nodes=frozenset({node}),
+    )  # fmt: skip
+
+
 def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from_outside() -> None:
     led = [leads(1, 4), elected(2, 5, 9, unclean=True), leads(2, 5, at=8 * S)]
-    faults = tuple(
-        Disturbance(kind=kind, begun_ns=at * S, ended_ns=9 * S, nodes=frozenset({node}))
-        for kind, at, node in (("pause", 2, "n1"), ("kill", 3, "n1"), ("delay", 4, "n1"),
-                               ("kill", 5, "n3"))
-    )  # fmt: skip
+    faults = (fault("pause", 2 * S), fault("kill", 3 * S), fault("delay", 4 * S),
+              fault("kill", 5 * S, node="n3"), fault("kill", -1), fault("stop", 8 * S + 1),
+              fault("rolling-restart", 6 * S))  # fmt: skip
     told = cause(lost(*led, disturbances=faults, truncations=[CUT]))
     assert told == (
-        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed 2.0 s later, and"
+        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed within 2.0 s, and"
         " n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
     )
 
 
-def test_a_fault_that_was_seen_to_work_by_then_is_told_as_meanwhile() -> None:
-    led = [leads(1, 4), leads(2, 5, at=8 * S)]
-    for confirmed_ns, words in ((S - 1, "acknowledged it (acks=1) while it was cut off, and"),
-                                (S + 1, "(acks=1), was cut off at about that time, and"),
-                                (-1, "(acks=1), was cut off at about that time, and")):  # fmt: skip
-        fault = Disturbance(
-            kind="isolate", begun_ns=S - 9, ended_ns=9 * S, confirmed_ns=confirmed_ns,
-            nodes=frozenset({"n1"}),
-        )  # fmt: skip
-        assert words in cause(lost(*led, disturbances=(fault,), truncations=[CUT]))
+@pytest.mark.parametrize(
+    ("hit", "words"),
+    [
+        (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
+        (fault("isolate", S + S // 2), "(acks=1), was cut off within 0.5 s, and"),
+        # Its answer may have come before, or after it was over; and nobody saw the last one work.
+        (fault("isolate", S - 3), "acknowledged it (acks=1), and"),
+        (fault("isolate", S - 9, healing_ns=S - 1), "acknowledged it (acks=1), and"),
+        (fault("kill", S - 9), "acknowledged it (acks=1), and"),
+        (fault("isolate", -1), "acknowledged it (acks=1), and"),
+    ],
+)
+def test_a_fault_is_told_only_as_far_as_it_was_seen_to_work(hit: Disturbance, words: str) -> None:
+    assert words in cause(lost(*LED, disturbances=(hit,), truncations=[CUT]))
+
+
+def test_a_fault_after_the_next_leader_is_none_of_the_causes() -> None:
+    led = [leads(1, 4), elected(2, 5, 9), leads(3, 6, at=5 * S)]
+    late = cause(lost(*led, disturbances=(fault("kill", 6 * S),), truncations=[CUT]))
+    assert "killed" not in late
+    assert "n2 was elected in epoch 5 without it" in late
 
 
 def test_who_may_have_had_it_is_not_said_to_have_lacked_it() -> None:
@@ -101,11 +133,55 @@ def test_who_may_have_had_it_is_not_said_to_have_lacked_it() -> None:
     )
 
 
+def test_only_one_had_it_is_not_said_against_any_evidence() -> None:
+    def only(on: Group) -> bool:
+        return cause(on).startswith("only n1 had it")
+
+    assert only(lost(*LED, truncations=[CUT]))
+    looks = [
+        {"node": "n2", "observed_ns": at * S, "log_end_offset": end} for at, end in ((2, 2), (4, 1))
+    ]
+    assert not only(lost(*LED, truncations=[CUT], looks=looks))
+    copies = log("n2", (4, A), (4, B), snapshot="step-01")
+    assert not only(lost(*LED, truncations=[CUT], copies=copies))
+    moved = (fault("reassignment", 2 * S, node="n3"),)
+    assert not only(lost(*LED, truncations=[CUT], disturbances=moved))
+    assert not only(lost(*LED, truncations=[CUT], unreadable=frozenset({"n3"})))
+
+
+def test_alone_is_what_the_leader_itself_told_before_and_after() -> None:
+    def told(*isrs: tuple[int, int, list[int]]) -> str:
+        rows = [
+            {**leads(1, 4, at=at, source="metadata"), "observer": f"n{who}", "isr": isr}
+            for who, at, isr in isrs
+        ]
+        return cause(lost(*LED, *rows, truncations=[CUT]))
+
+    assert " alone " in told((1, S - 50, [1]), (1, S + 50, [1]))
+    assert " alone " not in told((3, S - 50, [1]), (3, S + 50, [1]))
+    assert " alone " not in told((1, S - 50, [1]), (1, S + 50, [1, 2]))
+    assert " alone " not in told((1, S + 50, [1]))
+
+
 def test_what_the_record_lacks_is_named() -> None:
-    alone = cause(lost(leads(1, 4), truncations=[CUT]))
+    alone = cause(lost(leads(1, 4), leads(1, 5), truncations=[CUT]))
+    assert "n1 led in epoch 4 or 5" in alone
     assert alone.endswith("; no later leader was seen, so the record does not tell what took it")
-    either = cause(
-        lost(leads(1, 4), leads(2, 5, at=2 * S), truncations=[CUT, {**CUT, "node": "n2"}])
+    cuts = [CUT, {**CUT, "node": "n2"}]
+    either = cause(lost(leads(1, 4), leads(2, 5, at=2 * S), truncations=cuts))
+    assert either.startswith("n1 or n2 acknowledged it (acks=1); who it was the record does not")
+    assert cause(lost(leads(1, -1), epochs=False)) == (
+        "n1 acknowledged it (acks=1); these brokers tell no epochs, so why it is gone is not known"
     )
-    assert either.startswith("n1 or n2 acknowledged it (acks=1); the record does not tell which")
-    assert cause(lost()).startswith("nobody who was seen to lead acknowledged it")
+    assert cause(lost(epochs=False)).startswith("nobody was seen to lead, so the record does not")
+    assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); who it was")
+
+
+def test_a_retry_may_have_been_answered_by_a_later_leader_than_the_one_that_wrote_it() -> None:
+    led = [leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=9 * S)]
+    copies = log("n2", (4, A), (4, B), snapshot="step-01")
+    both = cause(lost(*led, copies=copies, truncations=[CUT, {**CUT, "node": "n2"}]))
+    assert both.startswith("n1 or n2 acknowledged it")
+    plain = cause(lost(*led, copies=copies, idempotent=False,
+                       truncations=[CUT, {**CUT, "node": "n2"}]))  # fmt: skip
+    assert plain.startswith("n1 led in epoch 4, acknowledged it")

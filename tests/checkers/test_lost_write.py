@@ -40,6 +40,7 @@ def test_a_value_that_the_last_leaders_log_holds_is_not_lost() -> None:
 
 def test_a_value_that_only_a_deposed_leader_holds_is_lost_and_the_evidence_is_whole() -> None:
     on = group(
+        facts(collected_nodes=frozenset({"n1", "n3"})),
         sends=[ack(A, 0), ack(B, 1, op=2)],
         leadership=LED,  # Broker 1 led when B was acknowledged, broker 3 does at the end.
         replica_records=[*log("n1", (4, A), (4, B)), *log("n3", (4, A), (5, C))],

@@ -9,6 +9,10 @@ import pytest
 from results.page.broker_logs import MAX_LINES, BrokerLogs, broker_logs, cuts_logged
 from results.record.paths import RunPaths
 
+CUT = (
+    "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Truncating partition {} with"
+    " TruncationState(offset={}, completed=true) due to leader epoch and offset"
+)
 MakeRun = Callable[..., RunPaths]
 STARTED = datetime(2026, 11, 22, 1, 0, tzinfo=UTC)
 
@@ -98,16 +102,16 @@ def test_what_proves_the_story_comes_first_each_with_its_own_numbers(make_run: M
     paths = started(make_run())
     loud = [(20.5 + at / 100, f"ERROR {'x' * at} of log-0-1") for at in range(MAX_LINES)]
     write_log(
-        paths, (1.5, "starting"), *loud, (21.0, "Truncating partition log-0-1 to 120"),
-        (22.0, "Truncating partition log-0-1 to 90"), (22.5, "Truncating partition log-0-2 to 7"),
+        paths, (1.5, "starting"), *loud, (21.0, CUT.format("log-0-1", 120)),
+        (22.0, "[UnifiedLog partition=log-0-1, dir=/d] Truncating to offset 90"),
+        (22.5, CUT.format("log-0-2", 7)),
+        (22.7, "[UnifiedLog partition=log-0-1] Truncating to 95 has no effect as it ends there"),
         (23.0, "Leader log-0-1 starts at leader epoch 4 from offset 90"),
     )  # fmt: skip
-    first = [(each.at_s, each.proves, each.times) for each in found(paths).lines[:4]]
-    assert first[:3] == [(21.0, True, 1), (22.0, True, 1), (23.0, True, 1)]
-    assert first[3][1] is False
-    assert cuts_logged(paths, "log-0-1") == {
-        "n1": [(21.0, frozenset({120})), (22.0, frozenset({90}))]
-    }
+    first = [(each.at_s, each.proves, each.times) for each in found(paths).lines[:5]]
+    assert first[:4] == [(at_s, True, 1) for at_s in (21.0, 22.0, 22.7, 23.0)]
+    assert first[4][1] is False
+    assert cuts_logged(paths, "log-0-1") == {"n1": [(21.0, 120), (22.0, 90)]}
 
 
 def test_what_cannot_be_placed_is_none(make_run: MakeRun) -> None:
