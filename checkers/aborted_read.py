@@ -59,18 +59,20 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
     told = equal(polls, "isolation", READ_COMMITTED) & (writers != readers)
     wrong = np.flatnonzero(~transactional | told)
     wrong = wrong[np.argsort(at[wrong], kind="stable")]
-    cuts = runs_of(at[wrong]).tolist()
-    offsets = ints(polls, "offset")
+    cuts = runs_of(at[wrong])
+    first = wrong[cuts[:-1]]
+    columns = (ints(polls, "value"), writers, transactional, ints(polls, "offset"))
+    rows = zip(*(column[first].tolist() for column in columns), pairwise(cuts), strict=True)
     return sorted(
         (
             AbortedRead(
-                value=int(ints(sends, "value")[at[rows[0]]]),
-                writer=int(writers[rows[0]]),
-                transactional=bool(transactional[rows[0]]),
-                offset=int(offsets[rows[0]]),
-                readers=tuple(np.unique(readers[rows]).tolist()),
+                value=value,
+                writer=writer,
+                transactional=in_txn,
+                offset=offset,
+                readers=tuple(np.unique(readers[wrong[one:end]]).tolist()),
             )
-            for rows in (wrong[one:end] for one, end in pairwise(cuts))
+            for value, writer, in_txn, offset, (one, end) in rows
         ),
         key=lambda read: (read.offset, read.value),
     )
@@ -108,9 +110,8 @@ def _labels(group: Group, read: AbortedRead) -> Labels:
 
 def _describe(group: Group, read: AbortedRead) -> Anomaly:
     fate = "the transaction was aborted" if read.transactional else "the send certainly failed"
-    who = f"op {read.readers[0]}"
-    if len(read.readers) > 1:
-        who += f" and {len(read.readers) - 1} more"
+    more = len(read.readers) - 1
+    who = f"op {read.readers[0]}" + (f" and {more} more" if more else "")
     return anomaly_at(
         group,
         NAME,

@@ -40,7 +40,7 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence
 
 NAME = "high-watermark-regression"
-_LAST_EPOCH = 2**31 - 1
+_LAST_EPOCH = int(np.iinfo(np.int32).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def _last_reading(group: Group, until_ns: int) -> Reading | None:
         return None
     row = polls.slice(int(np.argmax(ints(polls, "offset"))), 1)
     offset, op_id, epoch, ended = (
-        int(ints(row, name)[0]) for name in ("offset", "op_id", "leader_epoch", "complete_ns")
+        ints(row, name).item() for name in ("offset", "op_id", "leader_epoch", "complete_ns")
     )
     return Reading(offset=offset, op_id=op_id, epoch=epoch, observed_ns=ended)
 

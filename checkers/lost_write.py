@@ -131,16 +131,14 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
     complete = select(reads, equal(reads, "complete", True))  # noqa: FBT003 - a value
     for isolation in sorted(set(texts(complete, "isolation"))):
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
-        highest = int(ints(polls, "offset").max(initial=-1))
-        yield polls, (offsets >= group.log_start) & (offsets >= 0) & (offsets < highest)
+        highest = int(ints(polls, "offset").max(initial=NONE))
+        yield polls, (offsets >= group.log_start) & (offsets < highest)
 
 
 def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
     facts, log = group.facts, group.final_log
-    log_holds = loss.from_log and log is not None and log.whole
-    if log_holds and log is not None and log.node not in facts.unreadable_nodes:
-        return ()
-    if loss.from_read and not facts.cut_streams:
+    sound = log is not None and log.whole and log.node not in facts.unreadable_nodes
+    if (loss.from_log and sound) or (loss.from_read and not facts.cut_streams):
         return ()
     return (Premise.READABLE_LOGS.value,) if loss.from_log else (Premise.WHOLE_RECORD.value,)
 
@@ -152,7 +150,7 @@ def _labels(group: Group, loss: Loss) -> Labels:
     if took_acknowledged(group, loss.offset, loss.value):
         excuses.append(Excuse.UNCLEAN.value)
     excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
-    if loss.from_read and not loss.from_log and group.facts.plan.transactional:
+    if not loss.from_log and group.facts.plan.transactional:
         sends = group.table("sends")
         excuses += marker_lost(group, select(sends, ints(sends, "value") == loss.value))
     return tuple(dict.fromkeys(excuses)), _broken(group, loss)
@@ -171,7 +169,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
-    skips = skipped_by(group, loss.offset) if loss.offset >= 0 else []
+    skips = skipped_by(group, loss.offset)
     evidence: Evidence = {
         "value": loss.value,
         "offset": known(loss.offset),

@@ -120,7 +120,7 @@ def _describe(group: Group, acks: _Acks, later: int, sound: Mask) -> Anomaly:
 
 def _row(table: pa.Table, row: int) -> dict[str, int]:
     names = ("op_id", "value", "offset", "invoke_ns", "complete_ns")
-    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+    return {name: ints(table.slice(row, 1), name).item() for name in names}
 
 
 def _applies(facts: RunFacts) -> bool:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
+from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, seconds
@@ -48,6 +48,7 @@ from results.record.verdict import Anomaly, Evidence
 
 SKIP, INT_SKIP = "poll-skip", "int-poll-skip"
 NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-poll", "int-nonmonotonic-poll"
+_GOING_BACK = {NONMONOTONIC, INT_NONMONOTONIC}
 _SHOWN = 10
 _ONCE = "no reader was given a record from a position that is known"
 _ALONE = "no op was given two records of one partition"
@@ -70,10 +71,10 @@ def _inside_polls(group: Group) -> Steps:
 def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
     def check(group: Group) -> Findings:
         order, steps = group.view(version_order), steps_of(group)
-        jumps = steps.where(_skipped(group, order, steps) > 0)
+        jumps = _jumps(group, order, steps)
         if len(jumps.at):
             order = order.without(group.view(lost_values))
-            jumps = jumps.where(_skipped(group, order, jumps) > 0)
+            jumps = _jumps(group, order, jumps)
         return _findings(group, name, jumps, order, rows=len(steps.at))
 
     return check
@@ -88,10 +89,10 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
     return check
 
 
-def _skipped(group: Group, order: VersionOrder, steps: Steps) -> Ints:
-    """Return how many records of the order each step leaves out; retention took those below."""
+def _jumps(group: Group, order: VersionOrder, steps: Steps) -> Steps:
+    """Return the steps that leave out records of the order; retention took those below."""
     since = np.maximum(steps.after, group.log_start - 1)
-    return order.between(since, ints(group.table("polls"), "offset")[steps.at])
+    return steps.where(order.between(since, ints(group.table("polls"), "offset")[steps.at]) > 0)
 
 
 def _findings(
@@ -101,7 +102,7 @@ def _findings(
     given = ints(group.table("polls"), "offset")[steps.at]
     unclean = _over_an_unclean_election(group, name, steps)
     lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
-    if name in {NONMONOTONIC, INT_NONMONOTONIC}:
+    if name in _GOING_BACK:
         sent_back = _sent_back(group, steps)
         lost = {excuse: mask & sent_back for excuse, mask in lost.items()}
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
@@ -123,7 +124,7 @@ def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
     may_lack = unclean_elections(group).seen or any(
         loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
     )
-    back = may_lack and name == NONMONOTONIC
+    back = may_lack and name in _GOING_BACK
     return steps.dealt if back else np.zeros(len(steps.at), dtype=np.bool_)
 
 
@@ -135,7 +136,7 @@ def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
     """
     polls = group.table("polls")
     offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
-    if name in {NONMONOTONIC, INT_NONMONOTONIC} or not unclean_elections(group).seen:
+    if name in _GOING_BACK:
         return unclean_elections(group).took(offsets)
     values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1 is the last.
     return took_values(group, offsets, values)
@@ -234,7 +235,7 @@ class _Story:
 
 def _row(table: pa.Table, row: int) -> dict[str, int]:
     names = ("op_id", "process", "offset", "value", "invoke_ns")
-    return {name: int(ints(table.slice(row, 1), name)[0]) for name in names}
+    return {name: ints(table.slice(row, 1), name).item() for name in names}
 
 
 def _keeps_all(facts: RunFacts) -> bool:

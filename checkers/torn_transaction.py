@@ -30,6 +30,7 @@ from checkers.columns import (
     ints,
     present,
     repeat,
+    repeated,
     runs_of,
     schema_of,
     select,
@@ -107,7 +108,7 @@ def _to_be_shown(group: Group, offsets: Ints) -> Mask:
     reads = group.table("final_reads")
     complete = equal(reads, "isolation", READ_COMMITTED) & equal(reads, "complete", True)  # noqa: FBT003 - a value
     ends = ints(reads, "target_end")[complete]
-    end = int(ends.min()) if len(ends) else 0
+    end = int(ends.min()) if len(ends) else NONE
     return (offsets >= group.log_start) & (offsets < end)
 
 
@@ -122,14 +123,14 @@ def _torn(table: pa.Table) -> list[Torn]:
     order = np.argsort(ints(table, "op_id"), kind="stable")
     ops, shown = ints(table, "op_id")[order], ints(table, "shown")[order]
     cuts = runs_of(ops)
-    if not len(ops):
-        return []
     some = np.add.reduceat(shown, cuts[:-1])
-    halves = np.flatnonzero((some > 0) & (some < np.diff(cuts)))
-    return [_one(table, order[cuts[at] : cuts[at + 1]]) for at in halves.tolist()]
+    halves = np.flatnonzero(some % np.diff(cuts))  # Neither none of its records nor all.
+    return [
+        _one(table, int(ops[cuts[at]]), order[cuts[at] : cuts[at + 1]]) for at in halves.tolist()
+    ]
 
 
-def _one(table: pa.Table, rows: Ints) -> Torn:
+def _one(table: pa.Table, op_id: int, rows: Ints) -> Torn:
     mine = take(table, rows)
     values, offsets = ints(mine, "value").tolist(), ints(mine, "offset").tolist()
     shown, places = ints(mine, "shown").tolist(), texts(mine, "place")
@@ -139,7 +140,7 @@ def _one(table: pa.Table, rows: Ints) -> Torn:
     ]
     hidden = [each for each in records if not each[0]]
     return Torn(
-        op_id=int(ints(mine, "op_id")[0]),
+        op_id=op_id,
         shown=tuple(text for seen, text in words if seen),
         hidden=tuple(text for seen, text in words if not seen),
         values=tuple(each[3] for each in hidden),
@@ -152,15 +153,13 @@ def _one(table: pa.Table, rows: Ints) -> Torn:
 
 def _common(excuses: Iterable[str]) -> tuple[str, ...]:
     """Return what excuses every record that is not shown."""
-    each = [frozenset(words.split()) for words in excuses]
-    return tuple(sorted(frozenset.intersection(*each))) if each else ()
+    return tuple(sorted(frozenset.intersection(*(frozenset(words.split()) for words in excuses))))
 
 
 def _check(group: Group) -> Findings:
     table = group.derived["shares"]
-    sizes = np.diff(runs_of(np.sort(ints(table, "op_id"))))
     found = findings(
-        int((sizes > 1).sum()),
+        len(repeated(np.sort(ints(table, "op_id")))),
         _torn(table),
         lambda torn: _describe(group, torn),
         lambda torn: _labels(group.facts, torn),

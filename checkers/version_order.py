@@ -18,7 +18,6 @@ from checkers.columns import (
     equal,
     first_match,
     ints,
-    present,
     select,
     stack,
     within,
@@ -28,8 +27,6 @@ from results.record.terms import Judge, Outcome
 
 _Claims = tuple[Ints, Ints]
 """Offsets, and the value that somebody puts at each."""
-_DENSE = 4
-"""An axis with fewer offsets than so many for each that was told is cheaper than a sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays have no one answer to ==.
@@ -78,56 +75,55 @@ def version_order(group: Group) -> VersionOrder:
     read = _real(*_read(group, everything=jepsen))
     seen = [read] if jepsen else [read, _real(*_logged(group))]
     seen.append(_picked(group, [sent, *seen]))
-    axis = _axis([sent, *seen])
+    axis, (sent, *seen) = _on_axis([sent, *seen])
     stands = np.full(len(axis), NONE, dtype=np.int64)
     for claims in seen:  # Those that are believed more cover the others.
-        stands = _over(stands, _smallest(claims, axis))
-    told = sent if jepsen else _well_placed(sent, stands[_index(sent, axis)], seen)
-    stands = _over(_smallest(told, axis), stands)
-    there = stands != NONE
+        stands = _over(stands, _smallest(claims, len(axis)))
+    told = sent if jepsen else _well_placed(sent, stands[sent[0]], seen)
+    stands = _over(_smallest(told, len(axis)), stands)
+    there = stands >= 0
     return VersionOrder(offsets=axis[there], values=stands[there])
 
 
 def _real(offsets: Ints, values: Ints) -> _Claims:
     real = (offsets >= 0) & (values >= 0)
-    return (offsets, values) if real.all() else (offsets[real], values[real])
+    return offsets[real], values[real]
 
 
 def _picked(group: Group, claims: Sequence[_Claims]) -> _Claims:
     """Return what the facts pick among all that was told."""
     picks = group.facts.picked.get((group.topic, group.partition), {})
-    columns = [[column.tolist() for column in part] for part in claims if picks]
-    found = {pair for part in columns for pair in zip(*part, strict=True)}
+    wanted = np.array(list(picks), dtype=np.int64)
+    near = [[column[within(part[0], wanted)].tolist() for column in part] for part in claims]
+    found = {pair for part in near for pair in zip(*part, strict=True)}
     pairs = [pair for pair in picks.items() if pair in found]
     offsets, values = ([pair[side] for pair in pairs] for side in (0, 1))
     return np.array(offsets, dtype=np.int64), np.array(values, dtype=np.int64)
 
 
-def _axis(parts: Sequence[_Claims]) -> Ints:
-    """Return offsets that hold all that are told: in one piece, which costs no sort, if it can."""
-    most = max((int(offsets.max(initial=NONE)) for offsets, _ in parts), default=NONE) + 1
-    if most <= _DENSE * sum(len(offsets) for offsets, _ in parts):
-        return np.arange(most, dtype=np.int64)
-    return distinct(stack([offsets for offsets, _ in parts]))
+def _on_axis(parts: Sequence[_Claims]) -> tuple[Ints, list[_Claims]]:
+    """Return offsets that hold all that are told, and what is told with their indexes instead.
+
+    In one piece, which costs no sort, they are where there are fewer than what was told.
+    """
+    most = max(int(offsets.max(initial=NONE)) for offsets, _ in parts) + 1
+    if most <= sum(len(offsets) for offsets, _ in parts):
+        return np.arange(most, dtype=np.int64), list(parts)
+    axis = distinct(stack([offsets for offsets, _ in parts]))
+    return axis, [(np.searchsorted(axis, offsets), values) for offsets, values in parts]
 
 
-def _index(claims: _Claims, axis: Ints) -> Ints:
-    whole = not len(axis) or int(axis[-1]) == len(axis) - 1
-    return claims[0] if whole else np.searchsorted(axis, claims[0])
-
-
-def _smallest(claims: _Claims, axis: Ints) -> Ints:
-    """Return the smallest value that is told of each offset of an axis, `NONE` if none is."""
-    at, values = _index(claims, axis), claims[1]
-    stands = np.full(len(axis), NONE, dtype=np.int64)
+def _smallest(claims: _Claims, length: int) -> Ints:
+    """Return the smallest value that is told of each index of an axis, `NONE` if none is."""
+    at, values = claims
+    stands = np.full(length, NONE, dtype=np.int64)
     stands[at] = values
-    odd = stands[at] != values  # Others were told of the same offset.
-    np.minimum.at(stands, at[odd], values[odd])
+    np.minimum.at(stands, at, values)  # Others may be told of the same offset.
     return stands
 
 
 def _over(below: Ints, above: Ints) -> Ints:
-    return np.where(above == NONE, below, above)
+    return np.where(above >= 0, above, below)
 
 
 def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claims:
@@ -137,10 +133,7 @@ def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claim
     record that a reader could leave out.
     """
     alone = np.flatnonzero(others == NONE)
-    if not len(alone):
-        return sent
-    values = sent[1][alone]
-    wrong = alone[within(values, stack([part[1] for part in seen]))]
+    wrong = alone[within(sent[1][alone], stack([part[1] for part in seen]))]
     return np.delete(sent[0], wrong), np.delete(sent[1], wrong)
 
 
@@ -156,7 +149,8 @@ def _read(group: Group, *, everything: bool) -> tuple[Ints, Ints]:
 def _logged(group: Group) -> tuple[Ints, Ints]:
     log = group.final_log
     if log is None:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        nothing = np.array([], dtype=np.int64)
+        return nothing, nothing
     kept = (log.controls != 1) & ~within(log.values, _never_there(group))
     return log.offsets[kept], log.values[kept]
 
@@ -164,5 +158,5 @@ def _logged(group: Group) -> tuple[Ints, Ints]:
 def _never_there(group: Group) -> Ints:
     """Return the values that no reader has to be given: of doubtful transactions, or failed."""
     sends = group.table("sends")
-    failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value"))
+    failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value))
     return stack([ints(group.doubtful, "value"), ints(failed, "value")])

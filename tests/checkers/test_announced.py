@@ -265,6 +265,13 @@ def test_marks_that_only_grow_are_right_whoever_leads() -> None:
     assert (result.rows, result.anomalies) == (3, ())
 
 
+def test_an_answer_is_compared_if_any_other_one_came_before_it() -> None:
+    epochs = group(leadership=[announced(1, 0, 1), announced(2, 1, 2), announced(3, 2, 3)])
+    assert found(REGRESSION, epochs).rows == 2
+    times = group(leadership=[announced(1, 0, at, at=at * S) for at in (1, 2, 3)])
+    assert found(REGRESSION, times).rows == 2
+
+
 def test_a_later_epoch_may_not_announce_less_whatever_the_clocks_say() -> None:
     told = [announced(1, 0, 5, at=9 * S), announced(2, 3, 4), announced(2, 3, 2, at=2 * S),
             announced(2, 3, 5, at=3 * S)]  # fmt: skip
@@ -433,8 +440,30 @@ def test_the_end_that_final_reads_were_told_is_an_answer_too() -> None:
     (anomaly,) = found(REGRESSION, on).anomalies
     assert anomaly.sentence.endswith(", and its leader told the final reads the end 2")
     assert anomaly.evidence["later_told_to"] == "final reads"
-    same = found(REGRESSION, group(leadership=told, final_reads=[final_read(3)]))
-    assert (same.rows, same.anomalies) == (1, ())
+    assert anomaly.evidence["answers"] == 1
+    for end in (3, 4):
+        right = found(REGRESSION, group(leadership=told, final_reads=[final_read(end)]))
+        assert (right.rows, right.anomalies) == (1, ())
+
+
+def test_the_end_of_a_partition_may_be_told_as_zero_but_an_unknown_one_is_none() -> None:
+    told = [announced(1, 0, 3, at=1)]
+    (emptied,) = found(REGRESSION, group(leadership=told, final_reads=[final_read(0)])).anomalies
+    assert (emptied.offset, emptied.evidence["later_high_watermark"]) == (0, 0)
+    unknown: Row = {**final_read(0), "target_end": None}
+    result = found(REGRESSION, group(leadership=told, final_reads=[unknown]))
+    assert (result.rows, result.anomalies) == (0, ())
+
+
+def test_an_end_is_held_only_against_what_was_told_before_the_final_reads() -> None:
+    first = {**announced(1, 0, 3), "asked_ns": 0, "observed_ns": 0}
+    on = group(leadership=[first], final_reads=[final_read(2)])
+    assert len(found(REGRESSION, on).anomalies) == 1
+    stones = tuple(stone for stone in facts().milestones if stone.name != "final-reads")
+    untimed = {**first, "observed_ns": None}
+    for about, told in ((facts(), []), (facts(), [untimed]), (facts(milestones=stones), [first])):
+        result = found(REGRESSION, group(about, leadership=told, final_reads=[final_read(2)]))
+        assert (result.rows, result.anomalies) == (0, ())
 
 
 def test_what_was_announced_after_the_final_reads_began_is_no_measure_of_their_ends() -> None:
@@ -466,14 +495,18 @@ def test_a_last_stable_offset_does_not_go_back_below_what_was_read_as_committed(
     given = {**polled(A, 2), "isolation": "read_committed", "complete_ns": began}
 
     def falls(poll: Row, about: RunFacts | None = None, read: Row = end) -> list[Anomaly]:
-        on = group(about or facts(plan={"workload": "txn"}), polls=[poll], final_reads=[read])
+        polls = [poll, {**poll, "offset": 0, "op_id": 10}]
+        on = group(about or facts(plan={"workload": "txn"}), polls=polls, final_reads=[read])
         return list(found(REGRESSION, on).anomalies)
 
     (anomaly,) = falls(given)
     assert "the last stable offset of log-0-0 went back from 3 to 2: op" in anomaly.sentence
     assert anomaly.evidence["earlier_high_watermark"] == 3
+    assert anomaly.evidence["earlier_read_by"] == 9
+    assert len(falls({**given, "complete_ns": 0})) == 1
     # It lies below the end; was read later; by a reader of what is open; the end is another one's.
     assert falls({**given, "offset": 1}) == []
+    assert falls({**given, "complete_ns": None}) == []
     assert falls({**given, "complete_ns": began + 1}) == []
     assert falls({**given, "isolation": "read_uncommitted"}) == []
     assert falls(given, read={**end, "isolation": "read_uncommitted"}) == []

@@ -282,4 +282,6 @@ def test_a_transactions_record_is_told_where_the_log_has_it_if_it_was_or_had_to_
     assert told(final_reads=[{**final_read(1), "isolation": "read_uncommitted"}]) == []
     assert told() == []
     assert told(polls=[{**read(A, 0), **committed}]) == [(0, True)]
+    shown = group(about, sends=sends, polls=[{**read(A, 9), **committed}], **held(B))
+    assert shares(shown).column("offset").to_pylist() == [9], "the log does not have it"
     assert told(polls=[read(A, 0)]) == []

@@ -16,16 +16,29 @@ def sent(value: int, offset: int, *, op: int, since: int, until: int | None, **m
 
 
 def test_a_witness_had_ended_before_and_stands_behind() -> None:
-    """Op 3 ended last of all, but stands in front; op 4 ended when op 5 began, so nobody knows."""
+    """Ops 3 and 6 ended last, but do not stand behind; op 4 ended only when op 5 began."""
     sends = [
         sent(V[9], 9, op=1, since=10, until=15),
         sent(V[7], 7, op=2, since=10, until=20),
         sent(V[1], 1, op=3, since=10, until=30),
         sent(V[8], 8, op=4, since=10, until=40),
         sent(V[2], 2, op=5, since=40, until=45),
+        sent(V[6], 2, op=6, since=10, until=35),
     ]
     (anomaly,) = found(OFFSET_ORDER, group(sends=sends)).anomalies
     assert anomaly.evidence["earlier_op_id"] == 2
+
+
+def test_an_earlier_one_at_the_same_offset_was_not_overtaken_so_that_the_excuse_holds() -> None:
+    """Op 1 was dropped, as acks=1 allows; op 2, which was to stay, has the offset of op 3."""
+    sends = [sent(V[9], 9, op=1, since=10, until=15, acks="1"),
+             sent(V[7], 2, op=2, since=10, until=15),
+             sent(V[2], 2, op=3, since=40, until=45)]  # fmt: skip
+    (anomaly,) = found(OFFSET_ORDER, group(sends=sends)).anomalies
+    assert anomaly.excuses == ("acks-0-1",)
+    sends[1]["offset"] = 3
+    (anomaly,) = found(OFFSET_ORDER, group(sends=sends)).anomalies
+    assert anomaly.excuses == ()
 
 
 def test_of_witnesses_that_ended_together_the_highest_is_told() -> None:

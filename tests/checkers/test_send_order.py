@@ -259,8 +259,9 @@ def test_one_that_nothing_excuses_is_the_better_witness() -> None:
     assert (anomaly.evidence["earlier_op_id"], anomaly.excuses) == (2, ("acks-0-1",))
 
 
-def test_a_send_that_never_ended_or_was_not_acknowledged_precedes_nothing() -> None:
-    for change in ({"complete_ns": None}, {"acked": False}, {"offset": None}):
+def test_a_send_that_is_not_known_whole_or_was_not_acknowledged_precedes_nothing() -> None:
+    unknown = ({"invoke_ns": None}, {"complete_ns": None}, {"offset": None})
+    for change in (*unknown, {"acked": False}):
         earlier = [{**row, **change} for row in sent((5, 5), op=1)]
         on = group(sends=[*earlier, *sent((1, 1), op=2, process=2)])
         assert found(OFFSET_ORDER, on).anomalies == ()

@@ -19,6 +19,7 @@ from tests.checkers.partition_rows import (
     A,
     B,
     C,
+    S,
     elected,
     facts,
     final_read,
@@ -67,6 +68,7 @@ PLAIN: dict[str, Any] = {"txn_id": None, "acked": False}
         ({}, {"outcome": "info"}, True),  # The records were given, however the op ended.
         ({}, {"op_id": 1}, False),  # Its own: a precommitted-read.
         ({**PLAIN}, {"op_id": 1}, True),
+        ({}, {"op_id": 0}, True),  # Whose op began before the transaction.
     ],
 )
 def test_reading_what_failed(send: Row, poll: Row, wrong: bool) -> None:  # noqa: FBT001 - a case
@@ -78,7 +80,7 @@ def test_reading_what_failed(send: Row, poll: Row, wrong: bool) -> None:  # noqa
 
 def test_a_value_that_failed_is_told_once_with_its_readers() -> None:
     sends = [sent(A, 4, outcome="fail"), {**sent(B, op=2, outcome="fail"), **PLAIN}]
-    polls = [polled(A, 4, op=8), polled(A, 4, op=9), polled(A, 4, op=9), polled(B, 2, op=9)]
+    polls = [polled(A, 4, op=8), polled(A, 4, op=9), polled(A, 6, op=9), polled(B, 2, op=9)]
     found = aborted_read.CHECKER.check(group(txn(), sends=sends, polls=polls))
     assert found.rows == 2
     one, other = found.anomalies
@@ -193,6 +195,19 @@ def test_what_is_not_torn(rows: dict[str, list[Row]]) -> None:
     assert torn(half(**rows)).anomalies == ()
 
 
+def test_only_the_transaction_in_halves_is_told_beside_whole_ones() -> None:
+    sends = [sent(A, 0), sent(B, 1), sent(C, 2, op=2), sent(C + 1, 3, op=2)]
+    found = torn(half(
+        sends=sends, polls=[polled(A, 0), polled(B, 1), polled(C, 2)],
+        final_reads=[{**final_read(4), **COMMITTED}],
+        replica_records=log("n1", (0, A), (0, B), (0, C), (0, C + 1)),
+    ))  # fmt: skip
+    (told,) = found.anomalies
+    assert (found.rows, told.evidence["op_id"], told.evidence["hidden_values"]) == (2, 2, [C + 1])
+    nothing = torn(half(sends=[]))
+    assert (nothing.rows, nothing.anomalies) == (0, ())
+
+
 def test_what_retention_took_of_a_transaction_is_not_hidden() -> None:
     states = [{**state("n1", 2, start=2), "snapshot": "final"}]
     about = facts(plan={"workload": "txn", **RETENTION})
@@ -261,15 +276,36 @@ def test_a_marker_that_went_while_its_records_stayed_excuses_what_comes_of_it(
             "leadership": leadership}  # fmt: skip
     (half_shown,) = torn(half(about, **kept)).anomalies
     assert half_shown.excuses == excuses
-    aborted = group(about, sends=[sent(A, 0, outcome="fail")], polls=[polled(A, 0)], **kept)
+    later: Row = {"invoke_ns": 9 * S, "complete_ns": 10 * S}  # When the power was back.
+    others = [{**sent(value, 5, op=0, outcome="fail"), **later} for value in (C, A - 1)]
+    failed = [*others, sent(A, 0, outcome="fail")]
+    aborted = group(about, sends=failed, polls=[polled(A, 0)], **kept)
     (read_,) = aborted_read.CHECKER.check(aborted).anomalies
     assert read_.excuses == excuses
     jumped = group(
-        about, sends=[sent(A, 0)], polls=[{**polled(B, 1), "phase": "final"}],
+        about, sends=[*others, sent(A, 0)], polls=[polled(B, 1)],
         final_reads=[{**final_read(2), **COMMITTED}], **kept,
     )  # fmt: skip
     (lost,) = lost_write.CHECKER.check(jumped).anomalies
     assert lost.excuses == excuses
+
+
+def test_no_marker_explains_a_loss_from_the_log_or_of_a_plain_send() -> None:
+    """Power took what stood from offset 2 on, and the record stood at 0."""
+    nodes = ("n1", "n2", "n3")
+    reads: dict[str, list[Row]] = {
+        "polls": [polled(B, 1)], "final_reads": [{**final_read(2), **COMMITTED}],
+        "leadership": [leads(1, 0, at=1)],
+    }  # fmt: skip
+    gone = [row for node in nodes for row in log(node, (0, C), (0, B))]
+    kept = [row for node in nodes for row in log(node, (0, A), (0, B))]
+    plain: Row = {**sent(A, 0), "txn_id": None}
+    about = lost_behind(*nodes)
+    untransactional = facts(disk_losses=about.disk_losses)
+    for run, send, records in ((about, sent(A, 0), gone), (untransactional, plain, kept)):
+        on = group(run, sends=[send], replica_records=records, **reads)
+        (lost,) = lost_write.CHECKER.check(on).anomalies
+        assert lost.excuses == ()
 
 
 def test_a_plain_send_that_failed_has_no_marker() -> None:

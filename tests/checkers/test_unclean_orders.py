@@ -373,9 +373,11 @@ def test_a_reader_that_goes_back_below_where_the_leader_began_is_not_excused() -
     back = {**read(A, 0, op=3, phase="main"), "pos": 0, "process": 2}
     for offset, excused in ((1, False), (2, True)):
         first = {**read(D, offset, op=2, phase="main"), "pos": 0}
-        on = _hit(ORDERED, polls=[first, back], assignments=[member])
-        (anomaly,) = found(poll_order.NONMONOTONIC_CHECKER, on).anomalies
-        assert (KIND in anomaly.excuses) is excused
+        late = {**ack(D, offset), "invoke_ns": 21 * S}
+        for sends in ([], [late]):  # It is gone, whenever it was sent.
+            on = _hit(ORDERED, sends=sends, polls=[first, back], assignments=[member])
+            (anomaly,) = found(poll_order.NONMONOTONIC_CHECKER, on).anomalies
+            assert (KIND in anomaly.excuses) is excused
 
 
 def test_a_leader_that_drops_what_lies_below_the_election_is_not_excused() -> None:

@@ -65,6 +65,11 @@ def test_all_that_is_told_has_its_place_near_or_far(far: int) -> None:
     assert order() == {}
 
 
+def test_an_offset_far_away_takes_no_room_for_those_before_it() -> None:
+    far = 10**12
+    assert order(polls=[read(V[1], 1), {**read(V[4], 4), "offset": far}]) == {1: 1, far: 4}
+
+
 def test_records_without_a_value_or_an_offset_stand_nowhere() -> None:
     unplaced: Row = {**read(V[0], 0), "offset": None}
     polls = [read(None, 0), unplaced, read(V[1], 1), read(None, 1, op=10)]
