@@ -24,7 +24,10 @@ def test_a_stored_verdict_is_that_of_today_and_a_story_ends_as_it_declares(
     stored = read_verdict(RunPaths(folder).verdict)
     assert stored is not None
     found, known = (
-        {name: (each.count, each.allowed) for name, each in said.anomalies.items()}
+        {
+            name: (each.count, each.allowed, [(one.sentence, one.cause) for one in each.examples])
+            for name, each in said.anomalies.items()
+        }
         for said in (verdict, stored)
     )
     assert (verdict.valid, found) == (stored.valid, known)

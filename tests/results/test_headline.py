@@ -4,7 +4,7 @@ import dataclasses
 
 from results.page.headline import headline, ranked_anomalies
 from results.record.terms import AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Example, Verdict
+from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 
 
 def summary(
@@ -73,7 +73,7 @@ def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
 
 def test_lost_is_said_only_of_what_no_log_holds() -> None:
     lost = summary()
-    kept = {"missing_from_leaders_log": False, "found_on": ["n1", "n2", "n3"]}
+    kept: Evidence = {"missing_from_leaders_log": False, "found_on": ["n1", "n2", "n3"]}
     read = dataclasses.replace(
         lost, examples=(dataclasses.replace(lost.examples[0], evidence=kept),)
     )
