@@ -67,9 +67,12 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     for kernel, names in {
         "epoch_starts": ("quorum", "announced"),
         "positions": ("poll_order", "order_bounds", "order_agreement", "stretches", "left_out"),
-        "dropped": ("send_order", "order_bounds", "disk_losses", "transactions", "unclean_orders"),
+        "dropped": (
+            "send_order", "order_bounds", "transaction_reads", "hanging_transaction", "lost_write",
+            "loss_bounds", "disk_losses", "unclean_orders",
+        ),
     }.items()
-}
+}  # fmt: skip
 """Of a kernel that no test file names, or not those that test it."""
 FIGURES: Mapping[str, tuple[str, ...]] = {
     "mutation": (r"^all +(?P<killed>\d+) / +(?P<tried>\d+)",),
