@@ -157,8 +157,10 @@ def test_positions_whose_only_replica_lost_its_power_are_lost_only_strictly(tmp_
     played = logquake("run", str(PLANS / "commits-lost.toml"), *HERE, "--json", store=tmp_path)
     verdict: dict[str, Any] = verdict_of(played)
     assert verdict["valid"] == "invalid", why_not_valid(verdict)
-    assert set(verdict["anomalies"]) == {"commit-lost"}, why_not_valid(verdict)
+    # Whoever gets such a partition begins anew, and may have read further before.
+    found = set(verdict["anomalies"]) - {"nonmonotonic-poll"}
+    assert found == {"commit-lost"}, why_not_valid(verdict)
     again = judged_again(newest(tmp_path), "contract")
     assert again["valid"] == "valid", why_not_valid(again)
-    found = again["anomalies"]["commit-lost"]
-    assert found["count"] == found["allowed"] > 0
+    lost = again["anomalies"]["commit-lost"]
+    assert lost["count"] == lost["allowed"] > 0
