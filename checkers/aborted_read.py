@@ -19,12 +19,14 @@ import numpy as np
 
 from checkers.columns import equal, first_match, ints, present, runs_of, select
 from checkers.dropped import marker_lost
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.facts import FINAL
+from checkers.findings import anomaly_at, could_not_show, findings, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Promise
 from checkers.transactions import READ_COMMITTED
+from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "G1a"
 
@@ -124,13 +126,34 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
             "transactional": read.transactional,
             "readers": list(read.readers[:10]),
             "count_of_readers": len(read.readers),
+            "on": nodes_with(list(group.logs.get(FINAL, {}).values()), read.value),
         },
         offset=read.offset,
     )
 
 
+def _why(found: Anomaly) -> str:
+    nodes = texts_in(found, "on")
+    if found.evidence.get("transactional"):
+        return (
+            "its producer aborted the transaction and never asked for a commit, so a broker wrote"
+            " another end of it, or served it as if it were committed"
+        )
+    if nodes:
+        return f"{', '.join(nodes)} hold it at the end, so a broker stored what had failed"
+    return "no final log holds it there, so a broker served what it had not stored, or took it back"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="failed or aborted write was read",
+        many="failed or aborted writes were read",
+        means="A reader got a value whose send failed, or whose transaction was aborted.",
+        promise="What failed or was aborted is never read.",
+        explains={"precommitted-read": "of what is shown too early, whose it is is luck"},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check,

@@ -24,9 +24,10 @@ from checkers.findings import anomaly_at, known
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
+from checkers.symptoms import OF_WRITERS
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "ack-mismatch"
 
@@ -167,8 +168,26 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks
 
 
+def _why(_found: Anomaly) -> str:
+    return (
+        "either the leader answered with an offset that it had not given, or the record was cut"
+        " off there and another try of the send was kept; the record does not show which"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="write lies at another offset than acknowledged",
+        many="writes lie at other offsets than acknowledged",
+        means="The acknowledged offset does not hold the value, and another offset does.",
+        promise="A record lies at the offset that its sender was told.",
+        explains={
+            "inconsistent-offsets": "at the offset that the answer named lies another value",
+            **dict.fromkeys(OF_WRITERS, "an answer that names a wrong offset puts it out of order"),
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,

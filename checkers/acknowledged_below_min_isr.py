@@ -22,13 +22,13 @@ import pyarrow as pa
 from checkers.columns import Mask, equal, ints, select
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, numbers_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "acknowledged-below-min-isr"
 SLACK_NS = 2 * TOLD_LATE_NS
@@ -142,8 +142,21 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.least_insync > 1 and not facts.weak_acks
 
 
+def _why(found: Anomaly) -> str:
+    isr = numbers_in(found, "isr")
+    who = f"its leader, n{isr[0]}," if len(isr) == 1 else "its leader"
+    return f"{who} did not refuse them as NOT_ENOUGH_REPLICAS, though it told that ISR itself"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="time in which acks=all was acknowledged with too few replicas in sync",
+        many="times in which acks=all was acknowledged with too few replicas in sync",
+        means="A leader took messages though fewer replicas than min.insync.replicas were in sync.",
+        promise="acks=all is refused while too few replicas are in sync.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership"),
     check=_check,

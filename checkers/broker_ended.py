@@ -27,13 +27,13 @@ import pyarrow as pa
 from checkers.columns import Mask, equal, ints
 from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
-from checkers.findings import anomaly_at, findings, seconds
+from checkers.findings import anomaly_at, findings, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME, OUTSIDE = "broker-ended", "broker-hit-from-outside"
 _TAKING = ("wipe", "bit-flip", "power-loss")
@@ -190,8 +190,23 @@ def _from_outside(group: Group) -> Findings:
     return _check(group, outside=True)
 
 
+def _why(found: Anomaly) -> str:
+    said = texts_in(found, "said")
+    return f"it said: {said[-1]}" if said else "it left no last words"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="broker ended by itself",
+        many="brokers ended by themselves",
+        means=(
+            "It exited or crashed, though nothing had told it to stop and no fault had hit "
+            "its disk."
+        ),
+        promise="A broker runs until it is told to stop.",
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("faults",),
     check=_by_itself,
@@ -201,8 +216,24 @@ CHECKER = Checker(
     promise=Promise.SERVERS,
     compares="server processes watched",
 )
+
+
+def _why_outside(_found: Anomaly) -> str:
+    return (
+        "no program sends itself that signal by accident: the kernel did (its OOM killer), or"
+        " something outside of the run"
+    )
+
+
 OUTSIDE_CHECKER = Checker(
     name=OUTSIDE,
+    why=_why_outside,
+    words=Words(
+        one="broker was hit by somebody else",
+        many="brokers were hit by somebody else",
+        means="Something beside the run ended or stopped it, or nobody saw how it ended.",
+        promise="Nobody but the run ends or stops its brokers.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),
     check=_from_outside,

@@ -18,7 +18,7 @@ from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "commit-ahead"
 
@@ -62,8 +62,24 @@ def _describe(group: Group, answer: Answer) -> Anomaly:
     )
 
 
+def _why(_found: Anomaly) -> str:
+    return (
+        "no member tried to commit it, so the coordinator made it up or mixed up partitions or"
+        " groups; which broker coordinated the group is not recorded"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="position of a group is one that nobody had reached",
+        many="positions of groups are ones that nobody had reached",
+        means=(
+            "A member was given a position beyond what was ever committed: it leaves records out."
+        ),
+        promise="A group is told no position that none of its members committed.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
     check=_check,

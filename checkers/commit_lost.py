@@ -15,12 +15,12 @@ position, it is allowed; where disks may have, nobody knows.
 """
 
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers, labels
 from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "commit-lost"
 
@@ -71,8 +71,26 @@ def applies(facts: RunFacts) -> bool:
     return facts.plan.workload == "groups"
 
 
+def _why(found: Anomaly) -> str:
+    older = number_in(found, "committed_by")
+    answer = f"the older position of op {older}" if older >= 0 else "another position"
+    if number_in(found, "offset") < 0:
+        answer = "no position at all"
+    return (
+        f"the coordinator had acknowledged op {number_in(found, 'last_op_id')}, and answered with"
+        f" {answer}; which broker coordinated the group is not recorded"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="position of a group was forgotten",
+        many="positions of groups were forgotten",
+        means="A member was given an older position than the group had committed: it reads again.",
+        promise="What a group committed it is told when it asks.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=TABLES,
     check=_check,

@@ -31,13 +31,14 @@ from checkers.columns import Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import runs
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "committed-truncation"
 _NEVER_NS = np.iinfo(np.int64).max
@@ -321,8 +322,33 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    how = texts_in(found, "how")
+    if how:
+        return how[0]
+    return (
+        f"no truncation of {found.evidence['node']} was recorded there and no fault took its disk,"
+        " so the record does not show what made it drop them"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="committed record was cut off a replica",
+        many="committed records were cut off replicas",
+        means="A replica dropped a record from its log that a leader had announced as committed.",
+        promise="What was announced as committed is never truncated.",
+        explains={
+            **OF_A_LOST_END,
+            "log-divergence": "who cut it off and got another record differs from who kept it",
+            "incomplete-leader": "who cut it off leads without it",
+            "log-end-regression": "for a while the log of who cut it off was shorter",
+            "epoch-mismatch": "it was read, and another record was written in its place",
+            "high-watermark-regression": LACKING,
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states", "truncations"),
     check=_check,

@@ -22,13 +22,13 @@ import numpy as np
 
 from checkers.columns import ints
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.phantom import sent_here
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from results.record.contents import HEADERS, KEY, PAYLOAD, TIME
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "corrupt-record"
 _WORDS = {PAYLOAD: "payload", KEY: "key", HEADERS: "headers", TIME: "time stamp"}
@@ -159,8 +159,27 @@ def _applies(facts: RunFacts) -> bool:
     return facts.contents_known
 
 
+def _why(found: Anomaly) -> str:
+    nodes = texts_in(found, "logs_of")
+    if not nodes:
+        return "no log that was read holds it so: it was changed between the log and its reader"
+    if len(nodes) > 1:
+        return (
+            f"{', '.join(nodes)} hold it so behind a sum that is right: the leader that took it"
+            " changed it before it was replicated"
+        )
+    return f"only {nodes[0]} holds it so behind a sum that is right: it was changed there"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="record is not what was sent",
+        many="records are not what was sent",
+        means="Payload, key, headers or time stamp of a message changed on their way, or in a log.",
+        promise="A record is read, and kept, as it was sent, byte by byte.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("polls", "sends", "replica_records", "replica_states"),
     check=_check,

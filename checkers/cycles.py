@@ -29,7 +29,7 @@ import pyarrow as pa
 from checkers.columns import NONE, Mask, distinct, first_match, ints, stack, take
 from checkers.dependencies import WR, WW, seeks_cycles
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds, texts_in
 from checkers.group import Group
 from checkers.precedence import (
     Hop,
@@ -42,7 +42,7 @@ from checkers.precedence import (
 )
 from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Judge
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Words
 
 _WORDS = {WW: "write-write", WR: "write-read"}
 
@@ -295,9 +295,51 @@ def _promised_order(facts: RunFacts) -> bool:
     return seeks_cycles(facts) and facts.ww_deps
 
 
+def _why(found: Anomaly) -> str:
+    edges = set(texts_in(found, "edges"))
+    if _WORDS[WW] in edges:
+        return "Kafka puts the writes of concurrent transactions into each log as they come"
+    if edges - {_WORDS[WR]}:
+        return (
+            "a broker served a record of an op that the order of a process, or the clock, puts"
+            " behind its reader"
+        )
+    return (
+        "each read a record of one that had not ended before it, so a broker served a record"
+        " before its transaction was committed"
+    )
+
+
+_BY = {"": "", "-process": " and the order of a process", "-realtime": " and the clock"}
+_WIDER = {
+    "": ("-process", "-realtime"),
+    "-process": ("-realtime",),
+    "-realtime": (),
+}
+
+
+def _words(name: str) -> Words:
+    kind, dash, order = name.partition("-")
+    what = "writes" if kind == "G0" else "reads and writes"
+    step = "Each wrote before the next" if kind == "G0" else "Each came before the next"
+    suffix = f"{dash}{order}"
+    return Words(
+        one=f"cycle of transactions by {what}{_BY[suffix]}",
+        many=f"cycles of transactions by {what}{_BY[suffix]}",
+        means=f"{step}, and the last before the first.",
+        promise="Transactions can be put in an order that agrees with what all clients saw.",
+        explains={
+            f"{kind}{wider}": "a circle stays one where more orders are looked at"
+            for wider in _WIDER[suffix]
+        },
+    )
+
+
 CHECKERS = tuple(
     Checker(
         name=name,
+        words=_words(name),
+        why=_why,
         anomaly_class=AnomalyClass.SAFETY,
         tables=("dependencies", "participants"),
         check=partial(_check, name),

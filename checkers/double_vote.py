@@ -25,7 +25,7 @@ from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Mode
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "double-vote"
 Vote = tuple[int, str]
@@ -95,8 +95,19 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
+def _why(found: Anomaly) -> str:
+    return f"{found.evidence['node']} did not keep, or did not heed, its first vote of that epoch"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="controller voted twice in an epoch",
+        many="controllers voted twice in an epoch",
+        means="One voter gave two different votes in one epoch of the quorum.",
+        promise="A controller votes once in an epoch of the quorum.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),
     check=_check,

@@ -28,18 +28,20 @@ sent again to the new leader, who cannot know it: allowed as long as one copy at
 final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of the ISR got 296.)
 """
 
+import re
+
 import numpy as np
 
 from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "duplicate"
 
@@ -183,8 +185,44 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
     return None
 
 
+_WRITER = re.compile(r"producer (-?\d+) epoch (-?\d+) sequence (-?\d+)")
+
+
+def _why(found: Anomaly) -> str:
+    """Tell who wrote the value twice, from (producer, epoch, sequence) of its copies."""
+    writers = [_WRITER.fullmatch(each) for each in texts_in(found, "writers")]
+    known = [tuple(map(int, each.groups())) for each in writers if each]
+    if len(known) < len(writers):
+        return "no replica's log shows the producer of each copy, so who wrote it twice is unknown"
+    producers, epochs, sequences = (set(column) for column in zip(*known, strict=True))
+    if producers == {NONE} or Excuse.RETRIES in found.excuses:
+        return (
+            "its producer is not idempotent: the client sent it again, as it does without an"
+            " answer, and a broker cannot recognise that"
+        )
+    if len(producers) > 1 or len(epochs) > 1:
+        which = "ids" if len(producers) > 1 else "epochs"
+        return (
+            f"the client sent it under two producer {which}, and brokers recognise a repetition"
+            " within one epoch of one id only"
+        )
+    if len(sequences) > 1:
+        return "the client gave it two sequence numbers, so brokers took it for two messages"
+    return (
+        "all copies have one producer, epoch and sequence number, so a broker stored again what"
+        " it had to recognise as stored"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="value is in the log twice",
+        many="values are in the log twice",
+        means="One value that was sent once lies at two or more offsets.",
+        promise="What an idempotent producer sends once is stored once.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
     check=_check,

@@ -21,12 +21,12 @@ from checkers.announcements import announces
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "epoch-mismatch"
 
@@ -112,8 +112,25 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
+def _why(found: Anomaly) -> str:
+    read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
+    if read < logged:
+        return f"a leader of epoch {logged} wrote another record there after it was read"
+    return (
+        f"the leader of epoch {read} served it, and {found.evidence['log_of']} holds an older"
+        " record there: it never had that leader's, or the answer named a wrong epoch"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="record was read with another leader epoch than the log has",
+        many="records were read with other leader epochs than the log has",
+        means="At that offset another record stood when it was read: it was cut off and replaced.",
+        promise="What was read stays where it stood.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
     check=_check,

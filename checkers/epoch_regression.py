@@ -31,7 +31,7 @@ from checkers.findings import anomaly_at, could_not_show, findings, known, secon
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "epoch-regression"
 _TOLD = ("metadata", "zookeeper")
@@ -267,8 +267,30 @@ def _describe(group: Group, fell: Regression) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    node = found.evidence.get("node")
+    match found.evidence.get("source"):
+        case "checkpoint":
+            return (
+                f"{node}'s checkpoint of epochs and its records disagree, so one of them is wrong"
+            )
+        case "log":
+            return f"{node} appended a record of an earlier leader behind one of a later leader"
+        case "metadata-log" | "zookeeper":
+            return "the controller wrote a smaller epoch than it had given out before"
+        case _:
+            return f"{node} went back to an older view of the leaders while it ran"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="leader epoch went down",
+        many="leader epochs went down",
+        means="Leader epochs only ever grow.",
+        promise="Leader epochs only ever grow.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,

@@ -19,12 +19,12 @@ import pyarrow as pa
 from checkers.columns import present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "fault-without-effect"
 PARTITION = "partition"
@@ -101,8 +101,20 @@ def _applies(facts: RunFacts) -> bool:
     return bool(_expected(facts))
 
 
+def _why(found: Anomaly) -> str:
+    if number_in(found, "started"):
+        return "it was begun, and its witness saw no effect; the table of faults says what it saw"
+    return "it was never begun: the main phase was over, or nothing fitted"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="kind of fault had no confirmed effect",
+        many="kinds of faults had no confirmed effect",
+        means="A run whose faults did nothing proves nothing.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("faults",),
     check=_check,

@@ -87,6 +87,25 @@ def with_stacks(group: Group, anomaly: Anomaly) -> Anomaly:
     return replace(anomaly, sentence=f"{anomaly.sentence}{words}", evidence=evidence)
 
 
+def number_in(found: Anomaly, name: str) -> int:
+    """Return a number of an anomaly's evidence; -1 where it has none."""
+    value = found.evidence.get(name)
+    return value if isinstance(value, int) else -1
+
+
+def numbers_in(found: Anomaly, name: str) -> list[int]:
+    """Return a list of numbers of an anomaly's evidence; empty where it has none."""
+    value = found.evidence.get(name)
+    return [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
+
+
+def texts_in(found: Anomaly, name: str) -> list[str]:
+    """Return a list of texts of an anomaly's evidence, or a single one; empty where none is."""
+    value = found.evidence.get(name)
+    texts = value if isinstance(value, list) else [value]
+    return [each for each in texts if isinstance(each, str)]
+
+
 def known(number: int) -> int | None:
     """Return a number that was recorded, None for a null."""
     return number if number >= 0 else None
@@ -95,3 +114,11 @@ def known(number: int) -> int | None:
 def seconds(time_ns: int) -> str:
     """Return a time of the run for people: `31.204 s`."""
     return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"
+
+
+def out_of_order(_found: Anomaly) -> str:
+    """Return why two acknowledged records of one log may stand in the wrong order."""
+    return (
+        "a log grows at its end only: either it was cut back in between, or one of the answers"
+        " named an offset that was not its record's; the record does not show which"
+    )

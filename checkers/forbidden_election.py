@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known
+from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "forbidden-election"
 _LOG = "metadata-log"
@@ -146,8 +146,25 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
+def _why(found: Anomaly) -> str:
+    others = [
+        each for each in numbers_in(found, "isr_before") if each != number_in(found, "leader")
+    ]
+    if found.evidence.get("isr_before") is None:
+        return "the controller kept a leader that it had taken out of the in-sync replicas"
+    alive = f", though it knew {', '.join(f'n{each}' for each in others)}" if others else ""
+    return f"the controller chose it from outside of the in-sync replicas{alive}"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="leader was elected that may have lacked committed records",
+        many="leaders were elected that may have lacked committed records",
+        means="A leader came from outside of the in-sync replicas, and nobody had allowed that.",
+        promise="Only an in-sync replica becomes the leader.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership",),
     check=_check,

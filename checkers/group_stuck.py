@@ -35,7 +35,7 @@ from checkers.protocol import Checker, During, Findings, Labels, Premise, Promis
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "group-stuck"
 
@@ -175,8 +175,22 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
     )
 
 
+def _why(_found: Anomaly) -> str:
+    return (
+        "no member was assigned the partition, or its position lies where nothing is read; the"
+        " record of assignments (`logquake show`) says which"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="group was given nothing of a partition",
+        many="groups were given nothing of partitions",
+        means="Messages arrived there, and for longer than the budget no member got any of them.",
+        promise="After the last heal every group reads what arrives, within the budget.",
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends", "polls", "assignments"),
     check=_check,

@@ -29,7 +29,7 @@ from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promis
 from checkers.unclean_elections import unclean_elections
 from results.record.milestones import OPEN
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "hanging-transaction"
 _NS_PER_S = 1_000_000_000
@@ -173,8 +173,23 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional
 
 
+def _why(found: Anomaly) -> str:
+    open_ = found.evidence.get("producers")
+    told = f"{open_}: " if open_ else ""
+    return f"{told}neither its client nor its coordinator wrote the marker that ends it"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="transaction was never ended",
+        many="transactions were never ended",
+        means=(
+            "It stayed open longer than its coordinator may leave it, and readers wait behind it."
+        ),
+        promise="A transaction ends: by its client, or aborted after its timeout.",
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,

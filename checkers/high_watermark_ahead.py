@@ -38,7 +38,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass, Mode
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "high-watermark-ahead"
 
@@ -214,8 +214,22 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
+def _why(found: Anomaly) -> str:
+    return (
+        f"{found.evidence['node']} did not take its high watermark from its leader; the record"
+        " does not show from where"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="replica called more committed than its leader had",
+        many="replicas called more committed than their leaders had",
+        means="A replica's high watermark lay above what a leader announced later.",
+        promise="No replica calls committed what its leader does not.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,

@@ -31,13 +31,14 @@ from checkers.announcements import (
 )
 from checkers.columns import Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.symptoms import ABOVE
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "high-watermark-regression"
 _LAST_EPOCH = int(np.iinfo(np.int32).max)
@@ -248,8 +249,28 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    earlier, later = number_in(found, "earlier_by"), number_in(found, "later_by")
+    if later < 0:
+        return f"n{earlier} had announced more than the final reads were told to read"
+    if (earlier, number_in(found, "earlier_epoch")) == (later, number_in(found, "later_epoch")):
+        return f"n{later} took back what it had announced in the same epoch"
+    return (
+        f"n{later} led after n{earlier}, and does not know as committed what n{earlier} had"
+        " announced"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="high watermark went down",
+        many="high watermarks went down",
+        means="A leader announced a lower end of what is committed than was announced before.",
+        promise="What was announced as committed stays committed.",
+        explains={"uncommitted-read": ABOVE},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "polls", "final_reads", "replica_records", "replica_states"),
     check=_check,

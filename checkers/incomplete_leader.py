@@ -24,12 +24,13 @@ from checkers.columns import equal, ints, select
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "incomplete-leader"
 
@@ -123,8 +124,28 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
+def _why(found: Anomaly) -> str:
+    leader, before = number_in(found, "leader"), number_in(found, "announced_by")
+    if leader < 0:
+        return "which broker began that epoch is not recorded, and so not why it lacked them"
+    if leader == before:
+        return f"n{leader} had led with them and lost them before it led again"
+    return (
+        f"n{leader} was elected though it had not fetched them, or had cut them off; n{before} had"
+        " announced them as committed"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="leader was elected without all committed records",
+        many="leaders were elected without all committed records",
+        means="A new leader's log ended below what its predecessors had announced as committed.",
+        promise="A leader begins with everything that was committed before it.",
+        explains={**OF_A_LOST_END, "high-watermark-regression": LACKING},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,

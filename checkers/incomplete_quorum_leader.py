@@ -20,6 +20,7 @@ from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
+from checkers.incomplete_leader import CHECKER as OF_PARTITIONS
 from checkers.incomplete_leader import NAME
 from checkers.protocol import Checker, Findings, Promise, Scope
 from results.record.terms import AnomalyClass, Mode
@@ -90,8 +91,17 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
+def _why(found: Anomaly) -> str:
+    return (
+        f"a majority voted for {found.evidence['node']} in epoch {found.evidence['epoch']} though"
+        " its log lacked what was committed, or it dropped that afterwards"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=OF_PARTITIONS.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_records", "replica_states"),
     check=_check,

@@ -22,10 +22,11 @@ from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.findings import anomaly_at, could_not_show, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "inconsistent-offsets"
 
@@ -155,6 +156,13 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
 
 CHECKER = Checker(
     name=NAME,
+    words=Words(
+        one="offset held two values",
+        many="offsets held two values",
+        means="Clients were told of two different values at one offset of a partition.",
+        promise="An offset of a partition holds one record, for ever.",
+        explains={**OF_WRITERS, **OF_READERS},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,

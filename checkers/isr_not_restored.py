@@ -24,12 +24,12 @@ import pyarrow.compute as pc
 
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds, with_stacks
+from checkers.findings import anomaly_at, findings, numbers_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "isr-not-restored"
 _ISR_FROM = ("zookeeper", "metadata")
@@ -153,8 +153,24 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and facts.plan.replication > 1
 
 
+def _why(found: Anomaly) -> str:
+    isr = numbers_in(found, "isr")
+    return (
+        f"the leader did not count more than {', '.join(f'n{each}' for each in isr)} as in sync;"
+        " the record does not show what kept the others from catching up"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="partition's replicas were not in sync again in time",
+        many="partitions' replicas were not in sync again in time",
+        means="After all faults were healed, its ISR was not full within the plan's budget.",
+        promise="After the last heal every replica is in sync again within the budget.",
+        uncounted="a partition's replicas were not in sync again in time",
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership",),
     check=_check,

@@ -4,7 +4,7 @@ Everything is reported, whoever judges; a judge only decides what counts (`check
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -15,9 +15,17 @@ from checkers.guarantees import guarantees
 from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
+from checkers.telling import in_force, ranked, with_causes, words_of
 from results.record.milestones import STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
-from results.record.verdict import MAX_EXAMPLES, Anomaly, AnomalySummary, Example, Verdict
+from results.record.verdict import (
+    MAX_EXAMPLES,
+    Anomaly,
+    AnomalySummary,
+    Example,
+    Verdict,
+    Words,
+)
 
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
@@ -79,7 +87,8 @@ class _Tally:
     trusted: int = 0
     weighty: int = 0
     broken: set[str] = field(default_factory=set)
-    examples: list[Example] = field(default_factory=list)
+    examples: list[tuple[Example, str]] = field(default_factory=list)
+    """Each with what its evidence says of its cause."""
 
 
 def weigh(
@@ -99,19 +108,20 @@ def weigh(
         engine: Which engine ran the checkers.
         stats: Figures for people, as they are.
     """
-    told = {each.name for group in results.values() for each in group if each.anomalies}
+    found = {each.name for group in results.values() for each in group if each.anomalies}
     broken = frozenset(
         premise
         for premise, fails in (
-            (Premise.WELL_FORMED, "malformed-history" in told),
-            (Premise.UNDISTURBED, "broker-hit-from-outside" in told),
+            (Premise.WELL_FORMED, "malformed-history" in found),
+            (Premise.UNDISTURBED, "broker-hit-from-outside" in found),
             (Premise.KNOWN_PLAN, not facts.plan_known),
             (Premise.WHOLE_STORY, not facts.whole_story),
         )
         if fails
     )
     weights = _Weights(judge=judge, facts=facts)
-    tallies = _tallies(results, weights, broken, checkers=_by_name(facts))
+    checkers = _by_name(facts)
+    tallies = _tallies(results, weights, broken, checkers=checkers)
     checked = _checked(facts, results)
     of_run = (_shortfalls(facts), _unchecked(facts, results, checked), _gaps(results))
     doubts = (
@@ -122,12 +132,15 @@ def weigh(
         *_untrusted(tallies),
         *_unconfirmed(facts, tallies, judge),
     )
+    told = _told(tallies, checked, checkers)
     return Verdict(
         run_id=facts.run_id,
         valid=_validity(tallies, doubts),
         judge=judge.value,
         engine=engine,
-        anomalies={name: _summary(tallies[name]) for name in sorted(tallies)},
+        anomalies=told.anomalies,
+        ranked=told.ranked,
+        words=told.words,
         unknown_because=tuple(dict.fromkeys(doubts)),
         guarantees=guarantees(facts),
         checked=checked,
@@ -166,9 +179,10 @@ def _tallies(
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 if checker.anomaly_class is AnomalyClass.LIVENESS:
                     needed.add(Premise.UNDISTURBED)
-                _add(tally, result, weights, tuple(sorted(each.value for each in broken & needed)))
+                failed = tuple(sorted(each.value for each in broken & needed))
+                _add(tally, result, weights, failed, why=checker.why)
     for tally in tallies.values():
-        tally.examples.sort(key=_rank)
+        tally.examples.sort(key=lambda each: _rank(each[0]))
     return tallies
 
 
@@ -183,16 +197,24 @@ def _add(
     result: CheckResult,
     weights: "_Weights",
     failed: tuple[str, ...],
+    *,
+    why: Callable[[Anomaly], str],
 ) -> None:
     harness = tally.anomaly_class is AnomalyClass.HARNESS
     for anomaly in result.anomalies:
-        why, doubtful = (None, ()) if harness else weights.of(result.name, anomaly.excuses)
+        row, doubtful = (None, ()) if harness else weights.of(result.name, anomaly.excuses)
         broken = (*anomaly.broken_premises, *failed, *doubtful)
-        _count(tally, 1, broken, is_allowed=why is not None)
-        tally.examples.append(_example(anomaly, why, broken))
+        _count(tally, 1, broken, is_allowed=row is not None)
+        reason = why(anomaly)
+        tally.examples.append(
+            (
+                _example(anomaly, row, broken),
+                f"{reason}{in_force(weights.facts, anomaly)}" if reason else "",
+            )
+        )
     for (excuses, noted), count in result.beyond:
-        why, doubtful = (None, ()) if harness else weights.of(result.name, excuses)
-        _count(tally, count, (*noted, *failed, *doubtful), is_allowed=why is not None)
+        row, doubtful = (None, ()) if harness else weights.of(result.name, excuses)
+        _count(tally, count, (*noted, *failed, *doubtful), is_allowed=row is not None)
 
 
 def _count(tally: _Tally, count: int, broken: tuple[str, ...], *, is_allowed: bool) -> None:
@@ -228,8 +250,34 @@ def _summary(tally: _Tally) -> AnomalySummary:
         count=tally.count,
         allowed=tally.allowed,
         trusted=tally.trusted,
-        examples=tuple(tally.examples[:MAX_EXAMPLES]),
+        examples=tuple(each for each, _ in tally.examples[:MAX_EXAMPLES]),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    anomalies: dict[str, AnomalySummary]
+    words: dict[str, Words]
+    ranked: tuple[str, ...]
+
+
+def _told(
+    tallies: Mapping[str, _Tally],
+    checked: Mapping[str, int | None],
+    checkers: Mapping[str, Checker],
+) -> _Told:
+    """Return the anomalies in words: which comes first, and why each came about."""
+    summaries = {name: _summary(tallies[name]) for name in sorted(tallies)}
+    told_as = {name: checkers[name].told_as(each.examples) for name, each in summaries.items()}
+    other = {name: words for name, words in told_as.items() if words is not None}
+    words = words_of(checked, summaries, other)
+    deciding = [name for name, tally in tallies.items() if tally.weighty]
+    order = ranked(summaries, words, weighty=deciding, light=other)
+    whys = {
+        name: [why for _, why in tally.examples[:MAX_EXAMPLES]] for name, tally in tallies.items()
+    }
+    caused = with_causes(summaries, words, order=order, otherwise=whys)
+    return _Told(anomalies=caused, words=words, ranked=order)
 
 
 def _validity(tallies: Mapping[str, _Tally], doubts: Sequence[str]) -> Validity:
@@ -348,7 +396,7 @@ def _harness_doubts(tallies: Mapping[str, _Tally]) -> list[str]:
     for name in sorted(tallies):
         tally = tallies[name]
         if tally.anomaly_class is AnomalyClass.HARNESS:
-            shown = [example.sentence for example in tally.examples[:3]]
+            shown = [example.sentence for example, _ in tally.examples[:3]]
             more = f" (and {tally.count - len(shown)} more)" if tally.count > len(shown) else ""
             sentences.append(f"{name}: {'; '.join(shown)}{more}")
     return sentences

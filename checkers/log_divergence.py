@@ -30,6 +30,7 @@ that share an offset are one anomaly, told by the look that weighs most, and all
 look of it is.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, pairwise
@@ -38,14 +39,15 @@ import numpy as np
 
 from checkers.columns import Ints, equal, ints, present, select, shared, stack
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog, final_isr
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.reused_epochs import all_reused, reuse
+from checkers.symptoms import LACKING, OF_READERS
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "log-divergence"
 
@@ -334,8 +336,46 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
+_EPOCH = re.compile(r"epoch (-?\d+),")
+
+
+def _why(found: Anomaly) -> str:
+    nodes, records = texts_in(found, "nodes"), texts_in(found, "records")
+    epochs = [int(each.group(1)) for each in map(_EPOCH.match, records) if each]
+    if len(epochs) < len(records):
+        lacking = [
+            node for node, each in zip(nodes, records, strict=False) if not _EPOCH.match(each)
+        ]
+        who = lacking[0] if lacking else "one of them"
+        return f"{who} has no record there; the record does not show whether it lost or skipped it"
+    if epochs[0] == epochs[1]:
+        return (
+            f"both records are of epoch {epochs[0]}, which one leader wrote once: one of the copies"
+            " was changed, or two brokers led in that epoch"
+        )
+    stale, fresh = sorted(zip(epochs, nodes, strict=False))
+    return (
+        f"{stale[1]} holds a record of epoch {stale[0]} where {fresh[1]} holds one of the later"
+        f" epoch {fresh[0]}: {stale[1]} did not cut it off when it followed that leader, or"
+        f" {fresh[1]} took another's place"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="difference between replicas was found",
+        many="differences between replicas were found",
+        means="Two replicas hold different records at one offset that both regard as committed.",
+        promise="All replicas hold the same records where they are committed.",
+        explains={
+            **OF_READERS,
+            "inconsistent-offsets": "two leaders in turn show what each of them holds",
+            "incomplete-leader": "of two logs that differ, one lacks what the other had committed",
+            "high-watermark-regression": LACKING,
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,

@@ -29,7 +29,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "log-end-regression"
 _MOVES = "reassignment"
@@ -142,8 +142,22 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
+def _why(found: Anomaly) -> str:
+    return (
+        f"{found.evidence['node']} cut its log below what it had called committed; the record does"
+        " not show what made it"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="replica's log went back behind its own high watermark",
+        many="replicas' logs went back behind their own high watermarks",
+        means="A broker told that its log ended below what it had called committed before.",
+        promise="No replica drops what its broker called committed.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,

@@ -23,7 +23,7 @@ from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "log-start-moved"
 
@@ -94,8 +94,30 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.forgets
 
 
+_BELOW = "what lay below the new start of a log is gone"
+
+
+def _why(found: Anomaly) -> str:
+    return (
+        f"no setting of the plan lets a broker do that; the log of {found.evidence['node']}'s"
+        " broker says why it moved its start, if anything does"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="replica dropped the beginning of its log",
+        many="replicas dropped the beginning of their logs",
+        means="A log starts above offset 0, though nobody asked for retention.",
+        promise="A log keeps its beginning where nobody asked for retention.",
+        explains={
+            **dict.fromkeys(("unseen", "torn-transaction"), _BELOW),
+            "poll-skip": "readers jump to where the log begins",
+            "committed-truncation": _BELOW,
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_states",),
     check=_check,

@@ -17,7 +17,7 @@ it with its power or its disk.
 Readers that jumped over the offset of a lost record are told with it: their skips are its shadow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +32,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped
 from checkers.witnesses import (
@@ -43,7 +44,7 @@ from checkers.witnesses import (
     vanished,
 )
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Example, Words
 
 NAME = "lost-write"
 _SHOWN = 10
@@ -266,8 +267,38 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks and not facts.compacted
 
 
+_JUMPED_OVER = Words(
+    one="acknowledged write was left out by a final read",
+    many="acknowledged writes were left out by final reads",
+    means="The logs hold the message, and a final read that went on behind it did not return it.",
+    promise="A final read returns every message that the log holds.",
+    explains=dict.fromkeys(("poll-skip", "int-poll-skip"), "a reader that leaves it out goes past"),
+)
+
+
+def _told_as(examples: Sequence[Example]) -> Words | None:
+    """Return other words if the logs hold each of these records, and only a read left it out."""
+    held = [
+        each.evidence.get("missing_from_leaders_log") is False
+        and bool(each.evidence.get("found_on"))
+        for each in examples
+    ]
+    return _JUMPED_OVER if held and all(held) else None
+
+
 CHECKER = Checker(
     name=NAME,
+    told_as=_told_as,
+    words=Words(
+        one="acknowledged write was lost",
+        many="acknowledged writes were lost",
+        means=(
+            "A broker confirmed that the message was stored, and afterwards it is not in "
+            "the log."
+        ),
+        promise="What was acknowledged stays in the log.",
+        explains={**OF_A_LOST_END, **OF_LEADERS},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states",
             "truncations", "assignments"),

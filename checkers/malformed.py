@@ -19,7 +19,7 @@ from checkers.findings import anomaly_at, findings, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "malformed-history"
 _Flaw = tuple[int, str]
@@ -94,8 +94,18 @@ def _describe(group: Group, flaw: _Flaw) -> Anomaly:
     return anomaly_at(group, NAME, sentence=sentence, evidence={key: number})
 
 
+def _why(_found: Anomaly) -> str:
+    return "Logquake recorded it wrongly; no broker has a part in it"
+
+
 OPS_CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="entry of the record contradicts another",
+        many="entries of the record contradict others",
+        means="The record itself is wrong, which is a bug of Logquake; nothing is proved by it.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("ops",),
     check=_check_ops,
@@ -105,6 +115,8 @@ OPS_CHECKER = Checker(
 )
 VALUES_CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=OPS_CHECKER.words,
     anomaly_class=AnomalyClass.HARNESS,
     tables=("sends",),
     check=_check_values,

@@ -24,11 +24,13 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.findings import texts_in
 from checkers.group import Group
 from checkers.log_divergence import Pair, divergences
 from checkers.protocol import Checker, During, Findings, Promise, Scope
 from checkers.quorum import Marks
 from results.record.terms import AnomalyClass, Mode
+from results.record.verdict import Anomaly, Words
 
 NAME = "metadata-divergence"
 _BOUND = "what the quorum's leaders had told to be committed on both"
@@ -70,8 +72,22 @@ def _applies(facts: RunFacts) -> bool:
     return plan.mode is Mode.CONTROLLERS or (plan.mode is Mode.COMBINED and plan.nodes > 1)
 
 
+def _why(found: Anomaly) -> str:
+    return (
+        f"{' or '.join(texts_in(found, 'nodes'))} holds what the quorum's leader did not write"
+        " there; the record does not show which of them"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="difference between controllers' logs was found",
+        many="differences between controllers' logs were found",
+        means="Two nodes hold different records of the controllers' log, where it is committed.",
+        promise="All controllers hold the same metadata where it is committed.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_records", "replica_states"),
     check=_check,

@@ -19,7 +19,7 @@ from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "host-not-restored"
 _NEVER = (
@@ -45,8 +45,19 @@ def _applies(facts: RunFacts) -> bool:
     return any(facts.milestone(name) is not None for name in (LOOKED, AUDITED))
 
 
+def _why(_found: Anomaly) -> str:
+    return "Logquake's healing left it there; `logquake heal` takes it away"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="trace of the run was left on its hosts",
+        many="traces of the run were left on its hosts",
+        means="The hosts are not as they were before the run, which is a bug of Logquake.",
+        promise="A run leaves its hosts as they were.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),
     check=_check,

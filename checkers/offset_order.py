@@ -21,13 +21,14 @@ import pyarrow as pa
 
 from checkers.columns import NONE, Ints, Mask, equal, ints
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, seconds
+from checkers.findings import anomaly_at, could_not_show, out_of_order, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise
 from checkers.send_order import send_excuses
 from checkers.step_findings import step_findings
+from checkers.symptoms import SAME_OP
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "offset-order"
 
@@ -129,6 +130,17 @@ def _applies(facts: RunFacts) -> bool:
 
 CHECKER = Checker(
     name=NAME,
+    why=out_of_order,
+    words=Words(
+        one="write got an offset above a later one's",
+        many="writes got offsets above later ones'",
+        means="A send that had ended before another one began has the higher offset.",
+        promise="A send that begins after another one was acknowledged gets a higher offset.",
+        explains={
+            "nonmonotonic-send": "a process that goes back is such a pair by the clock, too",
+            "int-nonmonotonic-send": SAME_OP,
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,

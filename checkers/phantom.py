@@ -20,7 +20,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Findings, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.values import SEQUENCE_BITS
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "phantom"
 
@@ -93,8 +93,22 @@ def _describe(group: Group, row: int) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    home = found.evidence.get("belongs_to")
+    if home:
+        return f"its sender sent it to {home} only, so a broker stored or served it here as well"
+    return "no client of this run reserved it and sent it, so it was made after the clients"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="value was read that nobody sent",
+        many="values were read that nobody sent",
+        means="A reader got a value that no client had sent to this partition.",
+        promise="Readers get only what somebody sent.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("polls", "sends"),
     check=_check,

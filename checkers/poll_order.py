@@ -41,10 +41,11 @@ from checkers.positions import (
 )
 from checkers.protocol import Checker, Excuse, Findings, Premise, Promise
 from checkers.step_findings import step_findings
+from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly, Evidence
+from results.record.verdict import Anomaly, Evidence, Words
 
 SKIP, INT_SKIP = "poll-skip", "int-poll-skip"
 NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-poll", "int-nonmonotonic-poll"
@@ -248,8 +249,27 @@ _ALL = (*_POLLS, "sends", "final_reads")
 _STEPS = "steps of readers from where they stood to their next record"
 _INNER_STEPS = "pairs of records that follow one another in an op"
 
+
+def _why(found: Anomaly) -> str:
+    """Return why a reader may have gone back or ahead."""
+    if found.evidence.get("across_rebalance"):
+        return "its group was rebalanced in between, so it went on from what was committed"
+    return (
+        "its client neither sought nor was assigned anew, so a broker's answer or the client left"
+        " the order of the log; polls do not record which broker answered"
+    )
+
+
 SKIP_CHECKER = Checker(
     name=SKIP,
+    why=_why,
+    words=Words(
+        one="read jumped over a committed record",
+        many="reads jumped over committed records",
+        means="A reader went on behind a committed record without having got it.",
+        promise="A reader gets every committed record between two that it gets.",
+        explains={"int-poll-skip": SAME_OP},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
     check=_check_skips(SKIP, _between_polls),
@@ -259,6 +279,14 @@ SKIP_CHECKER = Checker(
 )
 NONMONOTONIC_CHECKER = Checker(
     name=NONMONOTONIC,
+    why=_why,
+    words=Words(
+        one="read went backwards",
+        many="reads went backwards",
+        means="A reader got an earlier offset again.",
+        promise="A reader goes forward only.",
+        explains={"int-nonmonotonic-poll": SAME_OP},
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
     check=_check_order(NONMONOTONIC, _between_polls),
@@ -267,6 +295,13 @@ NONMONOTONIC_CHECKER = Checker(
 )
 INT_SKIP_CHECKER = Checker(
     name=INT_SKIP,
+    why=_why,
+    words=Words(
+        one="read jumped over a committed record in itself",
+        many="reads jumped over committed records in themselves",
+        means="One poll returned records on both sides of a committed one, and not that one.",
+        promise="A reader gets every committed record between two that it gets.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
     check=_check_skips(INT_SKIP, _inside_polls),
@@ -276,6 +311,13 @@ INT_SKIP_CHECKER = Checker(
 )
 INT_NONMONOTONIC_CHECKER = Checker(
     name=INT_NONMONOTONIC,
+    why=_why,
+    words=Words(
+        one="read went backwards in itself",
+        many="reads went backwards in themselves",
+        means="One poll returned a record behind one of a higher offset.",
+        promise="A reader goes forward only.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
     check=_check_order(INT_NONMONOTONIC, _inside_polls),

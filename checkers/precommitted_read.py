@@ -18,7 +18,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "precommitted-read"
 _Read = tuple[int, int, int]
@@ -74,8 +74,22 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional or facts.history
 
 
+def _why(_found: Anomaly) -> str:
+    return (
+        "a broker served the record to a read_committed reader while its transaction was open, so"
+        " above the last stable offset"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="transaction read its own uncommitted write",
+        many="transactions read their own uncommitted writes",
+        means="A read_committed transaction got a value that it had sent and not committed yet.",
+        promise="A read_committed transaction does not read what it has not committed.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls"),
     check=_check,

@@ -1,6 +1,6 @@
 """What a checker is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Example, Words
 
 MAX_DESCRIBED = 100
 """So many anomalies of a checker and group get a sentence and evidence; the rest are counted."""
@@ -121,9 +121,18 @@ class Findings:
     unshown: tuple[str, ...] = ()
 
 
+def no_reason(_found: Anomaly) -> str:
+    """Return no cause: the check gives its anomalies their own, or has none to give."""
+    return ""
+
+
 def always(_facts: RunFacts) -> bool:
     """Tell that a check applies to every run."""
     return True
+
+
+def _as_ever(_examples: Sequence[Example]) -> Words | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +151,10 @@ class Checker:
         promise: Which one an anomaly breaks; None: none of the system's.
         compares: What one of its `rows` is, for people, in the plural.
         during: From when that is.
+        words: The anomaly for people; None: as the contract's check of that name has them.
+        told_as: Other words for what all of these examples show; None: `words` fit.
+        why: The cause of one of its anomalies that has none yet, from its evidence, as
+            `Anomaly.cause`; it names what the record lacks.
     """
 
     name: str
@@ -154,6 +167,9 @@ class Checker:
     promise: Promise | None = None
     compares: str = "rows"
     during: During = During.RUN
+    words: Words | None = None
+    told_as: Callable[[Sequence[Example]], Words | None] = _as_ever
+    why: Callable[[Anomaly], str] = no_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """The list of checkers: one line each."""
 
+from collections.abc import Mapping
+
 from checkers import (
     aborted_read,
     ack_mismatch,
@@ -54,6 +56,7 @@ from checkers.jepsen import places as jepsens_places
 from checkers.jepsen import unseen as jepsens_unseen
 from checkers.protocol import Checker, Derivation
 from results.record.terms import AnomalyClass, Judge
+from results.record.verdict import Words
 
 CHECKERS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,
@@ -132,6 +135,16 @@ OF_HISTORIES = frozenset({
     "G1c", "G1c-process", "G1c-realtime",
 })  # fmt: skip
 """What can be judged of a history of others under the contract: what its clients saw is enough."""
+
+WORDS: Mapping[str, Words] = {each.name: each.words for each in CHECKERS if each.words}
+"""Of each anomaly, whoever judges."""
+
+HEADLINES = (
+    "lost-write", "log-divergence", "two-leaders-in-epoch", "committed-truncation", "unseen",
+    "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
+    "phantom", "corrupt-record", "torn-transaction", "G1a",
+)  # fmt: skip
+"""Where several promises were broken, the earliest of these makes the headline."""
 
 DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,

@@ -24,15 +24,16 @@ import pyarrow as pa
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, seconds
+from checkers.findings import anomaly_at, could_not_show, out_of_order, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Checker, Excuse, Findings, Promise
+from checkers.protocol import Checker, Excuse, Findings, Promise, no_reason
 from checkers.step_findings import step_findings
+from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NONMONOTONIC, INT_NONMONOTONIC = "nonmonotonic-send", "int-nonmonotonic-send"
 INT_SKIP = "int-send-skip"
@@ -178,13 +179,21 @@ def _acknowledges(facts: RunFacts) -> bool:
 
 
 _TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
+_INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
 def _checker(
-    name: str, check: Callable[[Group], Findings], compares: str, promise: Promise | None
+    check: Callable[[Group], Findings],
+    words: Words,
+    *,
+    name: str,
+    compares: str = _INSIDE,
+    promise: Promise | None = Promise.LOG,
 ) -> Checker:
     return Checker(
         name=name,
+        words=words,
+        why=no_reason if name == INT_SKIP else out_of_order,
         anomaly_class=AnomalyClass.SAFETY,
         tables=_TABLES,
         check=check,
@@ -194,10 +203,36 @@ def _checker(
     )
 
 
-_INSIDE = "pairs of acknowledged sends that follow one another in an op"
 NONMONOTONIC_CHECKER = _checker(
-    NONMONOTONIC, _check_order, "pairs of ops of a process with acknowledged sends", Promise.LOG
+    _check_order,
+    Words(
+        one="send went backwards",
+        many="sends went backwards",
+        means="A writer's later message was acknowledged at an earlier offset.",
+        promise="A writer's later messages get higher offsets.",
+        explains={"int-nonmonotonic-send": SAME_OP},
+    ),
+    name=NONMONOTONIC,
+    compares="pairs of ops of a process with acknowledged sends",
 )
-INT_NONMONOTONIC_CHECKER = _checker(INT_NONMONOTONIC, _check_inner_order, _INSIDE, Promise.LOG)
-INT_SKIP_CHECKER = _checker(INT_SKIP, _check_inner_skips, _INSIDE, None)  # It is always allowed.
+INT_NONMONOTONIC_CHECKER = _checker(
+    _check_inner_order,
+    Words(
+        one="operation's sends went backwards",
+        many="operations' sends went backwards",
+        means="A later message of one operation was acknowledged at an earlier offset.",
+        promise="A writer's later messages get higher offsets.",
+    ),
+    name=INT_NONMONOTONIC,
+)
+INT_SKIP_CHECKER = _checker(
+    _check_inner_skips,
+    Words(
+        one="operation's messages lie apart",
+        many="operations' messages lie apart",
+        means="Messages of others lie between those that one operation sent, as they always may.",
+    ),
+    name=INT_SKIP,
+    promise=None,  # It is always allowed.
+)
 CHECKERS = (NONMONOTONIC_CHECKER, INT_NONMONOTONIC_CHECKER, INT_SKIP_CHECKER)

@@ -26,13 +26,13 @@ import numpy as np
 
 from checkers.calm import silent_ns
 from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, words_of
-from checkers.findings import anomaly_at, findings, seconds, with_stacks
+from checkers.findings import anomaly_at, findings, seconds, texts_in, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "slow-election"
 _LOOKED = ("list-offsets", "metadata", "zookeeper")
@@ -194,8 +194,25 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    named = sorted({each.rpartition(" ")[2] for each in texts_in(found, "believed")})
+    brokers = [f"n{each}" for each in named if each.isdecimal()]
+    if not brokers:
+        return "no broker named a leader, so the controllers had elected none"
+    return f"the controllers had named {' or '.join(brokers)}, which did not act as its leader"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="time a partition was without a leader for too long",
+        many="times a partition was without a leader for too long",
+        means="After all faults were healed, nobody led it for longer than the plan's budget.",
+        promise="After the last heal every partition has a leader within the budget.",
+        uncounted="a partition had no leader for too long",
+        explains={"isr-not-restored": "there is no ISR without a leader"},
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),
     check=_check,

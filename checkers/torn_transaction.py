@@ -40,12 +40,12 @@ from checkers.columns import (
 )
 from checkers.dropped import marker_lost
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "torn-transaction"
 SHARES = schema_of(
@@ -209,8 +209,32 @@ SHARES_DERIVATION = Derivation(
     derive=shares,
     applies=_applies,
 )
+
+
+def _why(found: Anomaly) -> str:
+    places = ", ".join(dict.fromkeys(texts_in(found, "hidden_places")))
+    return (
+        f"the coordinator committed it, and {places} treats its part as aborted: by its marker,"
+        " or by its list of aborted transactions; the record does not show which"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="committed transaction was read in part",
+        many="committed transactions were read in part",
+        means="Final reads returned some records of a committed transaction, and lacked others.",
+        promise="A committed transaction is read as a whole, or not at all.",
+        explains={
+            "unseen": "what is not shown of the transaction nobody is given",
+            **dict.fromkeys(
+                ("poll-skip", "int-poll-skip"),
+                "readers jump over what is not shown of the transaction",
+            ),
+        },
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("shares",),
     check=_check,

@@ -19,7 +19,7 @@ from checkers.findings import anomaly_at, findings
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.terms import AnomalyClass, F, Outcome, Phase
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "not-enough-traffic"
 _Count = tuple[str, int, int]
@@ -82,8 +82,18 @@ def _describe(group: Group, gap: _Count) -> Anomaly:
     )
 
 
+def _why(_found: Anomaly) -> str:
+    return "the outcomes and errors of operations, on the page and in `logquake show`, say why"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="part of the run had too little traffic",
+        many="parts of the run had too little traffic",
+        means="Too few operations succeeded for a verdict to mean something.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("ops", "faults"),
     check=_check,

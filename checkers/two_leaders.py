@@ -41,13 +41,14 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
 from checkers.reused_epochs import reuse
+from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
 from results.record.terms import AnomalyClass, Mode
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "two-leaders-in-epoch"
 _CLAIMS = ("list-offsets", "metadata-log", "zookeeper", "metadata")
@@ -263,8 +264,32 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    who = " and ".join(texts_in(found, "leaders"))
+    match found.evidence.get("source"):
+        case "replica-records":
+            return f"{who} took that epoch's records from two leaders, or one copy was changed"
+        case "list-offsets":
+            return (
+                f"{who} each answered as leader: the controller gave one epoch to both, or one of"
+                " them led without being elected"
+            )
+        case "quorum":
+            return "both counted a majority of votes as theirs, or one led without it"
+        case _:
+            return "the controllers named two leaders for one epoch, or a broker named a wrong one"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="leader epoch had two leaders",
+        many="leader epochs had two leaders",
+        means="Two brokers acted as the leader of one partition in the same leader epoch.",
+        promise="A leader epoch has one leader.",
+        explains=dict.fromkeys({**OF_A_LOST_END, **OF_LEADERS}, TWO_LOGS),
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "replica_records", "replica_states"),
     check=_check,
@@ -274,6 +299,7 @@ CHECKER = Checker(
 )
 QUORUM_CHECKER = Checker(
     name=NAME,
+    words=CHECKER.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),
     check=_check_quorum,

@@ -35,12 +35,12 @@ import pyarrow as pa
 from checkers.calm import silent_ns
 from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds, with_stacks
+from checkers.findings import anomaly_at, findings, seconds, texts_in, with_stacks
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
 _EDGES = 2
@@ -242,8 +242,33 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and not facts.no_acks
 
 
+def _why(found: Anomaly) -> str:
+    errors = texts_in(found, "errors")
+    if not errors:
+        return "no send got an answer, so the record does not show what its brokers waited for"
+    worst = errors[0].partition(" x ")[2]
+    if worst.startswith("_"):
+        return f"no broker answered: the client gave up by itself ({worst})"
+    return f"its brokers refused with {worst}"
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="time a partition took nothing for too long",
+        many="times a partition took nothing for too long",
+        means=(
+            "After all faults were healed, no send to it succeeded for longer than the "
+            "plan's budget."
+        ),
+        promise="After the last heal every partition takes messages within the budget.",
+        uncounted="a partition took nothing for too long",
+        explains={
+            "slow-election": "without a leader nothing is taken",
+            "isr-not-restored": "a partition that takes nothing has no full ISR, either",
+        },
+    ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("sends",),
     check=_check,

@@ -32,12 +32,12 @@ from checkers.announcements import (
 )
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "uncommitted-read"
 SEEN_WITHIN_NS = 10_000_000_000
@@ -168,8 +168,22 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
     )
 
 
+def _why(found: Anomaly) -> str:
+    return (
+        "the broker that answered the poll served it above the high watermark, or the leader,"
+        f" n{number_in(found, 'announced_by')}, announced less than was committed"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="record was read before it was committed",
+        many="records were read before they were committed",
+        means="A reader got an offset that lay at or above the high watermark.",
+        promise="Readers get only what is committed.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("leadership", "polls", "sends", "replica_records", "replica_states"),
     check=_check,

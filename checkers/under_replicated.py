@@ -25,13 +25,13 @@ from checkers.announcements import announcements
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 NAME = "under-replicated"
 
@@ -264,8 +264,27 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.compacted and not facts.forgets and facts.plan.replication > 1
 
 
+def _why(found: Anomaly) -> str:
+    if texts_in(found, "not_on"):
+        return (
+            "its leader counted a replica as in sync that did not have it, or a replica dropped it"
+            " afterwards; the record does not show which"
+        )
+    return (
+        f"{found.evidence['node']} was counted as in sync without the end of the log, or dropped"
+        " it afterwards; the record does not show which"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
+    words=Words(
+        one="acknowledged record is on too few replicas",
+        many="acknowledged records are on too few replicas",
+        means="What was acknowledged with acks=all is on fewer brokers than were promised.",
+        promise="What was acknowledged with acks=all is on min.insync.replicas brokers.",
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,

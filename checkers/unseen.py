@@ -23,14 +23,14 @@ from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Words
 
 UNSEEN = "unseen"
 INCOMPLETE = "final-read-incomplete"
@@ -175,8 +175,25 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks and not facts.compacted
 
 
+def _why_unseen(_found: Anomaly) -> str:
+    return (
+        "the last leader's log has not lost it, and final reads went past its offset, so a broker"
+        " left it out of its answers; polls do not record which broker answered"
+    )
+
+
 UNSEEN_CHECKER = Checker(
     name=UNSEEN,
+    why=_why_unseen,
+    words=Words(
+        one="acknowledged write was never read",
+        many="acknowledged writes were never read",
+        means="A broker confirmed the message, the log holds it, and no reader ever got it.",
+        promise="What was acknowledged is given to every reader who reads to the end.",
+        explains=dict.fromkeys(
+            ("poll-skip", "int-poll-skip"), "whoever reads on jumps over what nobody is given"
+        ),
+    ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_unseen,
@@ -184,8 +201,26 @@ UNSEEN_CHECKER = Checker(
     promise=Promise.STORED,
     compares="committed sends, looked for among what was read",
 )
+
+
+def _why_incomplete(found: Anomaly) -> str:
+    if not found.evidence.get("isolation"):
+        open_ = number_in(found, "target_end") >= 0
+        return "an open transaction holds readers up there" if open_ else "no final read was made"
+    return (
+        "the reader got nothing more before its time was over; the record does not show whether"
+        " a broker held it up"
+    )
+
+
 INCOMPLETE_CHECKER = Checker(
     name=INCOMPLETE,
+    why=_why_incomplete,
+    words=Words(
+        one="partition was not read to its end",
+        many="partitions were not read to their ends",
+        means="What was not read at the end may be there or not; nobody knows.",
+    ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=("sends", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_final_reads,

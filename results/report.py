@@ -22,6 +22,7 @@ from results.page.faults import FaultLine, fault_lines
 from results.page.figures import figures
 from results.page.files import file_links, link_to
 from results.page.final_files import final_files
+from results.page.glossary import GLOSSARY
 from results.page.headline import Headline, ranked_anomalies
 from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
@@ -33,7 +34,6 @@ from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
 from results.page.twins import twin_of
-from results.page.words import GLOSSARY, words_of
 from results.plots.canvas import standalone
 from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
@@ -43,7 +43,7 @@ from results.record.plan import SIMULATED
 from results.record.terms import F
 from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
-from results.symptoms import reason_for
+from results.signature import reason_for
 from results.tables import RunTables
 
 MAX_FAULTS = 200
@@ -112,7 +112,6 @@ def render_report(
         "rests": resting(found.verdict) if found.verdict else (),
         "story": story,
         "in_words": with_names if story else str,
-        "words_of": words_of,
         "id": id,
         "glossary": GLOSSARY,
         **_evidence(paths, tables, found),
@@ -148,7 +147,8 @@ def _followers(
     """Return of which anomaly, and why, others are what else is seen of it."""
     signature = found.recurrence.signature
     roots = signature.anomalies if signature else ()
-    told = {name: reason_for(name, roots) for name, _ in ranked if name not in roots}
+    words = found.verdict.words if found.verdict else {}
+    told = {name: reason_for(name, roots, words) for name, _ in ranked if name not in roots}
     return {name: reason for name, reason in told.items() if reason}
 
 

@@ -10,17 +10,15 @@ entry of a suite has the same faults with every seed.
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from results.page.headline import as_sentence, counting, decides, ranked_anomalies
 from results.page.inert import inert
 from results.page.reasons import heaviest_reason
-from results.page.words import words_of
 from results.record.plan import NEMESIS_KINDS, Plan
 from results.record.terms import AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Verdict
-from results.symptoms import SYMPTOMS, reason_for
+from results.record.verdict import AnomalySummary, Verdict, Words
 
 KEY_DIGITS = 12
 OTHERWISE = "otherwise"
@@ -47,12 +45,14 @@ class Signature:
         faults: Families that the plan asked for; kinds where they were written by hand. Sorted.
         terms: What was asked of the system that weakens its promises: `acks=1`, `unclean election`.
             A loss under such terms must never pass for one that was seen before under full ones.
+        words: Of the anomalies, by name; the sentence is made of them, the key is not.
     """
 
     anomalies: tuple[str, ...]
     place: str
     faults: tuple[str, ...]
     terms: tuple[str, ...] = ()
+    words: Mapping[str, Words] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> str:
@@ -63,7 +63,7 @@ class Signature:
     @property
     def sentence(self) -> str:
         """For people: `Acknowledged writes were lost in a topic, with acks=1, under isolate.`."""
-        what = "; ".join(_told(each) for each in self.anomalies)
+        what = "; ".join(_told(each, self.words.get(each)) for each in self.anomalies)
         where = _PLACES.get(self.place, f"in the story {self.place}")
         terms = f"with {_enumerated(self.terms)}" if self.terms else ""
         when = f"under {_enumerated(self.faults)}" if self.faults else "without faults"
@@ -72,13 +72,7 @@ class Signature:
 
 
 _PLACES = {TOPICS: "", QUORUM: "in the quorum's log", CLUSTER: ""}
-_UNCOUNTED = {
-    "unavailable": "a partition took nothing for too long",
-    "slow-election": "a partition had no leader for too long",
-    "isr-not-restored": "a partition's replicas were not in sync again in time",
-    OTHERWISE: "another end than the one that is told",
-}
-"""What is there or not, however often."""
+_OTHER_END = "another end than the one that is told"
 
 
 def signature_of(
@@ -114,6 +108,7 @@ def signature_of(
         place=scenario.name if scenario else place,
         faults=_faults(plan, faults),
         terms=_terms(plan) if plan else (),
+        words={name: verdict.words[name] for name in anomalies if name in verdict.words},
     )
 
 
@@ -151,23 +146,38 @@ def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }
     # A cluster that breaks a promise may be slow to recover, or not: that is luck, too.
-    return _without_symptoms(safety or decisive)
+    return _without_symptoms(safety or decisive, verdict)
 
 
-def _without_symptoms(anomalies: dict[str, AnomalySummary]) -> dict[str, AnomalySummary]:
+def _without_symptoms(
+    anomalies: dict[str, AnomalySummary], verdict: Verdict
+) -> dict[str, AnomalySummary]:
     """Go from what weighs most to what weighs least; what explains another keeps it out.
 
     What is wrong in the controllers' log explains nothing in a topic's, nor the other way round.
     """
     kept: dict[str, AnomalySummary] = {}
-    places: dict[str, list[str]] = {}  # Of those that explain others: there are a few kinds.
-    order = [*(name for name in SYMPTOMS if name in anomalies), *anomalies]
-    for name in dict.fromkeys(order):
-        here = _place([anomalies[name]])
-        if reason_for(name, places.get(here, ())) is None:
-            kept[name] = anomalies[name]
-            places.setdefault(here, []).extend([name] if name in SYMPTOMS else [])
+    places: dict[str, list[str]] = {}
+    for name, summary in anomalies.items():
+        here = _place([summary])
+        if reason_for(name, places.get(here, ()), verdict.words) is None:
+            kept[name] = summary
+            places.setdefault(here, []).append(name)
     return kept
+
+
+def reason_for(
+    symptom: str, roots: Iterable[str], words: Mapping[str, Words]
+) -> tuple[str, str] | None:
+    """Return (root, why) of the first root that explains a symptom; None: it has its own cause."""
+    return next(
+        (
+            (root, words[root].explains[symptom])
+            for root in roots
+            if root in words and symptom in words[root].explains
+        ),
+        None,
+    )
 
 
 def _place(broken: Iterable[AnomalySummary]) -> str:
@@ -210,9 +220,10 @@ def _faults(plan: Plan | None, seen: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(plan.nemesis)))
 
 
-def _told(name: str) -> str:
-    words = words_of(name)
-    return _UNCOUNTED.get(name) or (words.many if words.means else name)
+def _told(name: str, words: Words | None) -> str:
+    if words is None:
+        return _OTHER_END if name == OTHERWISE else name
+    return words.uncounted or words.many
 
 
 def _enumerated(names: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from results.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 from results.record.terms import AnomalyClass, Validity
-from results.record.verdict import AnomalySummary, Basis, Compared, Example, Verdict
+from results.record.verdict import AnomalySummary, Basis, Compared, Example, Verdict, Words
 
 SCHEMA_VERSION = 1
 NOT_APPLICABLE = "not-applicable"
@@ -41,6 +41,8 @@ def verdict_to_json(verdict: Verdict) -> _Json:
             for name, rows in verdict.checked.items()
         },
         "basis": _finite([dataclasses.asdict(each) for each in verdict.basis]),
+        "words": {name: dataclasses.asdict(each) for name, each in verdict.words.items()},
+        "ranked": list(verdict.ranked),
         "stats": _finite(verdict.stats),
     }
 
@@ -139,6 +141,8 @@ def _verdict(raw: _Json) -> Verdict:
             for name, each in raw["checked"].items()
         },
         basis=tuple(_basis(each) for each in raw.get("basis", ())),
+        words={name: _words(each) for name, each in raw.get("words", {}).items()},
+        ranked=_sentences(raw.get("ranked", [])),
         stats=_table(raw["stats"]),
     )
 
@@ -150,6 +154,15 @@ def _basis(raw: _Json) -> Basis:
         compared=tuple(_compared(each) for each in raw["compared"]),
         unshown=_sentences(raw["unshown"]),
     )
+
+
+def _words(raw: _Json) -> Words:
+    words = Words(**raw)
+    explains = _table(words.explains)
+    texts = (words.one, words.many, words.means, words.promise, words.uncounted)
+    for text in (*texts, *explains.values()):
+        _text(text)
+    return words
 
 
 def _compared(raw: _Json) -> Compared:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from results.page.headline import Headline, broker_name
 from results.page.witness import isr_words, seconds
-from results.page.words import promise_of
 from results.record.verdict import Evidence, Verdict
 from results.signature import class_of
 
@@ -58,7 +57,7 @@ def breach_of(head: Headline) -> Breach | None:
     ids += _ids(witness.evidence)
     doubtful = "Promise not kept" if witness.trusted else "Promise perhaps not kept"
     how = "Broken promise" if head.tone == "invalid" else doubtful
-    return Breach(how=how, promise=promise_of(head.anomaly), where=", ".join(ids))
+    return Breach(how=how, promise=head.promise, where=", ".join(ids))
 
 
 def _ids(evidence: Evidence) -> list[str]:

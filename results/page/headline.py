@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 from results.page.reasons import heaviest_reason
 from results.page.resting import untested
-from results.page.words import FIRST, JUMPED_OVER, LOST, words_of
 from results.record.clock import NS_PER_S
-from results.record.terms import AnomalyClass, Validity
+from results.record.terms import Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 
 _FACTS = (
@@ -31,6 +30,7 @@ class Headline:
         sentence: The verdict.
         anomaly: The name of what the sentence speaks of, None if of nothing.
         witness: The example that shows it.
+        promise: What that breaks, as a sentence; empty where the verdict does not say.
         facts: (what, value) of the witness: where, which value, who led, in which epoch.
         more: Further sentences.
     """
@@ -39,6 +39,7 @@ class Headline:
     sentence: str
     anomaly: str | None = None
     witness: Example | None = None
+    promise: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     more: tuple[str, ...] = ()
 
@@ -60,7 +61,11 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
             head = _unknown(verdict)
         case Validity.INVALID:
             head = _invalid(verdict)
-    return replace(head, sentence=f"{_interrupted(verdict)}{head.sentence}{_stopped(verdict)}")
+    return replace(
+        head,
+        sentence=f"{_interrupted(verdict)}{head.sentence}{_stopped(verdict)}",
+        promise=verdict.words_of(head.anomaly).promise if head.anomaly else "",
+    )
 
 
 def _interrupted(verdict: Verdict) -> str:
@@ -88,37 +93,17 @@ def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
 def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
     """Return the anomalies in the order in which a reader should see them.
 
-    What decides the verdict comes before what cannot be trusted, that before what is allowed; then
-    as in `words.FIRST`.
+    In a verdict that has no order of its own, those that decide it come first.
     """
+    place = {name: at for at, name in enumerate(verdict.ranked)}
 
-    def rank(name: str) -> tuple[bool, bool, bool, int, str]:
+    def rank(name: str) -> tuple[int, bool, bool, str]:
         summary = verdict.anomalies[name]
-        harness = summary.anomaly_class is AnomalyClass.HARNESS
-        last = name not in FIRST or jumped_over(name, summary)
-        order = len(FIRST) if last else FIRST.index(name)
-        return harness or not decides(summary), counting(summary) == 0, harness, order, name
+        last = place.get(name, len(place))
+        return last, not decides(summary), counting(summary) == 0, name
 
     names = sorted((name for name, each in verdict.anomalies.items() if each.count), key=rank)
     return [(name, verdict.anomalies[name]) for name in names]
-
-
-def jumped_over(name: str, summary: AnomalySummary) -> bool:
-    """Tell whether of what is told as lost the logs hold every one: a read only jumped over it."""
-    return (
-        name == LOST
-        and bool(summary.examples)
-        and all(
-            each.evidence.get("missing_from_leaders_log") is False and each.evidence.get("found_on")
-            for each in summary.examples
-        )
-    )
-
-
-def counted(name: str, summary: AnomalySummary, count: int) -> str:
-    """Return an anomaly in a sentence, with a number: `37 acknowledged writes were lost`."""
-    words = JUMPED_OVER if jumped_over(name, summary) else words_of(name)
-    return words.counted(count)
 
 
 def counting(summary: AnomalySummary) -> int:
@@ -145,7 +130,8 @@ def _valid(verdict: Verdict) -> Headline:
     more = tuple(f"Not tested: {each.promise.rstrip('.')}." for each in bare)
     if found is not None:
         name, summary = found
-        sentence = f"Valid, by contract: {counted(name, summary, summary.count)}, and that is"
+        told = verdict.words_of(name).counted(summary.count)
+        sentence = f"Valid, by contract: {told}, and that is"
         head = _with_witness("allowed", f"{sentence} allowed.", name, summary, more=more)
         whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
         reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
@@ -176,9 +162,10 @@ def _invalid(verdict: Verdict) -> Headline:
     if found is None:
         return Headline(tone="invalid", sentence="Invalid.")
     name, summary = found
-    sentence = f"Invalid: {counted(name, summary, counting(summary) or summary.count)}."
+    count = counting(summary) or summary.count
+    sentence = f"Invalid: {verdict.words_of(name).counted(count)}."
     others = [
-        counted(other, each, counting(each)) + _doubt(each)
+        verdict.words_of(other).counted(counting(each)) + _doubt(each)
         for other, each in sorted(verdict.anomalies.items())
         if other != name and counting(each)
     ]

@@ -4,6 +4,7 @@ A checker yields `Anomaly` objects; the engine decides which of them are allowed
 trusted by their premises, and sums them up as a `Verdict`, which is `verdict.json`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from results.record.terms import AnomalyClass, Validity
@@ -13,6 +14,33 @@ Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
 
 MAX_EXAMPLES = 10
 """So many examples of an anomaly are kept in `verdict.json`, the first by place and offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """An anomaly for those who meet it for the first time: `37 acknowledged writes were lost`.
+
+    They stand in the check's own module, and `verdict.json` carries them to every page.
+
+    Attributes:
+        one, many: What happened once, and several times, without the number.
+        means: What it means, as a whole sentence.
+        promise: What the system, or Logquake itself, has to keep, as a sentence.
+        uncounted: What is there or not, however often; empty where a count says something.
+        explains: What else is seen, or not, where this promise was broken: anomaly and reason
+            (`checkers.symptoms` says what may stand here).
+    """
+
+    one: str
+    many: str
+    means: str
+    promise: str = ""
+    uncounted: str = ""
+    explains: Mapping[str, str] = field(default_factory=dict)
+
+    def counted(self, count: int) -> str:
+        """Return the sentence with its number."""
+        return f"{count:,} {self.one if count == 1 else self.many}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +154,9 @@ class Verdict:
             applicable.
         basis: The same by guarantee, with what could not show; empty in verdicts of before it was
             told, and of histories.
+        words: Of each check in `checked`, and of each anomaly.
+        ranked: The anomalies' names in the order in which a reader should see them. Verdicts of
+            before words and order were carried have neither: there names stand for words.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 
@@ -138,4 +169,12 @@ class Verdict:
     guarantees: tuple[str, ...] = ()
     checked: dict[str, int | None] = field(default_factory=dict)
     basis: tuple[Basis, ...] = ()
+    words: dict[str, Words] = field(default_factory=dict)
+    ranked: tuple[str, ...] = ()
     stats: dict[str, object] = field(default_factory=dict)
+
+    def words_of(self, name: str) -> Words:
+        """Return the words of an anomaly; of one that has none here, its name."""
+        return self.words.get(name) or Words(
+            one=f"{name} anomaly", many=f"{name} anomalies", means=""
+        )

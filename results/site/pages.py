@@ -8,7 +8,6 @@ from flask import Response, url_for
 
 from results.engine import size_words, template_engine
 from results.index import RunRow
-from results.page.words import words_of
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
 from results.wilson import wilson_interval
 
@@ -35,8 +34,12 @@ def _engine() -> jinja2.Environment:
         "workload": workload_of,
         "faults": faults_of,
     }
-    engine.globals |= {"url_for": url_for, "run_url": run_url, "letters": LETTERS,
-                       "tone_words": TONE_WORDS, "words_of": words_of}  # fmt: skip
+    engine.globals |= {
+        "url_for": url_for,
+        "run_url": run_url,
+        "letters": LETTERS,
+        "tone_words": TONE_WORDS,
+    }
     return engine
 
 

@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 
-from results.page.words import ANOMALIES
+from checkers.registry import WORDS
 from results.record.plan import Plan, plan_from
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.samples import find_sample
-from results.signature import Signature, class_of, signature_of
-from results.symptoms import SYMPTOMS, reason_for
+from results.signature import Signature, class_of, reason_for, signature_of
 from results.verdict_json import read_verdict
+from tests.results.told import told
 
 PLAN = plan_from({"nemesis": ["kill", "partition"]})
 
@@ -42,9 +42,11 @@ def verdict(
     valid: Validity = Validity.INVALID, *because: str, **anomalies: AnomalySummary
 ) -> Verdict:
     named = {name.replace("_", "-"): each for name, each in anomalies.items()}
-    return Verdict(
-        run_id="log/20261122T010000Z-1", valid=valid, judge="contract", engine="local",
-        anomalies=named, unknown_because=because,
+    return told(
+        Verdict(
+            run_id="log/20261122T010000Z-1", valid=valid, judge="contract", engine="local",
+            anomalies=named, unknown_because=because,
+        )
     )  # fmt: skip
 
 
@@ -113,18 +115,16 @@ def test_what_a_loss_does_not_bring_about_is_a_cause_of_its_own(other: str) -> N
     assert found_together("lost-write", other) == tuple(sorted(("lost-write", other)))
 
 
-@pytest.mark.parametrize("root", SYMPTOMS)
+@pytest.mark.parametrize("root", [name for name, words in WORDS.items() if words.explains])
 def test_a_symptom_changes_no_signature_and_has_a_reason(root: str) -> None:
-    assert root in ANOMALIES
-    for symptom, why in SYMPTOMS[root].items():
-        assert symptom in ANOMALIES
+    for symptom, why in WORDS[root].explains.items():
         assert found_together(root, symptom) == (root,)
-        assert reason_for(symptom, [root]) == (root, why)
+        assert reason_for(symptom, [root], WORDS) == (root, why)
         assert len(why.split()) > 5
 
 
 def test_a_loss_is_a_symptom_of_nothing_and_nothing_of_itself() -> None:
-    assert not [root for root, symptoms in SYMPTOMS.items() if {"lost-write", root} & {*symptoms}]
+    assert not [name for name, each in WORDS.items() if {"lost-write", name} & {*each.explains}]
 
 
 def test_a_wrong_answer_is_filed_as_one_whatever_it_brings_about() -> None:

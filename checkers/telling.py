@@ -1,0 +1,163 @@
+"""What a verdict tells first, in which words, and why each anomaly came about.
+
+Order, words and causes come with the verdict, so that terminal, pages, site and JUnit print the
+same. An anomaly that another one explains comes after it, and refers to it: a log that lost its end
+shows in writers, readers and replicas.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from checkers.facts import RunFacts
+from checkers.findings import seconds
+from checkers.registry import HEADLINES, WORDS
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, AnomalySummary, Example, Words
+
+UNEXPLAINED = "the record does not show why"
+_TIMES = (
+    "acknowledged_ns", "sent_ns", "completed_ns", "read_ns", "told_ns", "time_ns", "seen_ns",
+    "announced_observed_ns", "later_observed_ns",
+)  # fmt: skip
+"""Where evidence says when an anomaly was seen, the most telling first."""
+
+
+def words_of(
+    checked: Iterable[str], summaries: Mapping[str, AnomalySummary], told_as: Mapping[str, Words]
+) -> dict[str, Words]:
+    """Return the words of all checks and anomalies, each with the symptoms that are there.
+
+    Args:
+        checked: Names of the checks that the run's judge knows.
+        summaries: The anomalies by name.
+        told_as: Other words of some anomalies, for what their examples show.
+    """
+    names = sorted({*checked, *summaries} & WORDS.keys())
+    words = {name: told_as.get(name, WORDS[name]) for name in names}
+    return {
+        name: replace(
+            each, explains=_present(each.explains, summaries) if name in summaries else {}
+        )
+        for name, each in words.items()
+    }
+
+
+def _present(
+    explains: Mapping[str, str], summaries: Mapping[str, AnomalySummary]
+) -> dict[str, str]:
+    return {name: why for name, why in explains.items() if name in summaries}
+
+
+def ranked(
+    summaries: Mapping[str, AnomalySummary],
+    words: Mapping[str, Words],
+    *,
+    weighty: Iterable[str],
+    light: Iterable[str],
+) -> tuple[str, ...]:
+    """Return anomalies in the order in which a reader should see them.
+
+    What decides the verdict comes before what cannot be trusted, that before what is allowed; what
+    another one of them explains comes after it; then as in `registry.HEADLINES`.
+
+    Args:
+        summaries: The anomalies by name.
+        words: Of each.
+        weighty: Those that decide the verdict.
+        light: Those of which the proof is weaker than their name says.
+    """
+    deciding, weak = set(weighty), set(light)
+    symptoms = {
+        symptom for root in deciding - weak if root in words for symptom in words[root].explains
+    }
+
+    def rank(name: str) -> tuple[bool, bool, bool, bool, int, str]:
+        summary = summaries[name]
+        harness = summary.anomaly_class is AnomalyClass.HARNESS
+        last = name in weak or name not in HEADLINES
+        order = len(HEADLINES) if last else HEADLINES.index(name)
+        undecided = harness or name not in deciding
+        allowed = summary.count == summary.allowed
+        return undecided, allowed, harness, name in symptoms, order, name
+
+    return tuple(sorted(summaries, key=rank))
+
+
+def with_causes(
+    summaries: Mapping[str, AnomalySummary],
+    words: Mapping[str, Words],
+    *,
+    order: Sequence[str],
+    otherwise: Mapping[str, Sequence[str]],
+) -> dict[str, AnomalySummary]:
+    """Return anomalies whose examples all have a cause.
+
+    That is the one that its check gave it; or the anomaly that explains it; or what its evidence
+    says; or that the record does not show why.
+
+    Args:
+        summaries: The anomalies by name.
+        words: Of each.
+        order: Their names, roots first.
+        otherwise: What the evidence of each example says, empty if nothing.
+    """
+    caused: dict[str, AnomalySummary] = {}
+    for name in order:
+        roots = {
+            root: (words[root].explains[name], summary.examples)
+            for root, summary in caused.items()
+            if name in words[root].explains
+        }
+        examples = tuple(
+            replace(each, cause=each.cause or _root(each, roots) or why or UNEXPLAINED)
+            for each, why in zip(summaries[name].examples, otherwise[name], strict=True)
+        )
+        caused[name] = replace(summaries[name], examples=examples)
+    return {name: caused[name] for name in summaries}
+
+
+def in_force(facts: RunFacts, found: Anomaly) -> str:
+    """Return which faults were in force when an anomaly was seen to happen; empty if unknown."""
+    times = [found.evidence.get(name) for name in _TIMES]
+    at_ns = next((each for each in times if isinstance(each, int) and each >= 0), None)
+    if at_ns is None:
+        return ""
+    faults = sorted(
+        f"{each.kind} of {', '.join(sorted(each.nodes))}" if each.nodes else each.kind
+        for each in facts.disturbances
+        if 0 <= each.confirmed_ns <= at_ns <= each.ended_ns
+    )
+    if not faults:
+        return f" (at {seconds(at_ns)} no fault was known to be in force)"
+    return f" (at {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
+
+
+def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:
+    """Return which anomaly of the same partition explains one; empty if none does.
+
+    It certainly does at the same offset; below it, it may.
+
+    Args:
+        example: Of the symptom.
+        roots: The reason and the examples of each anomaly that may explain it.
+    """
+    offsets = _offsets(example)
+    for name, (reason, examples) in roots.items():
+        below = [
+            each
+            for each in examples
+            if each.topic
+            and (each.topic, each.partition) == (example.topic, example.partition)
+            and 0 <= each.offset <= max(offsets, default=-1)
+        ]
+        found = min(below, key=lambda each: (each.offset not in offsets, each.offset), default=None)
+        if found is not None:
+            verb = "follows" if found.offset in offsets else "may follow"
+            return f"it {verb} from {name} at offset {found.offset}: {reason}"
+    return ""
+
+
+def _offsets(example: Example) -> set[int]:
+    """Return all offsets that an anomaly's evidence names, and its own."""
+    told = [value for name, value in example.evidence.items() if name.endswith("offset")]
+    return {example.offset, *(value for value in told if isinstance(value, int))} - {-1}

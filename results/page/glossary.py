@@ -1,0 +1,26 @@
+"""What terms mean, in the words of somebody who meets them for the first time."""
+
+GLOSSARY = {
+    "acknowledged": "The broker told the sender that its message is stored. With acks=all that is "
+    "said once all in-sync replicas have it, with acks=1 once the leader alone has it.",
+    "offset": "A record's place in the log of a partition, counted from 0.",
+    "value": "What a client of Logquake sends: a number that is sent once in a run, so that each "
+    "message can be told from every other.",
+    "replica": "A partition's log is kept on several brokers; each copy is a replica.",
+    "leader": "The one replica of a partition that takes writes; the others, its followers, copy "
+    "its log.",
+    "leader epoch": "A number that grows with each new leader of a partition. Every record "
+    "carries the epoch of the leader that took it, so one can tell who wrote it.",
+    "high watermark": "The offset up to which a partition's records are committed: all in-sync "
+    "replicas have them, and readers may see them.",
+    "ISR": "In-sync replicas: those that have all that the leader has, but for the last moment. "
+    "The next leader is chosen among them.",
+    "unclean election": "A leader chosen from outside of the ISR, when none of it is left. "
+    "Whatever it had not copied yet is lost.",
+    "truncation": "A replica that follows a new leader cuts off the end of its own log where it "
+    "differs from the new leader's.",
+    "quorum": "The controllers, which keep the cluster's metadata in a log of their own and elect "
+    "their leader by votes. What a majority of them has is committed.",
+    "fault": "What Logquake did to the cluster. It is confirmed when a measurement showed it, not "
+    "when the command was given.",
+}
