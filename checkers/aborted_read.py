@@ -152,7 +152,7 @@ CHECKER = Checker(
         many="failed or aborted writes were read",
         means="A reader got a value whose send failed, or whose transaction was aborted.",
         promise="What failed or was aborted is never read.",
-        explains={"precommitted-read": "of what is shown too early, whose it is is luck"},
+        explains={"precommitted-read": "a record that is shown too early may be the reader's own"},
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),

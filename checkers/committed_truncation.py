@@ -323,11 +323,12 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
 
 
 def _why(found: Anomaly) -> str:
+    node = found.evidence.get("node")
     how = texts_in(found, "how")
     if how:
         return how[0]
     return (
-        f"no truncation of {found.evidence['node']} was recorded there and no fault took its disk,"
+        f"no truncation of {node} was recorded there and no fault took its disk,"
         " so the record does not show what made it drop them"
     )
 

@@ -96,7 +96,9 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
-    return f"{found.evidence['node']} did not keep, or did not heed, its first vote of that epoch"
+    return (
+        f"{found.evidence.get('node')} did not keep, or did not heed, its first vote of that epoch"
+    )
 
 
 CHECKER = Checker(

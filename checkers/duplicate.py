@@ -192,7 +192,7 @@ def _why(found: Anomaly) -> str:
     """Tell who wrote the value twice, from (producer, epoch, sequence) of its copies."""
     writers = [_WRITER.fullmatch(each) for each in texts_in(found, "writers")]
     known = [tuple(map(int, each.groups())) for each in writers if each]
-    if len(known) < len(writers):
+    if not known or len(known) < len(writers):
         return "no replica's log shows the producer of each copy, so who wrote it twice is unknown"
     producers, epochs, sequences = (set(column) for column in zip(*known, strict=True))
     if producers == {NONE} or Excuse.RETRIES in found.excuses:

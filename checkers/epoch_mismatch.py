@@ -117,7 +117,7 @@ def _why(found: Anomaly) -> str:
     if read < logged:
         return f"a leader of epoch {logged} wrote another record there after it was read"
     return (
-        f"the leader of epoch {read} served it, and {found.evidence['log_of']} holds an older"
+        f"the leader of epoch {read} served it, and {found.evidence.get('log_of')} holds an older"
         " record there: it never had that leader's, or the answer named a wrong epoch"
     )
 

@@ -27,15 +27,15 @@ import pyarrow as pa
 from checkers.calm import silent_ns
 from checkers.columns import Ints, equal, ints, select
 from checkers.commit_lost import applies
-from checkers.findings import anomaly_at, findings, seconds, with_stacks
+from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
-from checkers.positions import SUBSCRIBE
+from checkers.positions import DEALT, SUBSCRIBE
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly, Words
+from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "group-stuck"
 
@@ -171,14 +171,32 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
             "messages": stuck.messages,
             "budget_s": budget,
             "calm_from_ns": calm_ns,
+            **_last_assigned(group, stuck),
         },
     )
 
 
-def _why(_found: Anomaly) -> str:
+def _last_assigned(group: Group, stuck: Stuck) -> Evidence:
+    """Return which member was the last to be assigned the partition, and when."""
+    moves = group.table("assignments")
+    dealt = select(moves, equal(moves, "kind", DEALT))
+    rows = zip(ints(dealt, "time_ns").tolist(), ints(dealt, "process").tolist(), strict=True)
+    mine = [
+        (time_ns, process)
+        for time_ns, process in rows
+        if time_ns < stuck.until_ns and group_id_of(group.facts.plan, process) == stuck.group_id
+    ]
+    at_ns, process = max(mine, default=(-1, -1))
+    return {"assigned_to": known(process), "assigned_ns": known(at_ns)}
+
+
+def _why(found: Anomaly) -> str:
+    process, at_ns = number_in(found, "assigned_to"), number_in(found, "assigned_ns")
+    if process < 0:
+        return "no member was recorded as assigned the partition"
     return (
-        "no member was assigned the partition, or its position lies where nothing is read; the"
-        " record of assignments (`logquake show`) says which"
+        f"process {process} was the last to be assigned it, at {seconds(at_ns)}; the record does"
+        " not show whether its broker served nothing or its position lay where nothing is"
     )
 
 

@@ -215,9 +215,10 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
+    node = found.evidence.get("node")
     return (
-        f"{found.evidence['node']} did not take its high watermark from its leader; the record"
-        " does not show from where"
+        f"{node} reported more than its leader announced afterwards, so it did"
+        " not take it from there; the record does not show from where"
     )
 
 

@@ -125,6 +125,12 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
+    if "told_epoch" in found.evidence:
+        return (
+            f"a majority voted for {found.evidence.get('node')} in epoch"
+            f" {number_in(found, 'epoch')} though its log lacked what was committed, or it dropped"
+            " that afterwards"
+        )
     leader, before = number_in(found, "leader"), number_in(found, "announced_by")
     if leader < 0:
         return "which broker began that epoch is not recorded, and so not why it lacked them"

@@ -91,16 +91,9 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
-def _why(found: Anomaly) -> str:
-    return (
-        f"a majority voted for {found.evidence['node']} in epoch {found.evidence['epoch']} though"
-        " its log lacked what was committed, or it dropped that afterwards"
-    )
-
-
 CHECKER = Checker(
     name=NAME,
-    why=_why,
+    why=OF_PARTITIONS.why,
     words=OF_PARTITIONS.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_records", "replica_states"),

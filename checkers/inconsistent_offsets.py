@@ -19,7 +19,7 @@ from checkers.acknowledger import Acked, acknowledgers, read_whole
 from checkers.causes import cause_of_loss
 from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.disk_losses import first_known_ns, lost_on_disks
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.symptoms import OF_READERS, OF_WRITERS
@@ -154,8 +154,19 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
     return ", ".join(parts)
 
 
+def _why(found: Anomaly) -> str:
+    cuts = texts_in(found, "truncations")
+    if cuts:
+        return f"a log was cut there and written again: {cuts[0]}"
+    return (
+        "no log was seen to be cut there: a broker told of a record that did not stand at that"
+        " offset, or a cut was not recorded"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
+    why=_why,
     words=Words(
         one="offset held two values",
         many="offsets held two values",

@@ -342,13 +342,13 @@ _EPOCH = re.compile(r"epoch (-?\d+),")
 def _why(found: Anomaly) -> str:
     nodes, records = texts_in(found, "nodes"), texts_in(found, "records")
     epochs = [int(each.group(1)) for each in map(_EPOCH.match, records) if each]
-    if len(epochs) < len(records):
+    if not epochs or len(epochs) < len(records):
         lacking = [
             node for node, each in zip(nodes, records, strict=False) if not _EPOCH.match(each)
         ]
         who = lacking[0] if lacking else "one of them"
         return f"{who} has no record there; the record does not show whether it lost or skipped it"
-    if epochs[0] == epochs[1]:
+    if len(set(epochs)) < len(nodes):
         return (
             f"both records are of epoch {epochs[0]}, which one leader wrote once: one of the copies"
             " was changed, or two brokers led in that epoch"

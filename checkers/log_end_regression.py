@@ -143,8 +143,9 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
+    node = found.evidence.get("node")
     return (
-        f"{found.evidence['node']} cut its log below what it had called committed; the record does"
+        f"{node} cut its log below what it had called committed; the record does"
         " not show what made it"
     )
 

@@ -99,7 +99,7 @@ _BELOW = "what lay below the new start of a log is gone"
 
 def _why(found: Anomaly) -> str:
     return (
-        f"no setting of the plan lets a broker do that; the log of {found.evidence['node']}'s"
+        f"no setting of the plan lets a broker do that; the log of {found.evidence.get('node')}'s"
         " broker says why it moved its start, if anything does"
     )
 

@@ -29,7 +29,7 @@ from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, withi
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
@@ -276,6 +276,16 @@ _JUMPED_OVER = Words(
 )
 
 
+def _why(found: Anomaly) -> str:
+    """Return why a record that a log holds was left out; of others `cause_of_loss` says why."""
+    if nodes := texts_in(found, "found_on"):
+        return (
+            f"{', '.join(nodes)} hold it, so a broker left it out of what it gave a final read;"
+            " polls do not record which broker answered"
+        )
+    return "no log could be read to its end, so the record does not show whether one holds it"
+
+
 def _told_as(examples: Sequence[Example]) -> Words | None:
     """Return other words if the logs hold each of these records, and only a read left it out."""
     held = [
@@ -289,6 +299,7 @@ def _told_as(examples: Sequence[Example]) -> Words | None:
 CHECKER = Checker(
     name=NAME,
     told_as=_told_as,
+    why=_why,
     words=Words(
         one="acknowledged write was lost",
         many="acknowledged writes were lost",

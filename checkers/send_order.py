@@ -27,7 +27,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, out_of_order, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Checker, Excuse, Findings, Promise, no_reason
+from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
@@ -182,6 +182,10 @@ _TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
 _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
+def _between(_found: Anomaly) -> str:
+    return "other writers' messages came between, as no promise keeps them from it"
+
+
 def _checker(
     check: Callable[[Group], Findings],
     words: Words,
@@ -193,7 +197,7 @@ def _checker(
     return Checker(
         name=name,
         words=words,
-        why=no_reason if name == INT_SKIP else out_of_order,
+        why=_between if name == INT_SKIP else out_of_order,
         anomaly_class=AnomalyClass.SAFETY,
         tables=_TABLES,
         check=check,

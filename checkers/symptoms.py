@@ -13,7 +13,7 @@ READ_AND_GONE = "who had read what was cut off stands behind the end, and goes o
 ABOVE = "what was read and then cut off lies above what later leaders announce"
 TWICE = "an offset that was cut off is given to another value"
 MECHANISM = "it is how the brokers lost it; whether a look at them fell into that time is luck"
-SAME_OP = "whether the two belong to one operation or to two is luck"
+SAME_OP = "it is the same step back, of which both sides fell into one operation"
 TWO_LOGS = "two leaders write two logs, of which one has to be cut off"
 LACKING = "a leader that lacks what is committed announces less, and goes on from there"
 

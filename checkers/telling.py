@@ -16,10 +16,10 @@ from results.record.verdict import Anomaly, AnomalySummary, Example, Words
 
 UNEXPLAINED = "the record does not show why"
 _TIMES = (
-    "acknowledged_ns", "sent_ns", "completed_ns", "read_ns", "told_ns", "time_ns", "seen_ns",
-    "announced_observed_ns", "later_observed_ns",
+    "told_ns", "read_ns", "completed_ns", "time_ns", "later_observed_ns", "acknowledged_ns",
+    "sent_ns",
 )  # fmt: skip
-"""Where evidence says when an anomaly was seen, the most telling first."""
+"""Where evidence says when an anomaly happened; not when it was found."""
 
 
 def words_of(
@@ -153,7 +153,9 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
         found = min(below, key=lambda each: (each.offset not in offsets, each.offset), default=None)
         if found is not None:
             verb = "follows" if found.offset in offsets else "may follow"
-            return f"it {verb} from {name} at offset {found.offset}: {reason}"
+            first = reason.partition(";")[0]
+            whence = "" if found.cause in {"", UNEXPLAINED} else f"; as to that, {found.cause}"
+            return f"it {verb} from {name} at offset {found.offset}: {first}{whence}"
     return ""
 
 

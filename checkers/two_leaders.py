@@ -41,7 +41,7 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, texts_in
+from checkers.findings import anomaly_at, could_not_show, findings, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
 from checkers.reused_epochs import reuse
@@ -157,7 +157,9 @@ def _clash(epoch: int, claims: Claims) -> Clash:
 def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
     for broker, source in zip(*unique_pairs(claims.leaders, claims.sources), strict=True):
         at = claims.times_ns[(claims.leaders == broker) & (claims.sources == source)]
-        told = f"{len(at)} times, from {int(at.min())} ns to {int(at.max())} ns"
+        told = f"{len(at)} times, from {seconds(int(at.min()))} to {seconds(int(at.max()))}"
+        if len(at) == 1:
+            told = f"once, at {seconds(int(at[0]))}"
         yield f"n{broker}: {f'{_CLAIMS[source]}, ' if name_source else ''}{told}"
 
 
@@ -299,6 +301,7 @@ CHECKER = Checker(
 )
 QUORUM_CHECKER = Checker(
     name=NAME,
+    why=_why,
     words=CHECKER.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("quorum_states",),

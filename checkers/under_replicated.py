@@ -265,13 +265,14 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
+    node = found.evidence.get("node")
     if texts_in(found, "not_on"):
         return (
             "its leader counted a replica as in sync that did not have it, or a replica dropped it"
             " afterwards; the record does not show which"
         )
     return (
-        f"{found.evidence['node']} was counted as in sync without the end of the log, or dropped"
+        f"{node} was counted as in sync without the end of the log, or dropped"
         " it afterwards; the record does not show which"
     )
 

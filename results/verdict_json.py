@@ -41,7 +41,10 @@ def verdict_to_json(verdict: Verdict) -> _Json:
             for name, rows in verdict.checked.items()
         },
         "basis": _finite([dataclasses.asdict(each) for each in verdict.basis]),
-        "words": {name: dataclasses.asdict(each) for name, each in verdict.words.items()},
+        "words": {
+            name: {key: value for key, value in dataclasses.asdict(each).items() if value}
+            for name, each in verdict.words.items()
+        },
         "ranked": list(verdict.ranked),
         "stats": _finite(verdict.stats),
     }
@@ -157,7 +160,7 @@ def _basis(raw: _Json) -> Basis:
 
 
 def _words(raw: _Json) -> Words:
-    words = Words(**raw)
+    words = Words(**{"means": "", **raw})
     explains = _table(words.explains)
     texts = (words.one, words.many, words.means, words.promise, words.uncounted)
     for text in (*texts, *explains.values()):

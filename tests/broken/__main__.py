@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from checkers.run import ENGINES, judge_runs
+from checkers.telling import UNEXPLAINED
 from results.record.terms import Validity
 from results.record.verdict import Verdict
 from tests.broken import catalogue
@@ -26,6 +27,8 @@ def wrong(change: Change, verdict: Verdict) -> str:
         return f"{verdict.valid.value} instead of {change.valid.value}: {why}"
     if change.finds and not _weighs(change, verdict):
         return f"no {change.finds} that weighs, but {', '.join(verdict.anomalies)}"
+    if change.finds and not _explained(change, verdict):
+        return f"nothing says why {change.finds}"
     if change.says not in " ".join(_told(verdict)):
         return f"nothing says {change.says!r}"
     return ""
@@ -38,6 +41,12 @@ def _weighs(change: Change, verdict: Verdict) -> bool:
     return any(each.trusted for each in shown) or bool(
         shown and change.valid is not Validity.INVALID
     )
+
+
+def _explained(change: Change, verdict: Verdict) -> bool:
+    """Tell whether each example says why, or what is missing to say it."""
+    found = verdict.anomalies[change.finds]
+    return all(each.cause and each.cause != UNEXPLAINED for each in found.examples)
 
 
 def _weighty(verdict: Verdict) -> list[str]:

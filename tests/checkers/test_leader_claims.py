@@ -20,13 +20,13 @@ def test_each_claim_of_the_epoch_and_no_other_is_a_witness() -> None:
         "leaders": ["n0", "n2"],
         "offset": None,
         "witnesses": [
-            f"n0: 2 times, from {2 * S} ns to {3 * S} ns",
-            f"n2: 1 times, from {4 * S} ns to {4 * S} ns",
+            "n0: 2 times, from 2.000 s to 3.000 s",
+            "n2: once, at 4.000 s",
         ],
     }
     assert anomaly.sentence == (
-        "n0 and n2 both answered as leader of log-0-0 in epoch 4: n0: 2 times, from 2000000000 ns"
-        " to 3000000000 ns; n2: 1 times, from 4000000000 ns to 4000000000 ns"
+        "n0 and n2 both answered as leader of log-0-0 in epoch 4: n0: 2 times, from 2.000 s"
+        " to 3.000 s; n2: once, at 4.000 s"
     )
 
 

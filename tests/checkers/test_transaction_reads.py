@@ -93,7 +93,7 @@ def test_a_value_that_failed_is_told_once_with_its_readers() -> None:
         " though the transaction was aborted"
     )
     assert other.evidence == {"value": A, "offset": 4, "writer": 1, "transactional": True,
-                              "readers": [8, 9], "count_of_readers": 2}  # fmt: skip
+                              "readers": [8, 9], "count_of_readers": 2, "on": []}  # fmt: skip
     assert (other.offset, other.excuses) == (4, ())
 
 

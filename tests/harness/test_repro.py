@@ -19,6 +19,7 @@ from results.record.story import Story, dump_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
 from results.verdict_json import write_verdict
+from tests.results.told import told
 
 LOST = SameAsBefore(
     title="invalid with lost-write", verdict=Validity.INVALID, kinds=frozenset({"lost-write"})
@@ -28,15 +29,17 @@ LOST = SameAsBefore(
 def verdict_of(valid: Validity, *names: str, harness: Sequence[str] = ()) -> Verdict:
     classes = dict.fromkeys(names, AnomalyClass.SAFETY)
     classes |= dict.fromkeys(harness, AnomalyClass.HARNESS)
-    return Verdict(
-        run_id="log/20261121T104500Z-7",
-        valid=valid,
-        judge="contract",
-        engine="local",
-        anomalies={
-            name: AnomalySummary(anomaly_class=each, count=1, allowed=0, trusted=1)
-            for name, each in classes.items()
-        },
+    return told(
+        Verdict(
+            run_id="log/20261121T104500Z-7",
+            valid=valid,
+            judge="contract",
+            engine="local",
+            anomalies={
+                name: AnomalySummary(anomaly_class=each, count=1, allowed=0, trusted=1)
+                for name, each in classes.items()
+            },
+        )
     )
 
 

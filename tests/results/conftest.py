@@ -25,6 +25,7 @@ from results.record.values import pack_value
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from results.tables import STATISTICS, statistics_path
 from results.verdict_json import write_verdict
+from tests.results.told import told
 
 TOPIC, TOPIC_ID, PARTITION = "log-0", "4f5b7c5e-0000-4000-8000-000000000001", 1
 PLACE = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": PARTITION}
@@ -89,28 +90,30 @@ def summary(count: int, *examples: Example, allowed: int = 0) -> AnomalySummary:
 
 def verdict_of(run_id: str, valid: Validity = Validity.INVALID) -> Verdict:
     held = "offset 121 of log-0-1 held 8589935713 and 8589935784"
-    return Verdict(
-        run_id=run_id,
-        valid=valid,
-        judge="strict",
-        engine="local",
-        anomalies={
-            "lost-write": summary(3, lost_write()),
-            "inconsistent-offsets": summary(1, lost_write(sentence=held)),
-        },
-        guarantees=(
-            "acks=1: a write is acknowledged once its leader alone has it; it may be lost with it.",
-            "min.insync.replicas=2, replication factor 3.",
-        ),
-        checked={
-            "lost-write": 14231,
-            "duplicate": 28462,
-            "inconsistent-offsets": 28463,
-            "log-divergence": 42800,
-            "two-leaders-in-epoch": 9120,
-            "unseen": None,
-        },
-        stats={"ops": 30000},
+    return told(
+        Verdict(
+            run_id=run_id,
+            valid=valid,
+            judge="strict",
+            engine="local",
+            anomalies={
+                "lost-write": summary(3, lost_write()),
+                "inconsistent-offsets": summary(1, lost_write(sentence=held)),
+            },
+            guarantees=(
+                "acks=1: a write is acknowledged once its leader has it; it may be lost with it.",
+                "min.insync.replicas=2, replication factor 3.",
+            ),
+            checked={
+                "lost-write": 14231,
+                "duplicate": 28462,
+                "inconsistent-offsets": 28463,
+                "log-divergence": 42800,
+                "two-leaders-in-epoch": 9120,
+                "unseen": None,
+            },
+            stats={"ops": 30000},
+        )
     )
 
 

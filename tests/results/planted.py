@@ -16,6 +16,7 @@ from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from results.samples import find_sample
 from results.verdict_json import write_verdict
+from tests.results.told import told
 
 SECOND = 1_000_000_000
 LOSS = (
@@ -80,25 +81,27 @@ def judgement(
     """Return a verdict with figures, as bad as what was found."""
     bad = any(each.anomaly_class is not AnomalyClass.HARNESS for each in anomalies.values())
     doubtful = Validity.UNKNOWN if because or anomalies else Validity.VALID
-    return Verdict(
-        run_id=paths.run_id,
-        valid=Validity.INVALID if bad else doubtful,
-        judge="contract",
-        engine="local",
-        anomalies=anomalies,
-        unknown_because=tuple(because),
-        guarantees=("acks=all: a write is acknowledged once all in-sync replicas have it.",),
-        checked={"lost-write": 4000, "unseen": None},
-        stats={
-            "ops": {"send": {"ok": 3000, "info": 40}, "poll": {"ok": 6000}},
-            "phases_s": {"warmup": 5.0, "main": 55.0},
-            "faults": {
-                "kill": {"scheduled": 3, "confirmed": 3, "healed": 3},
-                "isolate": {"scheduled": 2, "confirmed": 1, "healed": 1},
-                "halves": {"scheduled": 1, "confirmed": 0, "healed": 0},
+    return told(
+        Verdict(
+            run_id=paths.run_id,
+            valid=Validity.INVALID if bad else doubtful,
+            judge="contract",
+            engine="local",
+            anomalies=anomalies,
+            unknown_because=tuple(because),
+            guarantees=("acks=all: a write is acknowledged once all in-sync replicas have it.",),
+            checked={"lost-write": 4000, "not-enough-traffic": 8, "unseen": None},
+            stats={
+                "ops": {"send": {"ok": 3000, "info": 40}, "poll": {"ok": 6000}},
+                "phases_s": {"warmup": 5.0, "main": 55.0},
+                "faults": {
+                    "kill": {"scheduled": 3, "confirmed": 3, "healed": 3},
+                    "isolate": {"scheduled": 2, "confirmed": 1, "healed": 1},
+                    "halves": {"scheduled": 1, "confirmed": 0, "healed": 0},
+                },
+                "latency_ms": {"send": {"p50": 4.0, "p99": 40.0, "max": 900.0}},
             },
-            "latency_ms": {"send": {"p50": 4.0, "p99": 40.0, "max": 900.0}},
-        },
+        )
     )
 
 

@@ -24,6 +24,7 @@ from results.record.topics import CreatedTopic, dump_topics
 from results.record.values import pack_value
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.verdict_json import write_verdict
+from tests.results.told import told
 
 TOPIC, TOPIC_ID = "peter-test01", "4f5b7c5e-0000-4000-8000-000000000002"
 PLACE = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 0}
@@ -249,13 +250,15 @@ def _verdict(run_id: str, rule: Rule) -> Verdict:
         anomaly_class=AnomalyClass.SAFETY, count=1, allowed=0, trusted=1, examples=(lost,)
     )
     old = rule is Rule.HIGH_WATERMARK
-    return Verdict(
-        run_id=run_id,
-        valid=Validity.INVALID if old else Validity.VALID,
-        judge="strict",
-        engine="local",
-        anomalies={"lost-write": found} if old else {},
-        checked={"lost-write": 3},
+    return told(
+        Verdict(
+            run_id=run_id,
+            valid=Validity.INVALID if old else Validity.VALID,
+            judge="strict",
+            engine="local",
+            anomalies={"lost-write": found} if old else {},
+            checked={"lost-write": 3},
+        )
     )
 
 

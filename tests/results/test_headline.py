@@ -5,6 +5,7 @@ import dataclasses
 from results.page.headline import headline, ranked_anomalies
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
+from tests.results.told import told
 
 
 def summary(
@@ -21,10 +22,10 @@ def summary(
 
 def verdict(valid: Validity, *because: str, **anomalies: AnomalySummary) -> Verdict:
     named = {name.replace("_", "-"): each for name, each in anomalies.items()}
-    return Verdict(
+    return told(Verdict(
         run_id="log/20261122T010000Z-1", valid=valid, judge="contract", engine="local",
         anomalies=named, unknown_because=because,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def test_from_when_on_nobody_watched_is_said_and_which_violation_stopped_a_run() -> None:

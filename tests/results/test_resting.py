@@ -8,6 +8,7 @@ from results.page.headline import headline
 from results.page.resting import Line, resting
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Basis, Compared, Verdict
+from tests.results.told import told
 
 S = 1_000_000_000
 STORED = Basis(
@@ -28,7 +29,7 @@ def verdict(*basis: Basis, **changes: object) -> Verdict:
         run_id="a/1", valid=Validity.VALID, judge="contract", engine="local", anomalies={},
         basis=basis,
     )  # fmt: skip
-    return replace(made, **changes)  # type: ignore[arg-type]  # A verdict's fields.
+    return told(replace(made, **changes))  # type: ignore[arg-type]  # A verdict's fields.
 
 
 def test_a_promise_is_told_with_what_was_compared_most_first() -> None:
@@ -79,6 +80,6 @@ def test_a_verdict_of_before_it_was_told_says_what_it_said() -> None:
 
 def test_what_is_allowed_hides_no_promise_that_was_not_looked_at() -> None:
     allowed = AnomalySummary(anomaly_class=AnomalyClass.SAFETY, count=2, allowed=2, trusted=2)
-    told = headline(verdict(STORED, BARE, anomalies={"duplicate": allowed}))
-    assert told.sentence.startswith("Valid, by contract: 2 values are in the log twice")
-    assert told.more == ("Not tested: nothing twice.",)
+    head = headline(verdict(STORED, BARE, anomalies={"duplicate": allowed}))
+    assert head.sentence.startswith("Valid, by contract: 2 values are in the log twice")
+    assert head.more == ("Not tested: nothing twice.",)

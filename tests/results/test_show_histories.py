@@ -7,6 +7,7 @@ from rich.console import Console
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.show_histories import print_histories
+from tests.results.told import told
 
 
 def example(number: int, *, allowed: bool) -> Example:
@@ -23,7 +24,9 @@ def verdict(valid: Validity, **counts: tuple[int, int]) -> Verdict:
         )
         for name, (count, allowed) in counts.items()
     }  # fmt: skip
-    return Verdict(run_id="h", valid=valid, judge="contract", engine="local", anomalies=anomalies)
+    return told(
+        Verdict(run_id="h", valid=valid, judge="contract", engine="local", anomalies=anomalies)
+    )
 
 
 def printed(*verdicts: Verdict) -> list[str]:

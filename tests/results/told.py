@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from checkers.registry import CHECKERS
 from checkers.telling import ranked, words_of
 from results.page.headline import decides
 from results.record.terms import AnomalyClass
@@ -10,11 +11,18 @@ from results.record.verdict import Verdict
 
 def told(verdict: Verdict) -> Verdict:
     """Return a verdict with the words of its anomalies, and with their order."""
-    words = words_of(verdict.checked, verdict.anomalies, {})
+    found = verdict.anomalies
+    every = [
+        (each.name, each.told_as(found[each.name].examples))
+        for each in CHECKERS
+        if each.name in found
+    ]
+    other = {name: fitting for name, fitting in every if fitting is not None}
+    words = words_of(verdict.checked, found, other)
     deciding = [
         name
         for name, each in verdict.anomalies.items()
         if decides(each) and each.anomaly_class is not AnomalyClass.HARNESS
     ]
-    order = ranked(verdict.anomalies, words, weighty=deciding, light=())
+    order = ranked(verdict.anomalies, words, weighty=deciding, light=other)
     return replace(verdict, words=words, ranked=order)

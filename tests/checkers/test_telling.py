@@ -1,0 +1,233 @@
+"""Why each anomaly came about, by its evidence; what comes first; and what follows from what."""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers.facts import Disturbance, RunFacts
+from checkers.protocol import Excuse
+from checkers.registry import CHECKERS, WORDS
+from checkers.telling import UNEXPLAINED, in_force, ranked, with_causes, words_of
+from results.record.plan import plan_from
+from results.record.terms import AnomalyClass
+from results.record.verdict import Anomaly, AnomalySummary, Evidence, Example
+
+WHY = {each.name: each.why for each in reversed(CHECKERS)}
+SAME = "producer 4 epoch 0 sequence 36"
+
+WHYS: list[tuple[str, Evidence, str]] = [
+    ("lost-write", {"found_on": ["n1", "n2"]}, "n1, n2 hold it, so a broker left it out"),
+    ("lost-write", {"found_on": []}, "no log could be read to its end"),
+    ("inconsistent-offsets", {"truncations": ["n2 cut at 7"]}, "written again: n2 cut at 7"),
+    ("inconsistent-offsets", {"truncations": []}, "no log was seen to be cut there"),
+    ("unseen", {}, "a broker left it out of its answers"),
+    ("final-read-incomplete", {"isolation": "read_committed"}, "before its time was over"),
+    ("final-read-incomplete", {"target_end": 9}, "an open transaction holds readers up"),
+    ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
+    ("duplicate", {"writers": [SAME, SAME]}, "stored again what it had to recognise"),
+    ("duplicate", {"writers": [SAME, "producer 4 epoch 1 sequence 0"]}, "two producer epochs"),
+    ("duplicate", {"writers": [SAME, "producer 5 epoch 0 sequence 36"]}, "two producer ids"),
+    ("duplicate", {"writers": [SAME, "producer 4 epoch 0 sequence 40"]}, "two sequence numbers"),
+    ("duplicate", {"writers": ["producer -1 epoch -1 sequence -1"] * 2}, "is not idempotent"),
+    ("duplicate", {"writers": [SAME, "a producer that no replica's log tells"]}, "is unknown"),
+    ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
+    ("phantom", {"belongs_to": None}, "no client of this run"),
+    ("corrupt-record", {"logs_of": []}, "changed between the log and its reader"),
+    ("corrupt-record", {"logs_of": ["n2"]}, "only n2 holds it so"),
+    ("corrupt-record", {"logs_of": ["n1", "n2"]}, "n1, n2 hold it so"),
+    ("ack-mismatch", {}, "either the leader answered with an offset"),
+    ("G1a", {"transactional": True}, "never asked for a commit"),
+    ("G1a", {"transactional": False, "on": ["n1"]}, "n1 hold it at the end"),
+    ("G1a", {"transactional": False, "on": []}, "no final log holds it"),
+    ("precommitted-read", {}, "while its transaction was open"),
+    ("torn-transaction", {"hidden_places": ["log-0-1", "log-0-1"]}, "and log-0-1 treats its part"),
+    ("poll-skip", {"across_rebalance": True}, "was rebalanced in between"),
+    ("nonmonotonic-poll", {"across_rebalance": False}, "neither sought nor was assigned anew"),
+    ("commit-lost", {"committed_by": 5, "last_op_id": 9, "offset": 3}, "older position of op 5"),
+    ("commit-lost", {"last_op_id": 9, "offset": 3}, "op 9, and answered with another position"),
+    ("commit-lost", {"last_op_id": 9, "offset": None}, "with no position at all"),
+    ("commit-ahead", {}, "no member tried to commit it"),
+    ("nonmonotonic-send", {}, "a log grows at its end only"),
+    ("int-send-skip", {}, "other writers' messages came between"),
+    ("offset-order", {}, "a log grows at its end only"),
+    (
+        "log-divergence",
+        {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "epoch 0, hash 2"]},
+        "n3 holds a record of epoch 0 where n1 holds one of the later epoch 3",
+    ),
+    (
+        "log-divergence",
+        {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "epoch 3, hash 2"]},
+        "both records are of epoch 3",
+    ),
+    (
+        "log-divergence",
+        {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "nothing"]},
+        "n3 has no record there",
+    ),
+    ("log-start-moved", {"node": "n2"}, "the log of n2's broker says"),
+    ("under-replicated", {"not_on": ["n1"]}, "its leader counted a replica as in sync"),
+    ("under-replicated", {"node": "n3"}, "n3 was counted as in sync"),
+    ("two-leaders-in-epoch", {"source": "replica-records", "leaders": ["n1", "n2"]}, "n1 and n2"),
+    ("two-leaders-in-epoch", {"source": "list-offsets"}, "each answered as leader"),
+    ("two-leaders-in-epoch", {"source": "quorum"}, "both counted a majority of votes"),
+    ("two-leaders-in-epoch", {"source": "metadata"}, "the controllers named two leaders"),
+    ("epoch-regression", {"source": "checkpoint", "node": "n1"}, "n1's checkpoint of epochs"),
+    ("epoch-regression", {"source": "log", "node": "n1"}, "n1 appended a record of an earlier"),
+    ("epoch-regression", {"source": "metadata-log"}, "the controller wrote a smaller epoch"),
+    ("epoch-regression", {"source": "metadata", "node": "n1"}, "n1 went back to an older view"),
+    ("forbidden-election", {"isr_before": [2, 1], "leader": 1}, "though it knew n2"),
+    ("forbidden-election", {"isr_before": [1], "leader": 1}, "outside of the in-sync replicas"),
+    ("forbidden-election", {"isr_before": None}, "kept a leader that it had taken out"),
+    ("acknowledged-below-min-isr", {"isr": [3]}, "its leader, n3, did not refuse them"),
+    ("acknowledged-below-min-isr", {"isr": []}, "its leader did not refuse them"),
+    ("incomplete-leader", {"leader": -1}, "which broker began that epoch is not recorded"),
+    ("incomplete-leader", {"leader": 2, "announced_by": 2}, "n2 had led with them"),
+    ("incomplete-leader", {"leader": 1, "announced_by": 2}, "n1 was elected though"),
+    (
+        "incomplete-leader",
+        {"node": "n102", "epoch": 7, "told_epoch": 6},
+        "a majority voted for n102 in epoch 7",
+    ),
+    ("high-watermark-regression", {"earlier_by": 3}, "than the final reads were told to read"),
+    (
+        "high-watermark-regression",
+        {"earlier_by": 3, "earlier_epoch": 1, "later_by": 3, "later_epoch": 1},
+        "n3 took back what it had announced",
+    ),
+    (
+        "high-watermark-regression",
+        {"earlier_by": 3, "earlier_epoch": 1, "later_by": 1, "later_epoch": 2},
+        "n1 led after n3",
+    ),
+    ("high-watermark-ahead", {"node": "n2"}, "n2 reported more than its leader"),
+    ("committed-truncation", {"how": ["n2 lost power"]}, "n2 lost power"),
+    ("committed-truncation", {"how": [], "node": "n2"}, "no truncation of n2 was recorded there"),
+    ("log-end-regression", {"node": "n1"}, "n1 cut its log"),
+    ("epoch-mismatch", {"read_epoch": 1, "log_epoch": 2}, "a leader of epoch 2 wrote another"),
+    ("epoch-mismatch", {"read_epoch": 2, "log_epoch": 1, "log_of": "n3"}, "n3 holds an older"),
+    ("uncommitted-read", {"announced_by": 2}, "above the high watermark, or the leader, n2,"),
+    ("G1c", {"edges": ["write-read", "write-read"]}, "before its transaction was committed"),
+    ("G1c-realtime", {"edges": ["write-read", "realtime"]}, "puts behind its reader"),
+    ("G0", {"edges": ["write-write", "write-write"]}, "into each log as they come"),
+    ("metadata-divergence", {"nodes": ["n1", "n3"]}, "n1 or n3 holds what the quorum's leader"),
+    ("double-vote", {"node": "n3"}, "n3 did not keep"),
+    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused with NOT_ENOUGH_REPLICAS"),
+    ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "no broker answered"),
+    ("unavailable", {"errors": []}, "no send got an answer"),
+    ("slow-election", {"believed": ["n1 named broker 3"]}, "had named n3, which did not act"),
+    ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
+    ("isr-not-restored", {"isr": [1, 3]}, "did not count more than n1, n3"),
+    ("hanging-transaction", {"producers": "producer 7"}, "producer 7: neither its client"),
+    ("hanging-transaction", {"producers": None}, "neither its client nor its coordinator"),
+    ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 was the last"),
+    ("group-stuck", {"assigned_to": None}, "no member was recorded as assigned"),
+    ("broker-ended", {"said": ["a", "Halting"]}, "it said: Halting"),
+    ("broker-ended", {"said": []}, "no last words"),
+    ("broker-hit-from-outside", {}, "something outside of the run"),
+    ("malformed-history", {}, "Logquake recorded it wrongly"),
+    ("not-enough-traffic", {}, "the outcomes and errors of operations"),
+    ("fault-without-effect", {"started": 2}, "its witness saw no effect"),
+    ("fault-without-effect", {"started": 0}, "it was never begun"),
+    ("host-not-restored", {}, "`logquake heal` takes it away"),
+]  # fmt: skip
+
+
+def found(name: str, evidence: Evidence, *, excuses: tuple[str, ...] = ()) -> Anomaly:
+    return Anomaly(name=name, sentence="s", evidence=evidence, excuses=excuses)
+
+
+@pytest.mark.parametrize(("name", "evidence", "why"), WHYS)
+def test_an_anomaly_says_why_by_its_evidence(name: str, evidence: Evidence, why: str) -> None:
+    told = WHY[name](found(name, evidence))
+    assert why in told
+    assert not told.endswith(".")
+
+
+def test_no_anomaly_is_left_out_above() -> None:
+    told = {name for name, _, _ in WHYS}
+    assert {name for name in WORDS if name.partition("-")[0] not in {"G0", "G1c", "int"}} <= told
+    assert [each.name for each in CHECKERS if not each.why(found(each.name, {"node": "n1"}))] == []
+
+
+def test_a_client_that_may_repeat_is_said_to_have_repeated() -> None:
+    allowed = found("duplicate", {"writers": [SAME, SAME]}, excuses=(Excuse.RETRIES.value,))
+    assert "is not idempotent" in WHY["duplicate"](allowed)
+
+
+def faults(*told: Disturbance) -> RunFacts:
+    return RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({}), disturbances=told)
+
+
+def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
+    kill = Disturbance(
+        kind="kill", begun_ns=1, confirmed_ns=2_000, ended_ns=9_000, nodes=frozenset({"n2"})
+    )
+    never = replace(kill, kind="pause", confirmed_ns=-1)
+    facts = faults(kill, never)
+    late: Evidence = {"read_ns": 5_000_000}
+    assert in_force(facts, found("phantom", {"read_ns": 5_000})).endswith(" in force: kill of n2)")
+    assert "no fault was known" in in_force(facts, found("phantom", late))
+    assert "no fault was known" in in_force(facts, found("phantom", {"read_ns": 1_999}))
+    assert in_force(facts, found("phantom", {"seen_ns": 5_000})) == ""
+
+
+def summary(*offsets: int, cause: str = "", partition: int = 0) -> AnomalySummary:
+    examples = tuple(
+        Example(
+            sentence="s", evidence={}, topic="log-0", topic_id="", partition=partition,
+            offset=offset, allowed=False, trusted=True, why="", cause=cause,
+        )
+        for offset in offsets
+    )  # fmt: skip
+    count = len(offsets)
+    return AnomalySummary(
+        anomaly_class=AnomalyClass.SAFETY, count=count, allowed=0, trusted=count, examples=examples
+    )
+
+
+def causes(**summaries: AnomalySummary) -> dict[str, list[str]]:
+    named = {name.replace("_", "-"): each for name, each in summaries.items()}
+    words = words_of([], named, {})
+    order = ranked(named, words, weighty=named, light=())
+    own = {name: ["own"] * len(each.examples) for name, each in named.items()}
+    told = with_causes(named, words, order=order, otherwise=own)
+    return {name: [each.cause for each in every.examples] for name, every in told.items()}
+
+
+def test_a_symptom_at_its_roots_offset_follows_and_above_it_may_follow() -> None:
+    told = causes(
+        lost_write=summary(7, cause="only n2 had it"), inconsistent_offsets=summary(6, 7, 9)
+    )
+    below, at, above = told["inconsistent-offsets"]
+    assert below == "own"
+    assert at.startswith("it follows from lost-write at offset 7: an offset that was cut off")
+    assert above.startswith("it may follow from lost-write at offset 7")
+    assert at.endswith("; as to that, only n2 had it")
+
+
+def test_another_partitions_loss_explains_nothing() -> None:
+    told = causes(lost_write=summary(7, partition=1), offset_order=summary(7))
+    assert told["offset-order"] == ["own"]
+
+
+def test_what_a_check_says_itself_stands_before_what_may_explain_it() -> None:
+    told = causes(lost_write=summary(7), inconsistent_offsets=summary(7, cause="n1 was cut"))
+    assert told["inconsistent-offsets"] == ["n1 was cut"]
+
+
+def test_without_a_reason_it_is_said_that_there_is_none() -> None:
+    named = {"phantom": summary(3)}
+    words = words_of([], named, {})
+    told = with_causes(named, words, order=["phantom"], otherwise={"phantom": [""]})
+    assert told["phantom"].examples[0].cause == UNEXPLAINED
+
+
+def test_what_explains_another_comes_first_and_what_is_weak_comes_last() -> None:
+    named = {"log-divergence": summary(3), "two-leaders-in-epoch": summary(3), "G1a": summary(1)}
+    words = words_of([], named, {})
+    order = ranked(named, words, weighty=named, light=())
+    assert order == ("two-leaders-in-epoch", "G1a", "log-divergence")
+    weak = ranked(named, words, weighty=named, light=["two-leaders-in-epoch"])
+    assert weak == ("log-divergence", "G1a", "two-leaders-in-epoch")
+    assert set(words["two-leaders-in-epoch"].explains) == {"log-divergence"}
