@@ -33,7 +33,7 @@ from checkers.announcements import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
 from checkers.unclean_elections import unclean_elections
@@ -215,10 +215,11 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(found: Anomaly) -> str:
-    node = found.evidence.get("node")
+    later = f"n{number_in(found, 'later_by')} announced later"
     return (
-        f"{node} reported more than its leader announced afterwards, so it did"
-        " not take it from there; the record does not show from where"
+        f"{found.evidence.get('node')} called more committed than {later} as leader of epoch"
+        f" {number_in(found, 'later_epoch')}: either that was too much, or that leader lacked what"
+        " had been committed"
     )
 
 

@@ -276,7 +276,8 @@ def _told(
     whys = {
         name: [why for _, why in tally.examples[:MAX_EXAMPLES]] for name, tally in tallies.items()
     }
-    caused = with_causes(summaries, words, order=order, otherwise=whys)
+    described = {name: [each for each, _ in tally.examples] for name, tally in tallies.items()}
+    caused = with_causes(summaries, words, order=order, otherwise=whys, described=described)
     return _Told(anomalies=caused, words=words, ranked=order)
 
 

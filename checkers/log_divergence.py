@@ -324,40 +324,46 @@ def _at(offsets: Ints) -> str:
     return f"{len(offsets)} offsets, first at {offsets[0]},"
 
 
+_NOTHING, _EPOCHLESS = "nothing", "no epoch"
+_EPOCH = re.compile(r"epoch (\d+),")
+
+
 def _record(log: ReplicaLog, offset: int) -> str:
     index = log.at(offset)
     if index is None:
-        return "nothing"
+        return _NOTHING
     epoch, mark, control = log.epochs[index], log.hashes[index], log.controls[index]
-    return f"{f'epoch {epoch}' if epoch >= 0 else 'no epoch'}, hash {mark}, control {control}"
+    return f"{f'epoch {epoch}' if epoch >= 0 else _EPOCHLESS}, hash {mark}, control {control}"
 
 
 def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
-_EPOCH = re.compile(r"epoch (-?\d+),")
-
-
 def _why(found: Anomaly) -> str:
-    nodes, records = texts_in(found, "nodes"), texts_in(found, "records")
-    epochs = [int(each.group(1)) for each in map(_EPOCH.match, records) if each]
-    if not epochs or len(epochs) < len(records):
-        lacking = [
-            node for node, each in zip(nodes, records, strict=False) if not _EPOCH.match(each)
-        ]
-        who = lacking[0] if lacking else "one of them"
-        return f"{who} has no record there; the record does not show whether it lost or skipped it"
-    if len(set(epochs)) < len(nodes):
+    held = dict(zip(texts_in(found, "nodes"), texts_in(found, "records"), strict=False))
+    lacking = [node for node, record in held.items() if record == _NOTHING]
+    if lacking:
+        return f"{lacking[0]} has no record there; whether it lost or skipped it is not recorded"
+    told = {node: _EPOCH.match(record) for node, record in held.items()}
+    epochs = {node: int(each.group(1)) for node, each in told.items() if each}
+    if not epochs:
         return (
-            f"both records are of epoch {epochs[0]}, which one leader wrote once: one of the copies"
-            " was changed, or two brokers led in that epoch"
+            "the records have no leader epochs, so a follower cuts its log at its own high"
+            " watermark and keeps what differs below it (KIP-101)"
         )
-    stale, fresh = sorted(zip(epochs, nodes, strict=False))
+    if len(epochs) < len(held):
+        return "one record has no leader epoch: they were written in two message formats"
+    if len(set(epochs.values())) == 1:
+        return (
+            f"both records are of epoch {min(epochs.values())}, in which one leader wrote once: one"
+            " of the copies was changed, or two brokers led in that epoch"
+        )
+    stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     return (
-        f"{stale[1]} holds a record of epoch {stale[0]} where {fresh[1]} holds one of the later"
-        f" epoch {fresh[0]}: {stale[1]} did not cut it off when it followed that leader, or"
-        f" {fresh[1]} took another's place"
+        f"{stale} holds a record of epoch {epochs[stale]} where {fresh} holds one of the later"
+        f" epoch {epochs[fresh]}: {stale} did not cut it off when it followed that leader, or"
+        f" {fresh} wrote over what was committed"
     )
 
 

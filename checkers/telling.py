@@ -89,6 +89,7 @@ def with_causes(
     *,
     order: Sequence[str],
     otherwise: Mapping[str, Sequence[str]],
+    described: Mapping[str, Sequence[Example]],
 ) -> dict[str, AnomalySummary]:
     """Return anomalies whose examples all have a cause.
 
@@ -100,11 +101,12 @@ def with_causes(
         words: Of each.
         order: Their names, roots first.
         otherwise: What the evidence of each example says, empty if nothing.
+        described: All examples of each that checks described, those that are stored among them.
     """
     caused: dict[str, AnomalySummary] = {}
     for name in order:
         roots = {
-            root: (words[root].explains[name], summary.examples)
+            root: (words[root].explains[name], [*summary.examples, *described[root]])
             for root, summary in caused.items()
             if name in words[root].explains
         }

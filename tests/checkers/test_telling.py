@@ -65,6 +65,16 @@ WHYS: list[tuple[str, Evidence, str]] = [
         {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "nothing"]},
         "n3 has no record there",
     ),
+    (
+        "log-divergence",
+        {"nodes": ["n1", "n3"], "records": ["no epoch, hash 1", "no epoch, hash 2"]},
+        "keeps what differs below it (KIP-101)",
+    ),
+    (
+        "log-divergence",
+        {"nodes": ["n1", "n3"], "records": ["no epoch, hash 1", "epoch 2, hash 2"]},
+        "one record has no leader epoch",
+    ),
     ("log-start-moved", {"node": "n2"}, "the log of n2's broker says"),
     ("under-replicated", {"not_on": ["n1"]}, "its leader counted a replica as in sync"),
     ("under-replicated", {"node": "n3"}, "n3 was counted as in sync"),
@@ -100,7 +110,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
         {"earlier_by": 3, "earlier_epoch": 1, "later_by": 1, "later_epoch": 2},
         "n1 led after n3",
     ),
-    ("high-watermark-ahead", {"node": "n2"}, "n2 reported more than its leader"),
+    ("high-watermark-ahead", {"later_by": 1, "later_epoch": 4}, "n1 announced later as leader of"),
     ("committed-truncation", {"how": ["n2 lost power"]}, "n2 lost power"),
     ("committed-truncation", {"how": [], "node": "n2"}, "no truncation of n2 was recorded there"),
     ("log-end-regression", {"node": "n1"}, "n1 cut its log"),
@@ -191,7 +201,8 @@ def causes(**summaries: AnomalySummary) -> dict[str, list[str]]:
     words = words_of([], named, {})
     order = ranked(named, words, weighty=named, light=())
     own = {name: ["own"] * len(each.examples) for name, each in named.items()}
-    told = with_causes(named, words, order=order, otherwise=own)
+    described = {name: each.examples for name, each in named.items()}
+    told = with_causes(named, words, order=order, otherwise=own, described=described)
     return {name: [each.cause for each in every.examples] for name, every in told.items()}
 
 
@@ -219,7 +230,9 @@ def test_what_a_check_says_itself_stands_before_what_may_explain_it() -> None:
 def test_without_a_reason_it_is_said_that_there_is_none() -> None:
     named = {"phantom": summary(3)}
     words = words_of([], named, {})
-    told = with_causes(named, words, order=["phantom"], otherwise={"phantom": [""]})
+    told = with_causes(
+        named, words, order=["phantom"], otherwise={"phantom": [""]}, described={"phantom": ()}
+    )
     assert told["phantom"].examples[0].cause == UNEXPLAINED
 
 
