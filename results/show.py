@@ -172,7 +172,7 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     if verdict is None:
         return paths.run_id, "running" if alive else "none", "" if alive else "not judged"
     head = headline(verdict)
-    return paths.run_id, verdict.valid.value, head.sentence.partition(": ")[2] or head.sentence
+    return paths.run_id, head.tone, head.sentence.partition(": ")[2] or head.sentence
 
 
 def _print_window(window: ReplicaWindow, console: Console) -> None:

@@ -158,6 +158,7 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
     head = headline(verdict)
     return {
         "verdict": verdict.valid.value,
+        "tone": _tone(head, as_told=as_told),
         "verdict_class": class_of(verdict, as_told=as_told),
         "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
@@ -170,6 +171,17 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
         "operations": operations,
         "throughput": throughput,
     }
+
+
+def _tone(head: Headline, *, as_told: bool | None) -> str:
+    """Return how a run is coloured.
+
+    What a story set out to show is no failure; and one that ended otherwise is never as good as
+    valid.
+    """
+    if as_told:
+        return "told"
+    return "unknown" if as_told is False and head.tone in {"valid", "allowed"} else head.tone
 
 
 def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
