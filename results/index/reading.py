@@ -163,6 +163,7 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
         "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
+        "cause": _cause(verdict, head)[:_MAX_WITNESS],
         "witness": _witness(verdict, head, story)[:_MAX_WITNESS],
         "anomalies": _named((name, counting(each)) for name, each in ranked_anomalies(verdict)),
         "faults": _named(sorted(faults.items())),
@@ -190,14 +191,19 @@ def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     )
 
 
+def _cause(verdict: Verdict, head: Headline) -> str:
+    """Return why the witness came to be; where the verdict is unknown, that is what it needs."""
+    witness = None if verdict.valid is Validity.UNKNOWN else head.witness
+    return said(witness.cause) if witness and witness.cause else ""
+
+
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
     """Return what shows the verdict best; where it is unknown, why."""
     if verdict.valid is Validity.VALID and story and story.as_expected is False:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
         return said(heaviest_reason(verdict) or "no reason was given")
-    told = (head.witness.cause, head.witness.sentence) if head.witness else ()
-    return " ".join(said(each) for each in told if each)
+    return said(head.witness.sentence) if head.witness else ""
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:

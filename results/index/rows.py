@@ -47,7 +47,9 @@ class RunRow:
         verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
         judge: Who judged.
         sentence: The verdict in a sentence.
-        witness: What shows it best, in a sentence, or why it is unknown; cut after 600 characters.
+        cause: Why what the witness shows came to be, in a sentence; empty: not known, or unknown.
+        witness: What shows it best, in a sentence, or why it is unknown; both cut after 600
+            characters.
         anomalies: (name, how many are not allowed), those that weigh most first.
         faults: (kind, how many were confirmed).
         signature: The key of the failure; empty where there is none.
@@ -81,6 +83,7 @@ class RunRow:
     verdict_class: str = ""
     judge: str = ""
     sentence: str = ""
+    cause: str = ""
     witness: str = ""
     anomalies: tuple[tuple[str, int], ...] = ()
     faults: tuple[tuple[str, int], ...] = ()
