@@ -15,7 +15,7 @@ from nemesis.ledger import Ledger
 from nemesis.protocol import Aim, Fault, FaultMaker, OfPartition, Patience, Site
 from nemesis.registry import KINDS
 from nemesis.roster import Coordinated, Roster
-from nemesis.rows import FaultRow, FaultRows, Spec, roles_of
+from nemesis.rows import FaultRow, FaultRows, Spec, Waited, roles_of
 from nemesis.schedule import ScheduledFault
 from nemesis.targets import NoTargetError, Target, resolve_target
 from nemesis.undo import Reassign
@@ -118,6 +118,10 @@ class Life:
     def in_force(self) -> bool:
         """Whether there is, or may be, something to heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
+
+    def note_wait(self, waited: Waited) -> None:
+        """Have the fault's rows tell how it waited for its state."""
+        self.row = replace(self.row, spec=replace(self.row.spec, waited=waited))
 
     def skip(self, why: str) -> None:
         """Record that the fault was never started."""

@@ -28,6 +28,24 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """How a fault waited for a state of the cluster (`nemesis.triggers`).
+
+    Attributes:
+        when: The state, as in the plan.
+        came: Whether it came.
+        waited_s: How long the fault waited.
+        saw: What was there instead meanwhile, the last of it, in its order; empty: the state was
+            there at the first look.
+    """
+
+    when: str
+    came: bool
+    waited_s: float
+    saw: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """The column `spec`, as JSON.
 
@@ -37,6 +55,7 @@ class Spec:
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: When the schedule wanted it, in seconds from the start of the main phase.
+        waited: How it waited for a state; None: it waited for none.
         links: Directed pairs that are cut, of partitions.
         roles: What the targets were at the time.
         begun: Whether anything may have been done to the targets: from just before the injection
@@ -52,6 +71,7 @@ class Spec:
     hold_s: float
     at_s: float
     family: str = ""
+    waited: Waited | None = None
     links: tuple[Link, ...] = ()
     roles: Roles = field(default_factory=Roles)
     begun: bool = False

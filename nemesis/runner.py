@@ -1,6 +1,7 @@
 """The nemesis of a run: drives its schedule, and heals everything at the end, whatever happened."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from nemesis.protocol import Patience, Site
 from nemesis.registry import KINDS
 from nemesis.replicas import unwhole, wait_whole
 from nemesis.roster import roster_of
-from nemesis.rows import FaultRows
+from nemesis.rows import FaultRows, Waited
 from nemesis.schedule import Schedule
 from nemesis.sweep import HEAL_LIMIT_S, HealReport, sweep
 from nemesis.targets import parse_target
@@ -33,6 +34,8 @@ GENTLE_LIMIT_S = 8.0
 LATE_LIMIT_S = 1.0
 LOOK_S = 0.1
 """Between two looks for a state that a fault waits for."""
+SAW_STATES = 4
+"""So many of the states that a fault saw instead of its own are recorded, the last ones."""
 RETRY_S = 1.0
 
 
@@ -206,12 +209,18 @@ class Nemesis:
         """Wait for the state that a fault waits for; if it does not come, the fault is skipped."""
         if life.scheduled.when is None:
             return True
-        trigger = parse_trigger(life.scheduled.when, self._roster)
-        while not (seen := look(trigger, self._site.cluster.view())).holds:
-            if pause_until(stopwatch_s() + LOOK_S, stop):
-                life.skip(f"what it waited for did not come, {trigger.text}: {seen.sentence}")
-                return False
-        return True
+        trigger, begun_s = parse_trigger(life.scheduled.when, self._roster), stopwatch_s()
+        saw: deque[str] = deque(maxlen=SAW_STATES)
+        came = True
+        while came and not (sight := look(trigger, self._site.cluster.view())).holds:
+            if sight.seen not in [*saw][-1:]:
+                saw.append(sight.seen)
+            came = not pause_until(stopwatch_s() + LOOK_S, stop)
+        waited_s = round(stopwatch_s() - begun_s, 3) if saw else 0.0
+        life.note_wait(Waited(when=trigger.text, came=came, waited_s=waited_s, saw=tuple(saw)))
+        if not came:
+            life.skip(f"{trigger.text} did not come")
+        return came
 
     def _found_room(self, lives: Sequence[Life], stop: threading.Event) -> bool:
         """Wait until one node more can be hit and a majority is still whole; False if stopped."""

@@ -75,11 +75,11 @@ class Sight:
 
     Attributes:
         holds: Whether the state has come.
-        sentence: How it is: `the isr of log-0-0 is 3`.
+        seen: How it is: `leader n1 of log-0-0 in epoch 3, ISR n1, n2`.
     """
 
     holds: bool
-    sentence: str
+    seen: str
 
 
 def parse_trigger(text: str, roster: Roster) -> Trigger:
@@ -119,20 +119,29 @@ def look(trigger: Trigger, view: ClusterView | None) -> Sight:
         view: What the cluster says of itself; None: nobody answers.
     """
     if view is None:
-        return Sight(holds=False, sentence="no node answered")
+        return Sight(holds=False, seen="no node that answered")
     if trigger.place is None:
-        return _sight(trigger, _OF_CLUSTER[trigger.what](view))
+        return Sight(holds=_holds(trigger, _OF_CLUSTER[trigger.what](view)), seen=_cluster(view))
     state = view.partitions.get(trigger.place)
     if state is None:
-        return Sight(holds=False, sentence=f"nobody told of {_named(trigger.place)}")
-    return _sight(trigger, _OF_PARTITION[trigger.what](state))
+        return Sight(holds=False, seen=f"no state of {_named(trigger.place)}")
+    return Sight(holds=_holds(trigger, _OF_PARTITION[trigger.what](state)), seen=_partition(state))
 
 
-def _sight(trigger: Trigger, found: int | str) -> Sight:
-    subject = "number of registered brokers" if trigger.what == "registered" else trigger.what
-    of = f" of {_named(trigger.place)}" if trigger.place else ""
-    holds = _COMPARES[trigger.compare](found, trigger.wanted)
-    return Sight(holds=holds, sentence=f"the {subject}{of} was {found}")
+def _holds(trigger: Trigger, found: int | str) -> bool:
+    return _COMPARES[trigger.compare](found, trigger.wanted)
+
+
+def _cluster(view: ClusterView) -> str:
+    epoch = "unknown" if view.controller_epoch < 0 else view.controller_epoch
+    registered = ", ".join(sorted(view.registered)) or NONE
+    return f"controller {view.controller or NONE} in epoch {epoch}, registered {registered}"
+
+
+def _partition(state: PartitionState) -> str:
+    place = _named((state.topic, state.partition))
+    isr = ", ".join(state.isr) or NONE
+    return f"leader {state.leader or NONE} of {place} in epoch {state.leader_epoch}, ISR {isr}"
 
 
 def _named(place: tuple[str, int]) -> str:

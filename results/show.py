@@ -172,7 +172,7 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     if verdict is None:
         return paths.run_id, "running" if alive else "none", "" if alive else "not judged"
     head = headline(verdict)
-    return paths.run_id, verdict.valid.value, head.sentence.partition(": ")[2] or head.sentence
+    return paths.run_id, head.tone, head.sentence.partition(": ")[2] or head.sentence
 
 
 def _print_window(window: ReplicaWindow, console: Console) -> None:
@@ -210,8 +210,10 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
         for fault in faults[:_MAX_FAULTS]
     ]
     print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
-    if len(faults) > _MAX_FAULTS:
-        say(console, f"and {len(faults) - _MAX_FAULTS} more faults")
+    if (more := len(faults) - _MAX_FAULTS) > 0:
+        say(console, f"and {more} more {'fault' if more == 1 else 'faults'}")
+    for fault in faults[:_MAX_FAULTS]:
+        _print_why(fault, console)
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
     kinds = [
         (
@@ -225,6 +227,14 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
         for line in kind_lines(faults)
     ]
     print_table(console, columns, kinds)
+
+
+def _print_why(fault: FaultLine, console: Console) -> None:
+    """Print why a fault has no effect, and how it waited for its state."""
+    told = [fault.effect] if fault.confirmed_s is None else []
+    if told or fault.waited:
+        said = "; ".join([*told, *([fault.waited] if fault.waited else [])])
+        say(console, f"{fault.kind} of {fault.target}: {said}", style="dim")
 
 
 def _print_figures(tables: RunTables, found: Investigation, console: Console) -> None:

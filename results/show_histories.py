@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.text import Text
 
-from results.page.headline import counting, ranked_anomalies
-from results.page.inert import inert
+from results.page.headline import counting, headline, ranked_anomalies
+from results.print_table import STYLES, say
+from results.record.terms import Validity
 from results.record.verdict import Verdict
 
-_STYLES = {"valid": "bold green", "invalid": "bold red", "unknown": "bold yellow"}
 _SHOWN = 3
 """So many examples of an anomaly are told."""
+_ORDER = (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)
 
 
 def print_histories(verdicts: Sequence[Verdict], console: Console) -> None:
@@ -22,28 +22,25 @@ def print_histories(verdicts: Sequence[Verdict], console: Console) -> None:
     if not verdicts:
         return
     counts = Counter(each.valid.value for each in verdicts)
-    told = ", ".join(f"{counts[word]} {word}" for word in _STYLES if counts[word])
+    told = ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts[word])
     first = verdicts[0]
     histories = "1 history" if len(verdicts) == 1 else f"{len(verdicts)} histories"
-    _say(console, f"{histories}: {told}; judge {first.judge}, engine {first.engine}", style="dim")
+    say(console, f"{histories}: {told}; judge {first.judge}, engine {first.engine}", style="dim")
 
 
 def _print_history(verdict: Verdict, console: Console) -> None:
-    _say(console, f"{verdict.run_id}: {verdict.valid.value}", style=_STYLES[verdict.valid.value])
+    style = STYLES[headline(verdict).tone]
+    say(console, f"{verdict.run_id}: {verdict.valid.value}", style=style)
     for why in verdict.unknown_because:
-        _say(console, f"  {why}", style="yellow")
+        say(console, f"  {why}", style="yellow")
     for name, summary in ranked_anomalies(verdict):
         against = counting(summary)
         some = f"{against} of {summary.count} " if 0 < against < summary.count else ""
         said = f"{some}not allowed" if against else "allowed"
-        _say(console, f"  {name}: {summary.count} ({said})", style="" if against else "dim")
+        say(console, f"  {name}: {summary.count} ({said})", style="" if against else "dim")
         if against:
             told = [example for example in summary.examples if not example.allowed][:_SHOWN]
             for example in told:
-                _say(console, f"    {example.sentence}")
+                say(console, f"    {example.sentence}")
             if against > len(told):
-                _say(console, f"    and {against - len(told)} more")
-
-
-def _say(console: Console, sentence: str, *, style: str = "") -> None:
-    console.print(Text(inert(sentence), style=style))
+                say(console, f"    and {against - len(told)} more")

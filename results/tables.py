@@ -16,6 +16,8 @@ from results.record.clock import NS_PER_S
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
+DAMAGES = (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException)
+"""What showing a record raises that is damaged, or made to trouble whoever reads it."""
 _RUN: "pa.Field[Any]" = pa.field("run_id", pa.string())
 _PLACE: "list[pa.Field[Any]]" = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 _SECOND: "pa.Field[Any]" = pa.field("second", pa.int64())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from cluster.protocol import UserError
 from harness.cli.options import STORE
 from results.engine import size_words
 from results.export.bundle import bundle_name, read_bundle, write_bundle
@@ -14,8 +15,9 @@ from results.export.jepsen import write_history
 from results.export.perfetto import write_perfetto
 from results.export.sheets import write_sheets
 from results.record.paths import RunPaths
-from results.report import run_name
+from results.report import run_name, write_report
 from results.store import Store, StoreError, is_alive
+from results.tables import DAMAGES
 
 
 class Form(StrEnum):
@@ -27,6 +29,8 @@ class Form(StrEnum):
     JEPSEN = "jepsen"
 
 
+_HISTORIES = frozenset({".edn", ".json", ".jsonl"})
+"""How files of histories end, packed or not; a bundle has another name."""
 _ENDINGS: Mapping[Form, str] = {
     Form.PERFETTO: ".perfetto.json.gz",
     Form.CSV: "-csv",
@@ -103,14 +107,20 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 @click.argument("bundle", type=click.Path(path_type=Path))
 @STORE
 def import_(*, bundle: Path, store: Path) -> int:
-    """Take a bundle into the store, to judge and show its run here.
+    """Take a bundle into the store, draw its page, and say where that is.
 
     A run that the store has already is never written over; `latest` stays as it is.
     """
+    if Path(bundle.name.removesuffix(".gz")).suffix in _HISTORIES:
+        raise UserError(f"{bundle} is a history: judge it with logquake check --history {bundle}")
     run = read_bundle(bundle, Store(store))
     click.echo(run.root)
     told = run_name(run)
-    click.echo(f"judge it again: logquake check {told}; its page: logquake report {told}", err=True)
+    try:
+        click.echo(f"the page: {write_report(run)}", err=True)
+    except DAMAGES as damaged:  # The run is in the store all the same.
+        click.echo(f"its page cannot be drawn: {damaged}", err=True)
+    click.echo(f"judge it again: logquake check {told}", err=True)
     return 0
 
 

@@ -181,7 +181,7 @@ def concluded(paths: RunPaths) -> Words:
         # What a story set out to show is no failure.
         "signature": "" if told else row.signature,
         "sentence": "" if told else row.signature_sentence,
-        "reason": "" if verdict.valid is Validity.VALID else row.sentence,
+        "reason": "" if verdict.valid is Validity.VALID else f"{row.sentence} {row.cause}".rstrip(),
     }
 
 

@@ -30,7 +30,7 @@ class WasJudged:
         valid: The verdict.
         as_expected: Of a scenario.
         signature, sentence: What it is filed under; empty if nothing failed.
-        reason: In a sentence, with ids.
+        reason: In a sentence, and in a second one why it came to be, where that is known.
     """
 
     run_id: str

@@ -25,7 +25,6 @@ from results.index.rows import (
     RunRow,
     RunState,
     Seen,
-    tone_of,
 )
 from results.page.inert import inert
 from results.record.paths import RunPaths
@@ -198,7 +197,7 @@ class Index:
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
         """Return the nights, of one suite or of all, newest first."""
         rows = self._asked(
-            "SELECT suite, night, verdict, ending, state, signature FROM runs WHERE night != ''"
+            "SELECT suite, night, tone, state, signature FROM runs WHERE night != ''"
             " AND (? = '' OR suite = ?) ORDER BY night DESC, suite",
             (suite, suite),
         )
@@ -313,7 +312,7 @@ def _night(suite: str, night: str, first: dict[str, str], rows: Sequence[sqlite3
         night=night,
         runs=len(rows),
         running=sum(each["state"] == RunState.RUNNING for each in rows),
-        verdicts=dict(Counter(tone_of(each["verdict"], each["ending"]) for each in rows)),
+        verdicts=dict(Counter(each["tone"] for each in rows)),
         new=tuple(key for key in signatures if first[key] == night),
         signatures=tuple(signatures),
     )

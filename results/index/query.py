@@ -12,7 +12,7 @@ class RunQuery:
     Attributes:
         system, version, workload, hosts, scenario, ending, nemesis, suite, night, entry, signature,
             setting: As in `RunRow`.
-        verdict: valid, unknown, invalid, or unjudged.
+        verdict: valid, unknown, invalid, or unjudged; `allowed`: valid with what is allowed.
         state: As in `RunState`.
         fault: A family that the plan asked for, or a kind that took effect.
         anomaly: A name.
@@ -61,7 +61,7 @@ def condition(query: RunQuery) -> tuple[str, list[str | int]]:
             parts.append(f"{name} = ?")
             values.append(wanted)
     if query.verdict:
-        parts.append("verdict = ?")
+        parts.append("tone = ?" if query.verdict == "allowed" else "verdict = ?")
         values.append("" if query.verdict == "unjudged" else query.verdict)
     if query.seed is not None:
         parts.append("seed = ?")

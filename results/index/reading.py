@@ -158,10 +158,12 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
     head = headline(verdict)
     return {
         "verdict": verdict.valid.value,
+        "tone": _tone(head, as_told=as_told),
         "verdict_class": class_of(verdict, as_told=as_told),
         "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
+        "cause": _cause(verdict, head)[:_MAX_WITNESS],
         "witness": _witness(verdict, head, story)[:_MAX_WITNESS],
         "anomalies": _named((name, counting(each)) for name, each in ranked_anomalies(verdict)),
         "faults": _named(sorted(faults.items())),
@@ -172,10 +174,27 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
     }
 
 
+def _tone(head: Headline, *, as_told: bool | None) -> str:
+    """Return how a run is coloured.
+
+    What a story set out to show is no failure; and one that ended otherwise is never as good as
+    valid.
+    """
+    if as_told:
+        return "told"
+    return "unknown" if as_told is False and head.tone in {"valid", "allowed"} else head.tone
+
+
 def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     return tuple(
         (inert(name[:_MAX_NAME]), count) for name, count in itertools.islice(counts, _MAX_NAMES)
     )
+
+
+def _cause(verdict: Verdict, head: Headline) -> str:
+    """Return why the witness came to be; where the verdict is unknown, that is what it needs."""
+    witness = None if verdict.valid is Validity.UNKNOWN else head.witness
+    return said(witness.cause) if witness and witness.cause else ""
 
 
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
@@ -184,8 +203,7 @@ def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
         return said(heaviest_reason(verdict) or "no reason was given")
-    told = (head.witness.cause, head.witness.sentence) if head.witness else ()
-    return " ".join(said(each) for each in told if each)
+    return said(head.witness.sentence) if head.witness else ""
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:

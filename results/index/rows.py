@@ -13,17 +13,6 @@ class Ending(StrEnum):
     OTHERWISE = "otherwise"
 
 
-def tone_of(verdict: str, ending: str) -> str:
-    """Return how a run is coloured: its verdict, `told`, or `unjudged`.
-
-    What a story set out to show is no failure; and one that ended otherwise is never as good as
-    valid.
-    """
-    if ending == Ending.AS_TOLD and verdict:
-        return "told"
-    return "unknown" if ending == Ending.OTHERWISE and verdict == "valid" else verdict or "unjudged"
-
-
 class RunState(StrEnum):
     """How far a run is."""
 
@@ -54,10 +43,13 @@ class RunRow:
         seed: None where the plan cannot be read.
         state: How far it is.
         verdict: valid, unknown, invalid; empty where there is none.
+        tone: How it is coloured: as its page (`results.page.headline`), or `told`.
         verdict_class: safety, liveness, unknown, harness; empty where it is valid, or not judged.
         judge: Who judged.
         sentence: The verdict in a sentence.
-        witness: What shows it best, in a sentence, or why it is unknown; cut after 600 characters.
+        cause: Why what the witness shows came to be, in a sentence; empty: not known, or unknown.
+        witness: What shows it best, in a sentence, or why it is unknown; both cut after 600
+            characters.
         anomalies: (name, how many are not allowed), those that weigh most first.
         faults: (kind, how many were confirmed).
         signature: The key of the failure; empty where there is none.
@@ -87,9 +79,11 @@ class RunRow:
     seed: int | None = None
     state: RunState = RunState.NOT_JUDGED
     verdict: str = ""
+    tone: str = "unjudged"
     verdict_class: str = ""
     judge: str = ""
     sentence: str = ""
+    cause: str = ""
     witness: str = ""
     anomalies: tuple[tuple[str, int], ...] = ()
     faults: tuple[tuple[str, int], ...] = ()
@@ -107,11 +101,6 @@ class RunRow:
     repeats: str = ""
     size_bytes: int = 0
     trouble: str = ""
-
-    @property
-    def tone(self) -> str:
-        """How it is coloured."""
-        return tone_of(self.verdict, self.ending)
 
     @property
     def parent(self) -> str:
@@ -183,8 +172,8 @@ class NightRow:
         suite, night: Which.
         runs: How many there are.
         running: How many of them are under way.
-        verdicts: How many by verdict; `unjudged` counts what has none, `told` stories that ended
-            as they are told.
+        verdicts: How many by tone: by verdict, but that `allowed` counts valid runs with anomalies
+            that are allowed, `told` stories that ended as they are told, `unjudged` what has none.
         new: Keys of signatures that no earlier night of the store had.
         signatures: Keys of all signatures, those of most runs first.
     """
@@ -200,7 +189,7 @@ class NightRow:
     @property
     def tone(self) -> str:
         """How it is coloured: by the worst that came of it; what has no verdict is not valid."""
-        worst = ("invalid", "unknown", "unjudged")
+        worst = ("invalid", "unknown", "unjudged", "allowed")
         return next((each for each in worst if self.verdicts.get(each)), "valid")
 
     @property

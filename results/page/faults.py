@@ -24,6 +24,7 @@ class FaultLine:
         begun: Whether anything may have been done to them, confirmed or not.
         requested_s: When it was asked for.
         confirmed_s, healed_s: None: that was never measured.
+        waited: How it waited for its state, in a sentence; empty: it waited for none.
         effect, heal_effect: What was measured, in a sentence.
         heal_failed: It was to be undone, and was not seen to be over.
     """
@@ -38,6 +39,7 @@ class FaultLine:
     requested_s: float
     confirmed_s: float | None
     healed_s: float | None
+    waited: str
     effect: str
     heal_effect: str
     heal_failed: bool
@@ -63,6 +65,7 @@ def _line(row: Json) -> FaultLine:
         requested_s=(row["requested_ns"] or 0) / NS_PER_S,
         confirmed_s=_seconds(row["confirmed_ns"]),
         healed_s=_seconds(row["healed_ns"]),
+        waited=_waited(json_object(spec.get("waited"))),
         effect=_effect(row, spec),
         heal_effect=heal_sentence(row["heal_effect"]),
         heal_failed=row["healed_ns"] is None and bool(spec.get("not_healed")),
@@ -77,6 +80,18 @@ def _effect(row: Json, spec: Json) -> str:
     return f"{told}; it was begun, and may have taken records all the same"
 
 
+def _waited(told: Json) -> str:
+    """Return how a fault waited for a state, and what was there instead meanwhile."""
+    if not told:
+        return ""
+    when, seconds, saw = told.get("when"), told.get("waited_s"), told.get("saw")
+    if not isinstance(saw, list) or not isinstance(seconds, int | float):
+        return ""  # Damaged.
+    if not saw:
+        return f"{when} held at once"
+    return f"waited {seconds:.1f} s for {when}; saw {'; then '.join(map(str, saw))}"
+
+
 def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / NS_PER_S
 
@@ -88,8 +103,8 @@ def _roles(roles: Json) -> str:
     if led:
         more = f" and {len(led) - _LED_NAMED} more" if len(led) > _LED_NAMED else ""
         parts.append(f"leader of {', '.join(led[:_LED_NAMED])}{more}")
-    if roles.get("followed"):
-        parts.append(f"follower in {roles['followed']} partitions")
+    if followed := roles.get("followed"):
+        parts.append(f"follower in {followed} partition{'' if followed == 1 else 's'}")
     if roles.get("controller"):
         parts.append("active controller")
     return "; ".join(parts)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from results.index import Rate, RunRow
 from results.record.plan import NEMESIS_KINDS
 
-LETTERS = {"invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "valid": "V"}
+LETTERS = {
+    "invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "allowed": "A", "valid": "V",
+}  # fmt: skip
 """Worst first: how a cell is lettered, for those who do not see its colour."""
 TONE_WORDS = {"unjudged": "not judged", "told": "as told"}
 """How tones are called that are not called as they are."""

@@ -7,7 +7,7 @@ from statistics import median
 
 from results.index import RunRow
 
-VERDICTS = ("valid", "told", "unknown", "invalid", "unjudged")
+VERDICTS = ("valid", "allowed", "told", "unknown", "invalid", "unjudged")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

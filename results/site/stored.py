@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 from flask import Blueprint, Response, send_file
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
@@ -26,6 +25,7 @@ from results.record.paths import RunPaths
 from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY
 from results.site.pages import page
+from results.tables import DAMAGES
 
 stored = Blueprint("stored", __name__)
 REPORT, TIMELINE = "report.html", "timeline.html"
@@ -148,8 +148,7 @@ def _made(row: RunRow, paths: RunPaths, name: str) -> Response:
         if text is None:
             try:
                 text = _MAKERS[name](paths)
-            except (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError,
-                    pa.ArrowException) as damaged:  # fmt: skip
+            except DAMAGES as damaged:
                 why = f"The record of {row.run_id} cannot be shown: {damaged}"
                 raise ServiceUnavailable(why) from damaged
             _made_pages[key] = text

@@ -1,9 +1,12 @@
 """`logquake export`, `import` and `timeline`, as they are typed."""
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.cli import exit_code
@@ -31,18 +34,38 @@ def test_a_run_goes_by_a_bundle_to_another_store_and_is_judged_there(
     assert exit_code(["import", "out/some.tar.gz", "--store", "other"]) == 0
     said = capsys.readouterr()
     assert said.out == f"other/{RUN}\n"
+    page = Path("other", RUN, "report.html")
+    assert f"the page: {page}\n" in said.err
+    assert "Invalid: 1 acknowledged write was lost." in page.read_text(encoding="utf-8")
     assert f"logquake check other/{RUN}" in said.err
 
     assert exit_code(["check", "--engine", "local", f"other/{RUN}", "--json"]) == 1
     (judged,) = json.loads(capsys.readouterr().out)
     stored = json.loads((find_sample(SAMPLE) / "verdict.json").read_text(encoding="utf-8"))
     assert judged["anomalies"] == stored["anomalies"]
-    assert exit_code(["report", f"other/{RUN}"]) == 0
     # Nothing of it was ever on this machine.
     assert heal_store(Path("other")).done == ()
 
     assert exit_code(["import", "out/some.tar.gz", "--store", "other"]) == 254
     assert "already" in capsys.readouterr().err
+
+
+def test_a_bundle_with_a_damaged_table_is_taken_in_and_says_that_it_has_no_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copy = Path("runs", RUN)
+    shutil.copytree(find_sample(SAMPLE), copy, copy_function=shutil.copyfile)
+    file = copy / "record" / "replica_records.parquet"
+    rows = pq.read_table(file)
+    nodes = pa.nulls(rows.num_rows, pa.string())
+    pq.write_table(rows.set_column(rows.schema.get_field_index("node"), "node", nodes), file)
+    assert exit_code(["export", RUN, "--as", "bundle", "-o", "some.tar.gz"]) == 0
+    capsys.readouterr()
+    assert exit_code(["import", "some.tar.gz", "--store", "other"]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"other/{RUN}\n"
+    assert "its page cannot be drawn: unsupported operand" in said.err
+    assert "the page:" not in said.err
 
 
 def test_forms_have_names_of_their_own_and_others_when_asked(
@@ -88,6 +111,7 @@ def test_the_time_line_lies_beside_the_report(capsys: pytest.CaptureFixture[str]
         (["export", "nothing", "--as", "csv"], "there is no run"),
         (["import", "nothing.tar.gz"], "there is no file"),
         (["import", "plain.tar"], "no bundle"),
+        (["import", "h.edn.gz"], "judge it with logquake check --history h.edn.gz"),
         (["timeline", "nothing"], "there is no run"),
     ],
 )

@@ -1,7 +1,9 @@
 """Triggers: parsed strictly, told by a view, waited for by the runner."""
 
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,18 +73,30 @@ def test_a_trigger_holds_when_the_view_is_so_and_not_before(
 
 
 @pytest.mark.parametrize(
-    ("text", "seen", "sentence"),
+    ("text", "there", "seen"),
     [
-        ("leader epoch of log-0-0 >= 3", view(epoch=1), "the leader epoch of log-0-0 was 1"),
-        ("leader epoch of log-1-1 >= 3", view(), "nobody told of log-1-1"),
-        ("controller = n2", view(), "the controller was n3"),
-        ("leader of log-0-0 = n2", view(leader=None), "the leader of log-0-0 was none"),
-        ("registered <= 1", view(), "the number of registered brokers was 3"),
-        ("registered <= 1", None, "no node answered"),
+        (
+            "leader epoch of log-0-0 >= 3",
+            view(epoch=1),
+            "leader n1 of log-0-0 in epoch 1, ISR n1, n2, n3",
+        ),
+        ("leader epoch of log-1-1 >= 3", view(), "no state of log-1-1"),
+        ("controller = n2", view(), "controller n3 in epoch 7, registered n1, n2, n3"),
+        (
+            "leader of log-0-0 = n2",
+            view(leader=None, isr=()),
+            "leader none of log-0-0 in epoch 0, ISR none",
+        ),
+        (
+            "registered <= 1",
+            view(registered=("n3", "n1")),
+            "controller n3 in epoch 7, registered n1, n3",
+        ),
+        ("registered <= 1", None, "no node that answered"),
     ],
 )
-def test_what_was_seen_instead_is_told(text: str, seen: ClusterView | None, sentence: str) -> None:
-    assert look(parse_trigger(text, ROSTER), seen).sentence == sentence
+def test_what_was_seen_instead_is_told(text: str, there: ClusterView | None, seen: str) -> None:
+    assert look(parse_trigger(text, ROSTER), there).seen == seen
 
 
 @pytest.mark.parametrize(
@@ -113,7 +127,7 @@ def test_whatever_is_written_is_a_trigger_or_refused(text: str) -> None:
         trigger = parse_trigger(text, ROSTER)
     except PlanError:
         return
-    assert look(trigger, view()).sentence
+    assert look(trigger, view()).seen
 
 
 def test_a_plan_with_a_wrong_trigger_is_refused_before_the_run() -> None:
@@ -127,6 +141,11 @@ def test_the_example_can_be_played() -> None:
     schedule = deal_schedule(plan, abilities=frozenset(Ability))
     assert [fault.when for fault in schedule.faults].count(None) == 1
     assert plan.shifts_clocks
+
+
+def rows_of(world: World) -> list[dict[str, Any]]:
+    """The last row of each fault, in their order."""
+    return sorted(world.last_rows(), key=lambda row: int(row["fault_id"]))
 
 
 def _waiting(fault_id: int, when: str | None, target: str) -> ScheduledFault:
@@ -151,12 +170,29 @@ def test_a_fault_starts_when_its_state_has_come(world: World) -> None:
     # The first waits for what only the second brings about.
     _run_until_killed(world, "n1", _waiting(1, "registered <= 2", "n1"), _waiting(2, None, "n3"))
     assert world.cluster.calls[:2] == ["kill n3", "kill n1"]
+    late, _ = rows_of(world)
+    waited = json.loads(late["spec"])["waited"]
+    assert (waited["when"], waited["came"]) == ("registered <= 2", True)
+    assert waited["waited_s"] > 0
+    assert waited["saw"][0].endswith("registered n1, n2, n3")
+
+
+def test_a_state_that_is_there_at_once_is_not_waited_for(world: World) -> None:
+    _run_until_killed(world, "n1", _waiting(1, "registered = 3", "n1"))
+    (row,) = rows_of(world)
+    assert json.loads(row["spec"])["waited"] == {
+        "when": "registered = 3", "came": True, "waited_s": 0.0, "saw": [],
+    }  # fmt: skip
 
 
 def test_a_state_that_does_not_come_leaves_its_fault_out(world: World) -> None:
     never = "leader epoch of log-0-0 >= 4"
     _run_until_killed(world, "n3", _waiting(1, never, "n1"), _waiting(2, None, "n3"))
     assert "kill n1" not in world.cluster.calls
-    first = min(world.last_rows(), key=lambda row: int(row["fault_id"]))
+    first, second = rows_of(world)
     assert first["confirmed_ns"] is None
-    assert f"{never}: the leader epoch of log-0-0 was 3" in first["effect"]
+    assert f"{never} did not come" in first["effect"]
+    waited = json.loads(first["spec"])["waited"]
+    assert (waited["when"], waited["came"]) == (never, False)
+    assert waited["saw"][0].startswith("leader n1 of log-0-0 in epoch 3, ISR n1, n2")
+    assert json.loads(second["spec"])["waited"] is None

@@ -32,17 +32,19 @@ def anomaly(
     sentence: str = LOSS,
     topic: str = "log-0",
     evidence: Evidence | None = None,
+    allowed: bool = False,
 ) -> AnomalySummary:
     safety = of is AnomalyClass.SAFETY
     told: Evidence = evidence or ({"value": 4294967298} if safety else {})
     shown = Example(
         sentence=sentence, evidence=told, topic=topic,
-        topic_id="", partition=1, offset=121 if safety else -1, allowed=False, trusted=True,
-        why="",
+        topic_id="", partition=1, offset=121 if safety else -1, allowed=allowed, trusted=True,
+        why="allowed (acks-0-1): with acks=1 nobody waits for a follower" if allowed else "",
     )  # fmt: skip
     return AnomalySummary(
-        anomaly_class=of, count=count, allowed=0, trusted=count, examples=(shown,)
-    )
+        anomaly_class=of, count=count, allowed=count if allowed else 0, trusted=count,
+        examples=(shown,),
+    )  # fmt: skip
 
 
 def plant(
@@ -79,8 +81,9 @@ def judgement(
     paths: RunPaths, anomalies: dict[str, AnomalySummary], because: Sequence[str] = ()
 ) -> Verdict:
     """Return a verdict with figures, as bad as what was found."""
-    bad = any(each.anomaly_class is not AnomalyClass.HARNESS for each in anomalies.values())
-    doubtful = Validity.UNKNOWN if because or anomalies else Validity.VALID
+    counting = [each for each in anomalies.values() if each.count > each.allowed]
+    bad = any(each.anomaly_class is not AnomalyClass.HARNESS for each in counting)
+    doubtful = Validity.UNKNOWN if because or counting else Validity.VALID
     return told(
         Verdict(
             run_id=paths.run_id,

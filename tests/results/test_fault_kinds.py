@@ -99,7 +99,10 @@ def test_show_prints_the_table_within_80_columns(make_run: MakeRun) -> None:
 
 
 def test_rows_that_cannot_be_are_shown_and_told_as_text(make_run: MakeRun) -> None:
-    spec = {"target": "<b>one[/]", "roles": {"led": 7, "followed": "<i>"}}
+    spec = {
+        "target": "<b>one[/]", "roles": {"led": 7, "followed": "<i>"},
+        "waited": {"when": [], "saw": 7, "waited_s": 1},
+    }  # fmt: skip
     rows = [
         _fault(1, "<script>[/red]", "<u>", spec=spec, targets=["<s>", None], effect="<em>"),
         _fault(2, "kill", "kill", targets=None, requested_ns=None, heal_effect="[" * 100_000),
@@ -109,6 +112,45 @@ def test_rows_that_cannot_be_are_shown_and_told_as_text(make_run: MakeRun) -> No
     assert not [tag for tag in ("<script>[", "<b>one", "<u>", "<s>", "<em>") if tag in page]
     assert "&lt;script&gt;[/red]" in page
     show_run(run, Console(width=80, file=io.StringIO()))
+
+
+def test_what_a_fault_saw_instead_of_its_state_stands_on_the_page_and_in_the_terminal(
+    make_run: MakeRun,
+) -> None:
+    when = "leader of log-0-0 = n2"
+    states = [f"leader n{leader} of log-0-0 in epoch {leader}, ISR n1, n3" for leader in (1, 3)]
+    waited = {"when": when, "came": True, "waited_s": 12.34, "saw": states}
+    never = {"when": when, "came": False, "waited_s": 30, "saw": states[:1]}
+    refused = {
+        "confirmed_ns": None,
+        "effect": json.dumps({"without_effect": f"{when} did not come"}),
+    }
+    rows = [
+        _fault(1, "kill", "kill", spec={"target": "n1", "waited": waited}),
+        _fault(2, "pause", "pause", spec={"target": "n2", "waited": never}, **refused),
+        _fault(3, "stop", "stop", spec={"target": "n3", "waited": {**never, "saw": []}}),
+    ]
+    run = _run(make_run, rows)
+    console = Console(file=io.StringIO(), soft_wrap=True)
+    show_run(run, console)
+    assert isinstance(console.file, io.StringIO)
+    late = f"waited 12.3 s for {when}; saw {states[0]}; then {states[1]}"
+    instead = f"waited 30.0 s for {when}; saw {states[0]}"
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "log-0-0 = n2" in line] == [
+        f"kill of n1: {late}",
+        f"pause of n2: not confirmed: {when} did not come; {instead}",
+        f"stop of n3: {when} held at once",
+    ]
+    page = render_report(run)
+    for each in (late, instead, f"{when} held at once"):
+        assert f'<div class="soft">{each}</div>' in page
+
+
+def test_one_partition_that_a_target_follows_is_one(make_run: MakeRun) -> None:
+    rows = [_fault(each, "kill", "kill", spec={"roles": {"followed": each}}) for each in (1, 2)]
+    told = [fault.roles for fault in fault_lines(RunTables(_run(make_run, rows)))]
+    assert told == ["follower in 1 partition", "follower in 2 partitions"]
 
 
 def test_a_fault_that_was_begun_and_not_confirmed_may_have_taken_records(

@@ -270,6 +270,24 @@ def test_wild_figures_of_a_verdict_are_none(store: Store, figure: str) -> None:
     assert (row.operations, row.throughput, row.faults) == (3, None, ())
 
 
+def test_a_valid_run_with_what_is_allowed_has_a_tone_of_its_own_and_a_verdict_that_is_valid(
+    store: Store,
+) -> None:
+    night = night_of(NIGHTS[2], "log")
+    bare = plant(store.root, "20261122T010000Z", night=night)
+    with opened(store) as index:
+        assert (index.runs()[0].tone, index.nights()[0].tone) == ("valid", "valid")
+    lost = {"lost-write": anomaly(2, allowed=True)}
+    told = plant(store.root, "20261122T010100Z", night=night, anomalies=lost)
+    with opened(store) as index:
+        row, _ = index.runs()
+        (night_row,) = index.nights()
+        assert ids(index, verdict="allowed") == [told.run_id]
+        assert ids(index, verdict="valid") == [told.run_id, bare.run_id]
+    assert (row.verdict, row.tone, row.signature) == ("valid", "allowed", "")
+    assert (night_row.tone, night_row.verdicts) == ("allowed", {"allowed": 1, "valid": 1})
+
+
 def test_samples_are_rows_like_all_others(store: Store) -> None:
     planted_sample(store.root, "loss-acks-1", "20261122T010000Z")
     planted_sample(store.root, "leader-epoch-1-high-watermark", "20261122T020000Z")

@@ -12,6 +12,7 @@ from results.show import list_runs, print_verdict, show_run
 from results.store import Store
 from results.verdict_json import read_verdict, write_verdict
 from tests.results.hostile import FORBIDDEN, TOPIC, hostile
+from tests.results.planted import anomaly, plant
 
 MakeRun = Callable[..., RunPaths]
 ESCAPE = "\x1b"
@@ -94,6 +95,17 @@ def test_runs_are_listed_with_verdict_and_sentence_newest_first(make_run: MakeRu
     console = narrow()
     list_runs(store, console)
     assert "not judged" in printed(console)
+
+
+def test_a_valid_run_with_what_is_allowed_is_listed_as_that_and_not_in_green(
+    tmp_path: Path,
+) -> None:
+    plant(tmp_path, "20261122T010000Z", anomalies={"lost-write": anomaly(1, allowed=True)})
+    console = Console(width=120, file=io.StringIO(), force_terminal=True, color_system="standard")
+    list_runs(Store(tmp_path), console)
+    line = printed(console).splitlines()[1]
+    assert f"{ESCAPE}[36mallowed{ESCAPE}[0m" in line
+    assert "1 acknowledged write was lost, and that is allowed." in line
 
 
 def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:

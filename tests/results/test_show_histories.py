@@ -51,6 +51,17 @@ def test_what_counts_is_told_with_three_examples_and_what_is_allowed_by_its_numb
     ]
 
 
+def test_a_valid_history_with_what_is_allowed_is_not_green() -> None:
+    def colour(told: Verdict) -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
+        print_histories([told], console)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().partition("h: valid")[0]
+
+    green, cyan = colour(verdict(Validity.VALID)), colour(verdict(Validity.VALID, G0=(5, 5)))
+    assert (green, cyan) == ("\x1b[1;32m", "\x1b[1;36m")
+
+
 def test_histories_are_counted_by_their_verdicts() -> None:
     valid, unknown = verdict(Validity.VALID), verdict(Validity.UNKNOWN)
     assert printed(valid, unknown, valid)[-1] == (

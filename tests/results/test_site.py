@@ -651,6 +651,26 @@ def test_a_night_in_which_runs_died_is_no_quiet_one(tmp_path: Path) -> None:
     assert "log kill, partition - 1 of 2" in words_of(text_of(site(tmp_path), NIGHT))
 
 
+def test_what_is_allowed_is_not_green_and_is_named_wherever_a_run_is_shown(tmp_path: Path) -> None:
+    night_run(tmp_path, 1)
+    row = night_run(tmp_path, 2, anomalies={"lost-write": anomaly(1, allowed=True)})
+    client = site(tmp_path)
+    front, night, trends = (text_of(client, url) for url in ("/", NIGHT, "/trends"))
+    runs, run = text_of(client, "/runs"), text_of(client, f"/run/{row.run_id}/")
+    assert '<section class="tonight allowed">' in front
+    assert "1 allowed 1 valid" in words_of(front)
+    assert '<td class="cell allowed">' in night
+    assert "log kill, partition A 1 of 2" in words_of(night)
+    assert "A valid with anomalies that are allowed" in words_of(night)
+    assert '<rect class="allowed"' in trends
+    assert '<span class="key allowed">allowed</span>' in trends
+    chip = '<span class="chip allowed"><b aria-hidden="true">A</b>allowed</span>'
+    for page in (front, night, runs, run):
+        assert page.count(chip) == 1, page
+    assert "1 acknowledged write was lost, and that is allowed." in words_of(runs)
+    assert words_of(text_of(client, "/runs?verdict=allowed")).count("A allowed") == 1
+
+
 def test_a_night_of_known_failures_is_not_coloured_as_a_good_one(tmp_path: Path) -> None:
     lost = {"lost-write": anomaly()}
     plant(tmp_path, "20261120T010000Z", anomalies=lost, night=night_of(NIGHTS[0], "log"))
