@@ -8,6 +8,7 @@ the next leader was told of. What the sentence lacks, it names.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -168,7 +169,7 @@ def _befell(
         return "", ()
     fault = max(hits, key=lambda each: each.confirmed_ns)
     if fault.confirmed_ns > record.acked_ns:
-        after_s = (fault.confirmed_ns - record.acked_ns) / _NS_PER_S
+        after_s = ceil((fault.confirmed_ns - record.acked_ns) / _NS_PER_S * 10) / 10
         return "", (f"{_BEFELL[fault.kind]} within {after_s:.1f} s",)
     if fault.confirmed_ns <= record.sent_ns and record.acked_ns <= fault.healing_ns:
         return f" {_MEANWHILE[fault.kind]}" if fault.kind in _MEANWHILE else "", ()
