@@ -18,12 +18,12 @@ from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group
 
 TOLD = {
     "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off within"
-    " 0.4 s, and n3 was elected in epoch 1 without it",
+    " 0.5 s, and n3 was elected in epoch 1 without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " within 43.0 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
     "leader-epoch-2-leader-epoch": "only n1 had it: n1 led alone in epoch 1, acknowledged it"
-    " (acks=all), was killed within 0.7 s, and n2, which was not in the last ISR that was told, was"
+    " (acks=all), was killed within 0.6 s, and n2, which was not in the last ISR that was told, was"
     " elected in epoch 3 without it",
     "loss-unclean": "only n1 had it: n1 led in epoch 0, acknowledged it (acks=all), was cut off"
     " within 8.7 s, and n2, from outside of the in-sync replicas, was elected in epoch 1 without"
