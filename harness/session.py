@@ -13,6 +13,7 @@ from harness.keep import keep_cluster
 from harness.scenarios.telling import compare_with_story
 from harness.scratch import scratch_in
 from harness.staging import Played, Staging
+from results.page.naming import names_of
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
@@ -70,7 +71,7 @@ class Session:
             verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
         compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
         page = write_report(paths)
-        print_verdict(verdict, self.console)
+        print_verdict(verdict, self.console, names=names_of(paths))
         if compared:
             self._say(compared)
         self._say(f"the page: {page}")

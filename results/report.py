@@ -26,7 +26,7 @@ from results.page.glossary import GLOSSARY
 from results.page.headline import Headline, ranked_anomalies
 from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
-from results.page.naming import with_names
+from results.page.naming import Names
 from results.page.outages import outages
 from results.page.replicas import ReplicaWindow, replica_window
 from results.page.resting import resting
@@ -104,6 +104,7 @@ def render_report(
     found = investigate(paths, tables)
     where = (page or paths.report).absolute()
     story = story_page(paths, page=page or paths.report)
+    names = Names(tables, found.plan, scripted=bool(story))
     context = {
         "paths": paths,
         "found": found,
@@ -111,7 +112,9 @@ def render_report(
         "verdict": found.verdict,
         "rests": resting(found.verdict) if found.verdict else (),
         "story": story,
-        "in_words": with_names if story else str,
+        "in_words": names.html,
+        "in_cell": names.cell,
+        "in_text": names,
         "id": id,
         "glossary": GLOSSARY,
         **_evidence(paths, tables, found),

@@ -4,7 +4,7 @@ Nothing that comes from a record is read as markup, and control characters are s
 that neither a topic's name nor a broker's error can move the cursor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -15,7 +15,7 @@ from results.page.faults import FaultLine
 from results.page.figures import figures
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
-from results.page.naming import said, with_names
+from results.page.naming import Names, said
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.resting import resting, unshown_count
@@ -48,12 +48,13 @@ def show_run(paths: RunPaths, console: Console) -> None:
     command = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
-    _print_sentence(found.head, console, scripted=scripted)
-    print_breach(found, console)
-    print_story_of_witness(found, console, scripted=scripted)
+    names = Names(tables, found.plan, scripted=scripted)
+    _print_sentence(found.head, console, names=names)
+    print_breach(found, console, names=names)
+    print_story_of_witness(found, console, names=names)
     window = replica_window(tables, found.head.witness) if found.head.witness else None
     if window and not scripted:
-        _print_window(window, console)
+        _print_window(window, console, cell=names.cell)
     print_recurrence(found, console, command=command)
     say(console, "")
     print_table(console, ("it ran on", ""), _setting(paths, found))
@@ -78,7 +79,11 @@ def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
 
 
 def print_verdict(
-    verdict: Verdict | None, console: Console, *, alive: bool = False, scripted: bool = False
+    verdict: Verdict | None,
+    console: Console,
+    *,
+    alive: bool = False,
+    names: Callable[[str], str] = str,
 ) -> None:
     """Print a verdict: the sentence, its witness, and a table of anomalies.
 
@@ -86,10 +91,10 @@ def print_verdict(
         verdict: None: the run was not judged.
         console: Where to.
         alive: The run is still under way.
-        scripted: It is a scenario's, and its messages have names.
+        names: Puts the run's short names into a sentence.
     """
     head = headline(verdict, alive=alive)
-    _print_sentence(head, console, scripted=scripted)
+    _print_sentence(head, console, names=names)
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone)
         if hidden := unshown_count(verdict):
@@ -97,13 +102,12 @@ def print_verdict(
             say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
-def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None:
-    named = with_names if scripted else str
+def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], str]) -> None:
     say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
     if head.witness and head.witness.cause:
-        say(console, said(named(head.witness.cause)), style="bold")
+        say(console, names(said(head.witness.cause)), style="bold")
     if head.witness:
-        say(console, said(named(head.witness.sentence)))
+        say(console, names(said(head.witness.sentence)))
     for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
     if len(head.more) > _MAX_REASONS:
@@ -175,13 +179,13 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     return paths.run_id, head.tone, head.sentence.partition(": ")[2] or head.sentence
 
 
-def _print_window(window: ReplicaWindow, console: Console) -> None:
+def _print_window(window: ReplicaWindow, console: Console, *, cell: Callable[[str], str]) -> None:
     say(console, f"the logs of {window.place} around offset {window.offset}:")
     near = [number for number, each in enumerate(window.rows[0].cells) if not each.far]
     rows = [
         (
             f"{row.name}, {row.note}" if row.note else row.name,
-            *(_cell_text(row.cells[number]) for number in near),
+            *(_cell_text(row.cells[number], cell) for number in near),
         )
         for row in window.rows
     ]
@@ -190,9 +194,9 @@ def _print_window(window: ReplicaWindow, console: Console) -> None:
     say(console, f"(e: leader epoch; ≠: not what clients were told{unknown})", style="dim")
 
 
-def _cell_text(cell: Cell) -> str:
+def _cell_text(cell: Cell, name: Callable[[str], str]) -> str:
     epoch = "" if cell.epoch is None else f" e{cell.epoch}"
-    return f"{'≠' if cell.differs else ''}{cell.text or 'nothing'}{epoch}"
+    return f"{'≠' if cell.differs else ''}{name(cell.text) or 'nothing'}{epoch}"
 
 
 def _print_faults(faults: list[FaultLine], console: Console) -> None:

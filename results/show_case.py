@@ -1,5 +1,7 @@
 """A failure in a terminal: what was broken, the witness's story, the axis in rows, how often."""
 
+from collections.abc import Callable
+
 from rich.console import Console
 
 from results.page.broker_logs import BrokerLogs
@@ -8,7 +10,6 @@ from results.page.faults import FaultLine
 from results.page.inert import inert
 from results.page.investigation import Investigation
 from results.page.moments import moments
-from results.page.naming import with_names
 from results.page.witness import Told
 from results.print_table import print_table, say
 
@@ -17,23 +18,26 @@ _WIDTH = 200
 """Of a broker's line; the page has more."""
 
 
-def print_breach(found: Investigation, console: Console) -> None:
+def print_breach(
+    found: Investigation, console: Console, *, names: Callable[[str], str] = str
+) -> None:
     """Print the verdict's class, the promise that was broken, and where."""
     if found.kind[0]:
         say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
     if found.breach is not None:
         promise = f"{found.breach.how}: {found.breach.promise}" if found.breach.promise else ""
-        where = f" At {found.breach.where}." if found.breach.where else ""
+        where = f" At {names(found.breach.where)}." if found.breach.where else ""
         say(console, f"{promise}{where}".strip(), style="bold")
 
 
-def print_story_of_witness(found: Investigation, console: Console, *, scripted: bool) -> None:
+def print_story_of_witness(
+    found: Investigation, console: Console, *, names: Callable[[str], str]
+) -> None:
     """Print who acknowledged, held, truncated, overwrote, and read; then the axis in rows."""
     if found.case is None or found.told is None:
         return
-    named = with_names if scripted else str
     rows = [
-        (each.when or ("end" if each.kind == "end" else "-"), each.who, named(each.what))
+        (each.when or ("end" if each.kind == "end" else "-"), each.who, names(each.what))
         for each in found.told.events
     ]
     say(console, "")

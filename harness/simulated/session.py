@@ -29,6 +29,7 @@ from nemesis.schedule import (
 )
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.environment import collect_environment
+from results.page.naming import names_of
 from results.record.clock import RunClock, stopwatch_s
 from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
@@ -87,7 +88,7 @@ class SimulatedSession:
                 verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
             compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
             page = write_report(paths)
-            print_verdict(verdict, self.console)
+            print_verdict(verdict, self.console, names=names_of(paths))
             if compared:
                 self._say(compared)
             self._say(f"the page: {page}")

@@ -1,6 +1,7 @@
 """The page of a run within the site, and the view of one under way."""
 
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
 
 from flask import Blueprint, Response, request
@@ -11,7 +12,7 @@ from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
 from results.index.reading import is_plain
 from results.page.headline import counting, headline, ranked_anomalies
-from results.page.naming import said, with_names
+from results.page.naming import names_of, said, with_messages
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.site.browsing import shelf
@@ -22,6 +23,8 @@ from results.verdict_json import read_verdict
 
 running = Blueprint("runs", __name__)
 _BESIDE = 6
+_MOST_OPS_BYTES = 20_000_000
+"""Of a table of ops that a page may look names up in."""
 
 
 @running.get("/run/<name>/<folder>/")
@@ -36,7 +39,7 @@ def run(name: str, folder: str) -> Response:
         row=row,
         head=headline(verdict, alive=row.state == "running"),
         verdict=verdict,
-        in_words=_worded(row),
+        in_words=_worded(row, paths),
         anomalies=ranked_anomalies(verdict) if verdict else [],
         counting=counting,
         seen=index.seen(row.signature) if row.signature else None,
@@ -66,8 +69,13 @@ def _verdict(paths: RunPaths) -> Verdict | None:
     return None
 
 
-def _worded(row: RunRow) -> object:
-    return (lambda text: said(with_names(text))) if row.scenario else said
+def _worded(row: RunRow, paths: RunPaths) -> Callable[[str], str]:
+    """Return what puts a run's short names into a sentence; of ops only where that is cheap."""
+    ops = paths.table("ops")
+    if is_plain(paths.plan) and is_plain(ops) and ops.stat().st_size <= _MOST_OPS_BYTES:
+        names = names_of(paths)
+        return lambda text: names.html(said(text))
+    return (lambda text: with_messages(said(text))) if row.scenario else said
 
 
 def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:

@@ -425,7 +425,7 @@
     const never = of("took") === OPEN;
     const lines = [
       `${word(values.kinds, kind & 7)}  ${word(values.outcomes, kind >> 3 & 3)}`,
-      `op ${big(of("idHigh"), of("idLow"))}, process ${of("process")}, ${values.lanes[lane]}, ${word(values.phases, kind >> 5)}`,
+      `p${of("process")}#${of("ordinal")} (op ${big(of("idHigh"), of("idLow"))}), ${values.lanes[lane]}, ${word(values.phases, kind >> 5)}`,
       never ? `from ${begun.toFixed(6)} s; never ended`
         : `${begun.toFixed(6)} s to ${ended.toFixed(6)} s: ${((ended - begun) * 1e3).toFixed(3)} ms`,
     ];
@@ -434,7 +434,8 @@
       const value = big(of("valueHigh"), of("valueLow"));
       const offset = big(of("offsetHigh"), of("offsetLow"));
       const at = offset < 0n ? "" : ` at offset ${offset}`;
-      lines.push(`${values.places[of("place")]}: value ${value < 0n ? "none" : value}${at}${more}`);
+      const named = value < 0n ? "without a value" : `${values.places[of("place")]}:v${of("valueLow")} (value ${value})`;
+      lines.push(`${value < 0n ? `${values.places[of("place")]}: ` : ""}${named}${at}${more}`);
     }
     if (of("error") !== NOTHING) lines.push(values.errors[of("error")]);
     return lines.join("\n");

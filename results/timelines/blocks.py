@@ -21,11 +21,11 @@ MOST_OPS = 2_000_000
 """More are not taken along one by one; the calmest moments are counted only."""
 COLUMNS = (
     "start", "took", "idHigh", "idLow", "process", "kind", "messages", "place", "error",
-    "valueHigh", "valueLow", "offsetHigh", "offsetLow",
+    "valueHigh", "valueLow", "offsetHigh", "offsetLow", "ordinal",
 )  # fmt: skip
 """The order of a block's columns. `start` and `took` are microseconds, the first since the block's
 own start; `kind` is f + 8 * outcome + 32 * phase, each 7, 3, 7 if it is another word."""
-DIFFERENCES = ("start", "idLow", "process", "valueLow", "offsetLow")
+DIFFERENCES = ("start", "idLow", "process", "valueLow", "offsetLow", "ordinal")
 OPEN = 0xFFFF_FFFF
 """What `took` is of an op that never ended."""
 NS_PER_US = 1_000
@@ -104,6 +104,7 @@ def _columns(operations: Operations, rows: Ints, starts: Ints) -> dict[str, Ints
         "valueLow": operations.value[rows],
         "offsetHigh": operations.offset[rows] >> 32,
         "offsetLow": operations.offset[rows],
+        "ordinal": operations.ordinal[rows],
     }
     for name in DIFFERENCES:
         columns[name] = np.diff(columns[name], prepend=0)

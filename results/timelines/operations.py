@@ -47,11 +47,13 @@ class Operations:
         f, phase, outcome: Places in `KINDS`, `PHASES`, `OUTCOMES`; -1: another word.
         error: Place in `errors`; -1: there was none.
         place: Of the first message that it sent or read, in `places`; -1: it did neither.
+        ordinal: Which op of its process it is, from 1: `p22#132` has 132.
         value, offset: Of that message; -1: none is known.
         lanes, places, errors: Names, harmless to look at.
     """
 
     op_id: Ints
+    ordinal: Ints
     process: Ints
     invoke_ns: Ints
     complete_ns: Ints
@@ -98,6 +100,7 @@ def load_operations(paths: RunPaths, *, concurrency: int) -> Operations:
     places, place, value, offset = _first_messages(paths, op_id)
     return Operations(
         op_id=op_id,
+        ordinal=_ordinals(whole["process"], whole["op_id"])[order],
         process=whole["process"][order],
         invoke_ns=whole["invoke_ns"][order],
         complete_ns=whole["complete_ns"][order],
@@ -114,6 +117,15 @@ def load_operations(paths: RunPaths, *, concurrency: int) -> Operations:
         places=places,
         errors=errors,
     )
+
+
+def _ordinals(process: Ints, op_id: Ints) -> Ints:
+    """Return which op of its process each is, from 1: ids grow along a process."""
+    order = np.lexsort((op_id, process))
+    _, first, counts = np.unique(process[order], return_index=True, return_counts=True)
+    ordinals = np.empty(len(process), np.int64)
+    ordinals[order] = np.arange(len(process)) - np.repeat(first, counts) + 1
+    return ordinals
 
 
 _WORDY = {"f", "phase", "outcome", "error"}
