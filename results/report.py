@@ -112,13 +112,20 @@ def render_report(
         "verdict": found.verdict,
         "rests": resting(found.verdict) if found.verdict else (),
         "story": story,
-        "in_words": names.html,
-        "in_cell": names.cell,
-        "in_text": names,
+        "in_words": names.linked,
+        "names": names,
+        "quoted": shlex.quote,
         "id": id,
         "glossary": GLOSSARY,
         **_evidence(paths, tables, found),
         **_statistics(paths, tables, found, plots=plots),
+        "timeline": timeline(
+            tables,
+            milestones=found.milestones,
+            faults=found.faults,
+            verdict=found.verdict,
+            named=names.titled,
+        ),
         **_setting(paths, found),
         "files": file_links(paths, where.parent),
         "bundle": bundle_link(paths, run_name(paths), base=where.parent),
@@ -162,7 +169,6 @@ def _statistics(
     drawn = _plots(paths, tables) if plots is None else plots
     broken, whole = outages(tables, faults)
     return {
-        "timeline": timeline(tables, milestones=milestones, faults=faults, verdict=found.verdict),
         "milestones": milestones,
         "troubled": [each for each in milestones if "failed" in each.detail],
         "faults": faults,

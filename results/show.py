@@ -4,7 +4,7 @@ Nothing that comes from a record is read as markup, and control characters are s
 that neither a topic's name nor a broker's error can move the cursor.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 
@@ -13,6 +13,7 @@ from results.environment import read_environment
 from results.page.fault_kinds import kind_lines
 from results.page.faults import FaultLine
 from results.page.figures import figures
+from results.page.glossary import GLOSSARY
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
 from results.page.naming import Names, said
@@ -52,9 +53,13 @@ def show_run(paths: RunPaths, console: Console) -> None:
     _print_sentence(found.head, console, names=names)
     print_breach(found, console, names=names)
     print_story_of_witness(found, console, names=names)
+    if found.told is not None:
+        example = "message2" if scripted else "log-0-0:v785"
+        named = f"(logquake show {command} p22#132 shows an op, and {example} a value)"
+        say(console, named, style="dim")
     window = replica_window(tables, found.head.witness) if found.head.witness else None
     if window and not scripted:
-        _print_window(window, console, cell=names.cell)
+        _print_window(window, console, names=names)
     print_recurrence(found, console, command=command)
     say(console, "")
     print_table(console, ("it ran on", ""), _setting(paths, found))
@@ -126,10 +131,13 @@ def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
     if len(ranked) > _MAX_ANOMALIES:
         say(console, f"and {len(ranked) - _MAX_ANOMALIES:,} more kinds, in verdict.json")
     looked = sum(rows is not None for rows in verdict.checked.values())
-    rest = len(verdict.checked) - looked
-    beside = f" ({rest} more are not applicable)" if rest else ""
-    told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
-    say(console, told, style="dim")
+    checks = "1 check" if looked == 1 else f"{looked} checks"
+    say(console, f"{checks}, judge {verdict.judge}, engine {verdict.engine}", style="dim")
+    idle = sorted(name for name, rows in verdict.checked.items() if rows is None)
+    if idle:
+        why = f"({GLOSSARY['not applicable']})"
+        are = "1 is" if len(idle) == 1 else f"{len(idle)} are"
+        say(console, f"{are} not applicable: {', '.join(idle)} {why}", style="dim")
 
 
 def _print_resting(verdict: Verdict, console: Console) -> None:
@@ -179,24 +187,25 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     return paths.run_id, head.tone, head.sentence.partition(": ")[2] or head.sentence
 
 
-def _print_window(window: ReplicaWindow, console: Console, *, cell: Callable[[str], str]) -> None:
+def _print_window(window: ReplicaWindow, console: Console, *, names: Names) -> None:
     say(console, f"the logs of {window.place} around offset {window.offset}:")
     near = [number for number, each in enumerate(window.rows[0].cells) if not each.far]
     rows = [
         (
             f"{row.name}, {row.note}" if row.note else row.name,
-            *(_cell_text(row.cells[number], cell) for number in near),
+            *(_cell_text(row.cells[number], window.place, names) for number in near),
         )
         for row in window.rows
     ]
     print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
     unknown = "; ?: not known" if window.unknown else ""
-    say(console, f"(e: leader epoch; ≠: not what clients were told{unknown})", style="dim")
+    value = f"v785: value {window.place}:v785; e: leader epoch"
+    say(console, f"({value}; ≠: not what clients were told{unknown})", style="dim")
 
 
-def _cell_text(cell: Cell, name: Callable[[str], str]) -> str:
+def _cell_text(cell: Cell, place: str, names: Names) -> str:
     epoch = "" if cell.epoch is None else f" e{cell.epoch}"
-    return f"{'≠' if cell.differs else ''}{name(cell.text) or 'nothing'}{epoch}"
+    return f"{'≠' if cell.differs else ''}{names.cell(cell.text, place) or 'nothing'}{epoch}"
 
 
 def _print_faults(faults: list[FaultLine], console: Console) -> None:
@@ -241,6 +250,11 @@ def _print_why(fault: FaultLine, console: Console) -> None:
         say(console, f"{fault.kind} of {fault.target}: {said}", style="dim")
 
 
+def _print_terms(terms: Iterable[str], console: Console) -> None:
+    known = [f"{term}: {GLOSSARY[term]}" for term in terms if term in GLOSSARY]
+    say(console, f"({' '.join(known)})", style="dim")
+
+
 def _print_figures(tables: RunTables, found: Investigation, console: Console) -> None:
     sums = figures(tables)
     if sums.operations:
@@ -248,10 +262,12 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
             (f, *counts, total) for f, counts, total in sums.operations
         ]
         print_table(console, ("operation", *sums.outcomes, "all"), rows)
+        _print_terms(sums.outcomes, console)
     if sums.held is not None:
         calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
         held = f"held {sums.held:.1%}{calm}"
         say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
+        _print_terms(("held", "missed"), console)
     broken, _ = outages(tables, found.faults)
     if broken:
         lines = [

@@ -5,15 +5,16 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from results.atomic import StoreError
-from results.page.naming import Names
+from results.page.glossary import GLOSSARY
+from results.page.naming import Names, names_of
 from results.page.witness import seconds
 from results.print_table import print_table, say
 from results.record.paths import RunPaths
-from results.record.plan import Plan, PlanError, load_plan, plan_from
-from results.record.short import op_named, value_named
+from results.record.short import op_named
 from results.tables import RunTables
 
 MAX_ROWS = 40
+"""Of a table of messages or copies; the record has all."""
 
 
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
@@ -21,120 +22,149 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
 
     Args:
         paths: The run.
-        what: `p22#132`, `log-0-0:v785`, or the number of either.
+        what: `p22#132`, `log-0-0:v785`, a story's `message2`, or the number of an op or value.
         console: Where to.
 
     Raises:
         StoreError: The run has no such op and no such value.
     """
-    tables, plan = RunTables(paths), _plan(paths)
-    names = Names(tables, plan, scripted=False)
-    op_id, value = _meant(what, names, plan)
-    if op_id is not None:
-        ops = tables.record("ops", filters=pc.field("op_id") == op_id)
-        if ops.num_rows:
-            _print_op(tables, ops.slice(0, 1).to_pylist()[0], names, console)
-            return
-    if value is not None:
-        sends = tables.record("sends", filters=pc.field("value") == value)
-        polls = tables.record("polls", filters=pc.field("value") == value)
-        if sends.num_rows or polls.num_rows:
-            _print_value(tables, value, sends, polls, names=names, console=console)
-            return
-    raise StoreError(
-        f"run {paths.run_id} has no op and no value {what!r}; an op is called like p22#132, a value"
-        " like log-0-0:v785, and `logquake show` of the run names those of its story"
-    )
+    tables, names = RunTables(paths), names_of(paths)
+    op_id, value = _meant(what, names)
+    ops = _rows(tables, "ops", "op_id", op_id)
+    if ops.num_rows:
+        _print_op(tables, ops.slice(0, 1).to_pylist()[0], names, console)
+        return
+    sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
+    if not sends.num_rows and not polls.num_rows:
+        raise StoreError(f"run {paths.run_id} has no {what!r}: {_why(what, names)}")
+    assert value is not None, "only a value has rows of sends or polls here"
+    say(console, f"{names.value(value)} (value {value})", style="bold")
+    _print_sends(sends, names, console)
+    _print_reads(polls, names, console)
+    _print_copies(tables, value, console)
 
 
-def _plan(paths: RunPaths) -> Plan | None:
-    try:
-        return plan_from(load_plan(paths.plan))
-    except (OSError, PlanError):
-        return None
-
-
-def _meant(what: str, names: Names, plan: Plan | None) -> tuple[int | None, int | None]:
-    """Return the (op id, value) that may be meant."""
+def _meant(what: str, names: Names) -> tuple[int | None, int | None]:
+    """Return the (op id, value) that may be meant; a number may be either."""
     if (found := op_named(what)) is not None:
         return names.op_id(*found), None
-    if what.isdecimal() and int(what) < 1 << 63:
+    if what.isascii() and what.isdecimal() and int(what[:20]) < 1 << 63:
         return int(what), int(what)
-    return None, value_named(what, plan.topic_partitions if plan else [])
+    return None, names.value_of(what)
+
+
+def _why(what: str, names: Names) -> str:
+    found = op_named(what)
+    if found is not None:
+        count = len(names.ids_of(found[0]))
+        ops = "no ops" if not count else f"ops p{found[0]}#1 to p{found[0]}#{count}"
+        return f"process {found[0]} has {ops}"
+    if names.value_of(what) is not None:
+        return "no client sent or read this value"
+    example = f"{names.prefixes[0]}2" if names.prefixes else "log-0-0:v785"
+    return f"an op is called like p22#132, and a value like {example}"
+
+
+def _rows(tables: RunTables, name: str, column: str, number: int | None) -> pa.Table:
+    if number is None:
+        return tables.record(name).slice(0, 0)
+    return tables.record(name, filters=pc.field(column) == number)
 
 
 def _print_op(tables: RunTables, op: dict[str, object], names: Names, console: Console) -> None:
-    op_id = int(str(op["op_id"]))
-    title = f"{names.op(op_id)} (op {op_id}), {op['f']} of process {op['process']}"
+    op_id, outcome = int(str(op["op_id"])), str(op["outcome"])
+    title = f"{names.op(op_id)} (op {op_id}): {op['f']} of process {op['process']}, {op['phase']}"
     say(console, title, style="bold")
-    ended = f"{_when(op['complete_ns'])}: {op['outcome']}"
     error = f" ({op['error']})" if op["error"] else ""
-    say(console, f"from {_when(op['invoke_ns'])} to {ended}{error}")
-    mine = pc.field("op_id") == op_id
-    sends = tables.record("sends", filters=mine).sort_by("mop")
-    polls = tables.record("polls", filters=mine).sort_by(
-        [("topic", "ascending"), ("offset", "ascending")]
+    say(console, f"from {_when(op['invoke_ns'])} to {_when(op['complete_ns'])}: {outcome}{error}")
+    if outcome in GLOSSARY:
+        say(console, f"({outcome}: {GLOSSARY[outcome]})", style="dim")
+    sends = _rows(tables, "sends", "op_id", op_id).sort_by("mop")
+    polls = _rows(tables, "polls", "op_id", op_id).sort_by(
+        [("mop", "ascending"), ("pos", "ascending")]
     )
-    for verb, rows in (("sent", sends), ("got", polls)):
+    for verb, rows in (("sent", sends), ("read", polls)):
         if rows.num_rows:
-            say(console, f"{verb} {rows.num_rows} message{'s' if rows.num_rows > 1 else ''}:")
-            print_table(
-                console, ("value", "partition", "offset", "outcome"), _messages(rows, names)
-            )
+            say(console, f"{verb} {_counted(rows.num_rows, 'value')}:")
+            columns = ("value", "in the record", "partition", "offset", "outcome")
+            print_table(console, columns, _messages(rows, names))
             _more(rows.num_rows, console)
 
 
-def _messages(rows: pa.Table, names: Names) -> list[tuple[str | int, ...]]:
+def _messages(rows: pa.Table, names: Names) -> list[tuple[str, ...]]:
     return [
         (
-            names(f"value {row['value']}").removeprefix("value "),
-            f"{row['topic']}-{row['partition']}",
-            "-" if row["offset"] is None or row["offset"] < 0 else row["offset"],
-            row["outcome"],
+            "none" if row["value"] is None else names.value(row["value"]),
+            str(row["value"]),
+            _place(row),
+            _number(row["offset"]),
+            row["outcome"] or "-",
         )
         for row in rows.slice(0, MAX_ROWS).to_pylist()
     ]
 
 
-def _print_value(
-    tables: RunTables,
-    value: int,
-    sends: pa.Table,
-    polls: pa.Table,
-    *,
-    names: Names,
-    console: Console,
-) -> None:
-    title = names(f"value {value}").removeprefix("value ")
-    say(console, f"{title} (value {value})", style="bold")
+def _print_sends(sends: pa.Table, names: Names, console: Console) -> None:
     for row in sends.slice(0, MAX_ROWS).to_pylist():
-        at = "" if row["offset"] is None or row["offset"] < 0 else f" at offset {row['offset']}"
-        told = f"{_when(row['complete_ns'])}: {row['outcome']}{at}"
-        sent = f"sent by {names.op(row['op_id'])} of process {row['process']}"
-        say(console, f"{sent} from {_when(row['invoke_ns'])} to {told}")
-    reads = polls.sort_by("complete_ns").slice(0, MAX_ROWS).to_pylist()
-    if reads:
-        times = "once" if polls.num_rows == 1 else f"{polls.num_rows} times"
-        first = reads[0]
-        told = f"first by {names.op(first['op_id'])} at {_when(first['complete_ns'])}"
-        say(console, f"read {times}, {told}, at offset {first['offset']}")
-    else:
-        say(console, "never read")
-    kept = tables.record("replica_records", filters=pc.field("value") == value)
+        at = f"at offset {_number(row['offset'])} of {_place(row)}"
+        ended = f"{_when(row['complete_ns'])}: {row['outcome']}, {at}"
+        sent = f"sent by op {names.op(row['op_id'])} of process {row['process']}"
+        say(console, f"{sent}, from {_when(row['invoke_ns'])} to {ended}")
+        if row["outcome"] in GLOSSARY:
+            say(console, f"({row['outcome']}: {GLOSSARY[row['outcome']]})", style="dim")
+    if not sends.num_rows:
+        say(console, "no client sent it")
+
+
+def _print_reads(polls: pa.Table, names: Names, console: Console) -> None:
+    if not polls.num_rows:
+        say(console, "no client read it")
+        return
+    say(console, f"read {_counted(polls.num_rows, 'time')}:")
     rows = [
-        (row["snapshot"], row["node"], row["offset"], row["leader_epoch"])
+        (names.op(row["op_id"]), _when(row["complete_ns"]), _place(row), str(row["offset"]))
+        for row in polls.sort_by("complete_ns").slice(0, MAX_ROWS).to_pylist()
+    ]
+    print_table(console, ("by op", "when", "partition", "offset"), rows)
+    _more(polls.num_rows, console)
+
+
+def _print_copies(tables: RunTables, value: int, console: Console) -> None:
+    kept = _rows(tables, "replica_records", "value", value)
+    if not kept.num_rows:
+        say(console, "no replica's log has it")
+        return
+    say(console, "in the logs of replicas:")
+    rows = [
+        (
+            row["snapshot"],
+            row["node"],
+            _place(row),
+            str(row["offset"]),
+            _number(row["leader_epoch"]),
+        )
         for row in kept.slice(0, MAX_ROWS).to_pylist()
     ]
-    if rows:
-        print_table(console, ("copy", "node", "offset", "leader epoch"), rows)
-        _more(kept.num_rows, console)
-    else:
-        say(console, "in no log that was read")
+    print_table(console, ("copy", "node", "partition", "offset", "leader epoch"), rows)
+    _more(kept.num_rows, console)
+
+
+def _place(row: dict[str, object]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _more(count: int, console: Console) -> None:
     if count > MAX_ROWS:
         say(console, f"and {count - MAX_ROWS:,} more", style="dim")
+
+
+def _number(known: object) -> str:
+    """Return an offset or epoch; the record has none or -1 for one that is not known."""
+    return str(known) if isinstance(known, int) and known >= 0 else "?"
 
 
 def _when(time_ns: object) -> str:

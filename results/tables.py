@@ -4,6 +4,7 @@ A table that is missing is empty, of the right columns; a column that is missing
 whatever shows a run need not care how far it came.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +70,40 @@ class RunTables:
         self.paths = paths
         self.unreadable: list[str] = []
 
-    def record(self, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
-        """Return a table of the record with the columns of `TABLES`; empty where there is none."""
-        return self._lenient(self.paths.table(name), TABLES[name], filters)
+    def record(
+        self,
+        name: str,
+        *,
+        filters: pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return a table of the record, empty where there is none.
+
+        Args:
+            name: A name in `TABLES`.
+            filters: Rows to keep.
+            columns: Which of the table's to read; None: all.
+        """
+        schema, path = TABLES[name], self.paths.table(name)
+        if columns is None:
+            return self._lenient(path, schema, filters)
+        return self._lenient(path, pa.schema([schema.field(each) for each in columns]), filters,
+                             columns=list(columns))  # fmt: skip
 
     def statistics(self, name: str) -> pa.Table:
         """Return a table of the statistics with the columns of `STATISTICS`."""
         return self._lenient(statistics_path(self.paths, name), STATISTICS[name], None)
 
-    def _lenient(self, path: Path, schema: pa.Schema, filters: pc.Expression | None) -> pa.Table:
+    def _lenient(
+        self,
+        path: Path,
+        schema: pa.Schema,
+        filters: pc.Expression | None,
+        *,
+        columns: list[str] | None = None,
+    ) -> pa.Table:
         try:
-            return _read(path, schema, filters=filters)
+            return _read(path, schema, filters=filters, columns=columns)
         except StoreError:
             self.unreadable.append(f"{path.parent.name}/{path.name}")
             return schema.empty_table()
@@ -113,12 +137,18 @@ def read_statistics(paths: RunPaths, name: str) -> pa.Table:
     return _read(statistics_path(paths, name), STATISTICS[name], filters=None)
 
 
-def _read(path: Path, schema: pa.Schema, *, filters: pc.Expression | None) -> pa.Table:
+def _read(
+    path: Path,
+    schema: pa.Schema,
+    *,
+    filters: pc.Expression | None,
+    columns: list[str] | None = None,
+) -> pa.Table:
     if not path.exists():
         return schema.empty_table()
     try:
         # partitioning=None: a run's path may hold `=`, which is no column of ours.
-        table = pq.read_table(path, filters=filters, partitioning=None)
+        table = pq.read_table(path, filters=filters, columns=columns, partitioning=None)
         conformed = _conformed(_renamed(table, schema), schema)
         conformed.validate(full=True)  # Strings that are no UTF-8 would raise where they are used.
     except (OSError, pa.ArrowException) as damaged:

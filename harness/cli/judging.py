@@ -1,7 +1,7 @@
 """`logquake check`: judge what is stored."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +12,8 @@ from harness.cli.histories import Asked, check_histories, mode_of, only_of_histo
 from harness.cli.options import STORE
 from harness.exit_codes import BY_VALIDITY, UNKNOWN
 from harness.judgement import Engine, choose_engine, is_uri, judge_stored, judge_uris
+from results.page.naming import names_of
+from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
 from results.samples import copy_sample, is_sample
@@ -90,7 +92,8 @@ def check(  # noqa: PLR0913 - click passes each option
     if chosen.why:
         console.print(chosen.why, markup=False)
     by_whom = Judge(judge) if judge else None
-    verdicts = _judge_here([name for name in names if not is_uri(name)], store, by_whom, chosen)
+    runs = _runs_here([name for name in names if not is_uri(name)], store)
+    verdicts = _judge_here(runs, by_whom, chosen)
     uris = [name for name in names if is_uri(name)]
     if uris:
         found, kept = judge_uris(uris, judge=by_whom, engine=chosen, store=by_whom is None)
@@ -102,20 +105,28 @@ def check(  # noqa: PLR0913 - click passes each option
             json.dumps([verdict_to_json(each) for each in verdicts], indent=1, sort_keys=True)
         )
     else:
-        for verdict in verdicts:
-            print_verdict(verdict, console)
+        elsewhere = len(verdicts) - len(runs)  # Their ops are not here to be named.
+        named: list[Callable[[str], str]] = [*map(names_of, runs), *[str] * elsewhere]
+        for verdict, in_words in zip(verdicts, named, strict=True):
+            print_verdict(verdict, console, names=in_words)
     return _worst(verdicts)
 
 
-def _judge_here(
-    names: Sequence[str], store: Path, judge: Judge | None, engine: Engine
-) -> list[Verdict]:
-    """Judge runs of this machine."""
+def _runs_here(names: Sequence[str], store: Path) -> list[RunPaths]:
+    """Return the runs of this machine that are meant, each once.
+
+    Raises:
+        StoreError: There is none of a name, or one of them is under way.
+    """
     found = (run for name in names for run in Store(store).find_all(name))
     runs = list({run.root.resolve(): run for run in found}.values())
     for run in runs:
         if is_alive(run):
             raise StoreError(f"{run.run_id} is still under way: wait for its end, or stop it")
+    return runs
+
+
+def _judge_here(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:
     if not runs:
         return []
     with TemporaryDirectory(prefix="logquake-") as folder:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from results.page.changes import listed
-from results.page.naming import message_name
 from results.page.scenes import Place, Scene
+from results.record.contents import message_name
 from results.record.terms import Phase
-from results.record.values import SEQUENCE_BITS
+from results.record.values import SEQUENCE_BITS, partition_number_of
 from results.tables import RunTables
 
 _FIRST_PARTITION = 1 << SEQUENCE_BITS
@@ -56,7 +56,7 @@ def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> En
     if not _looked(scenes):
         return Ending(acknowledged=frozenset(), unanswered=frozenset(), holders={}, read=read)
     for row in tables.record("sends", filters=here).to_pylist():
-        if message_name(row["value"]):
+        if _is_message(row["value"]):
             sequence = row["value"] - _FIRST_PARTITION
             sent[sequence] = sent.get(sequence, False) or bool(row["acked"])
     return Ending(
@@ -137,8 +137,13 @@ def _read(tables: RunTables, place: Place) -> tuple[str, ...] | None:
         "polls", filters=here & (pc.field("phase") == Phase.FINAL.value)
     ).to_pylist()
     values = {row["offset"]: row["value"] for row in rows}
-    named = [message_name(values[offset]) or str(values[offset]) for offset in sorted(values)]
+    read = [values[offset] for offset in sorted(values)]
+    named = [message_name(each) if _is_message(each) else str(each) for each in read]
     return tuple(named) if rows else None
+
+
+def _is_message(value: int | None) -> bool:
+    return value is not None and partition_number_of(value) == 1
 
 
 def _cell(ending: Ending, sequence: int) -> tuple[str, bool]:

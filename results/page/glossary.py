@@ -5,7 +5,19 @@ GLOSSARY = {
     "said once all in-sync replicas have it, with acks=1 once the leader alone has it.",
     "offset": "A record's place in the log of a partition, counted from 0.",
     "value": "What a client of Logquake sends: a number that is sent once in a run, so that each "
-    "message can be told from every other.",
+    "message can be told from every other. log-0-0:v785 is the value with sequence number 785 "
+    "that was sent to partition 0 of topic log-0; the v keeps it apart from an offset.",
+    "op": "One call of a client: a send, a poll, a transaction. p22#132 is the 132nd op of "
+    "process 22.",
+    "process": "A logical client, which does one op at a time. Its number is used once in a run: "
+    "after an info it ends, and another process takes its place.",
+    "ok": "The op certainly happened.",
+    "fail": "The op certainly had no effect.",
+    "info": "The client got no certain answer, so the op may have had an effect or not.",
+    "held": "The share of the offered operations that began, because a process was free.",
+    "missed": "Offered operations that did not begin, because every process was busy.",
+    "not applicable": "The run's plan has nothing that the check looks at: no transactions, "
+    "perhaps. It is neither kept nor broken.",
     "replica": "A partition's log is kept on several brokers; each copy is a replica.",
     "leader": "The one replica of a partition that takes writes; the others, its followers, copy "
     "its log.",

@@ -6,7 +6,7 @@ changed most.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,8 +129,17 @@ def timeline(
     milestones: Sequence[Milestone],
     faults: Sequence[FaultLine],
     verdict: Verdict | None,
+    named: Callable[[str], str] = str,
 ) -> Timeline | None:
-    """Lay the time line out; None if nothing with a time was recorded."""
+    """Lay the time line out; None if nothing with a time was recorded.
+
+    Args:
+        tables: Of the run.
+        milestones: Of the run.
+        faults: Of the run.
+        verdict: Of the run; None: it was not judged.
+        named: Puts the run's short names into a sentence.
+    """
     leaders = tables.statistics("leaders").to_pylist()
     availability = tables.statistics("availability").to_pylist()
     end_s = _end_s(milestones, faults, leaders, availability)
@@ -139,7 +148,7 @@ def timeline(
     sheet = _Sheet(end_s=end_s)
     _add_phases(sheet, milestones)
     _add_faults(sheet, faults)
-    hidden = _add_partitions(sheet, leaders, marks=_marks(sheet, tables, verdict))
+    hidden = _add_partitions(sheet, leaders, marks=_marks(sheet, tables, verdict, named))
     _add_availability(sheet, availability)
     brokers = sorted({row["leader"] for row in leaders if (row["leader"] or -1) >= 0})
     return Timeline(
@@ -235,7 +244,9 @@ def _leader_bar(sheet: _Sheet, row: Mapping[str, Any]) -> Bar:
     return long
 
 
-def _marks(sheet: _Sheet, tables: RunTables, verdict: Verdict | None) -> dict[_Place, list[Mark]]:
+def _marks(
+    sheet: _Sheet, tables: RunTables, verdict: Verdict | None, named: Callable[[str], str]
+) -> dict[_Place, list[Mark]]:
     marks: dict[_Place, list[Mark]] = defaultdict(list)
     for row in tables.record("truncations").to_pylist():
         place = str(row["topic"]), row["partition"] or 0
@@ -247,7 +258,7 @@ def _marks(sheet: _Sheet, tables: RunTables, verdict: Verdict | None) -> dict[_P
     for name, example in _examples(verdict):
         time_ns = _time_ns(example)
         if time_ns is not None and example.topic:
-            title = shortened(f"{name}: {example.sentence}", _MAX_TITLE)
+            title = shortened(f"{name}: {named(example.sentence)}", _MAX_TITLE)
             mark = Mark(x=sheet.x(time_ns / NS_PER_S), css="anomaly", title=title)
             marks[example.topic, example.partition].append(mark)
     for mine in marks.values():

@@ -12,7 +12,7 @@ from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
 from results.index.reading import is_plain
 from results.page.headline import counting, headline, ranked_anomalies
-from results.page.naming import names_of, said, with_messages
+from results.page.naming import names_of, said
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.site.browsing import shelf
@@ -39,7 +39,7 @@ def run(name: str, folder: str) -> Response:
         row=row,
         head=headline(verdict, alive=row.state == "running"),
         verdict=verdict,
-        in_words=_worded(row, paths),
+        in_words=_worded(paths),
         anomalies=ranked_anomalies(verdict) if verdict else [],
         counting=counting,
         seen=index.seen(row.signature) if row.signature else None,
@@ -69,13 +69,14 @@ def _verdict(paths: RunPaths) -> Verdict | None:
     return None
 
 
-def _worded(row: RunRow, paths: RunPaths) -> Callable[[str], str]:
+def _worded(paths: RunPaths) -> Callable[[str], str]:
     """Return what puts a run's short names into a sentence; of ops only where that is cheap."""
     ops = paths.table("ops")
-    if is_plain(paths.plan) and is_plain(ops) and ops.stat().st_size <= _MOST_OPS_BYTES:
+    small = not ops.exists() or (is_plain(ops) and ops.stat().st_size <= _MOST_OPS_BYTES)
+    if is_plain(paths.plan) and small:
         names = names_of(paths)
         return lambda text: names.html(said(text))
-    return (lambda text: with_messages(said(text))) if row.scenario else said
+    return said
 
 
 def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:

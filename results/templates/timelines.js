@@ -404,7 +404,7 @@
   const timeWidth = () => Math.max(1e-6, time.end - time.start);
   const big = (high, low) => BigInt.asIntN(64, BigInt(high) << 32n | BigInt(low));
 
-  function toldOfOperations(x, y) {
+  function toldOfOperations(x, y, whole = false) {
     const lane = lanes - 1 - Math.floor(y);
     if (lane < 0 || lane >= lanes || x < 0 || x > values.end || !shown) return "";
     const near = shown.kind === "level" ? null : blocksOf(x, x);
@@ -416,28 +416,36 @@
       const away = x < begun ? begun - x : x > ended ? x - ended : 0;
       if (away < closest) { closest = away; best = {block, row, begun, ended}; }
     });
-    return best ? toldOfOperation(best, lane) : "";
+    return best ? toldOfOperation(best, lane, whole) : "";
   }
 
-  function toldOfOperation({block, row, begun, ended}, lane) {
+  /* What a value is called, as on every page: `log-0-0:v785`. */
+  const valueName = (high, low) =>
+    high > 0 && high <= values.prefixes.length ? `${values.prefixes[high - 1]}${low}` : `${big(high, low)}`;
+
+  function toldOfOperation({block, row, begun, ended}, lane, whole) {
     const of = (name) => block.columns[name][row], kind = of("kind");
     const word = (words, number) => words[number] ?? "?";
     const never = of("took") === OPEN;
     const lines = [
       `${word(values.kinds, kind & 7)}  ${word(values.outcomes, kind >> 3 & 3)}`,
-      `p${of("process")}#${of("ordinal")} (op ${big(of("idHigh"), of("idLow"))}), ${values.lanes[lane]}, ${word(values.phases, kind >> 5)}`,
+      `op p${of("process")}#${of("ordinal")}, ${values.lanes[lane]}, ${word(values.phases, kind >> 5)}`,
       never ? `from ${begun.toFixed(6)} s; never ended`
         : `${begun.toFixed(6)} s to ${ended.toFixed(6)} s: ${((ended - begun) * 1e3).toFixed(3)} ms`,
     ];
+    const numbers = [`op ${big(of("idHigh"), of("idLow"))}`];
     if (of("place") !== NOTHING) {
       const more = of("messages") > 1 ? `, the first of ${of("messages")} messages` : "";
-      const value = big(of("valueHigh"), of("valueLow"));
-      const offset = big(of("offsetHigh"), of("offsetLow"));
+      const value = big(of("valueHigh"), of("valueLow")), offset = big(of("offsetHigh"), of("offsetLow"));
       const at = offset < 0n ? "" : ` at offset ${offset}`;
-      const named = value < 0n ? "without a value" : `${values.places[of("place")]}:v${of("valueLow")} (value ${value})`;
-      lines.push(`${value < 0n ? `${values.places[of("place")]}: ` : ""}${named}${at}${more}`);
+      const named = value < 0n ? "no value" : `value ${valueName(of("valueHigh"), of("valueLow"))}`;
+      if (value >= 0n) numbers.push(`value ${value}`);
+      lines.push(`${values.places[of("place")]}: ${named}${at}${more}`);
     }
     if (of("error") !== NOTHING) lines.push(values.errors[of("error")]);
+    const outcome = word(values.outcomes, kind >> 3 & 3), means = values.terms[outcome];
+    if (whole && means) lines.push(`${outcome}: ${means}`);
+    if (whole) lines.push(`in the record: ${numbers.join(", ")}`);
     return lines.join("\n");
   }
 
@@ -471,7 +479,7 @@
     });
     figure.on_event("mouseleave", () => { tip.hidden = true; });
     figure.on_event("tap", (_model, event) => {
-      const {x, y} = event ?? _model, text = told(x, y);
+      const {x, y} = event ?? _model, text = told(x, y, true);
       if (text) details.textContent = text;
     });
   }

@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from results.atomic import write_atomically
 from results.engine import template_engine
+from results.page.glossary import GLOSSARY
+from results.page.naming import names_of
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
@@ -79,6 +81,7 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
         (_TEMPLATES / "timelines.js").read_text(encoding="utf-8"),
     ]
     values = _values(operations, counted, packed, end_s=end_ns / NS_PER_S)
+    values["prefixes"] = names_of(paths).prefixes
     values |= {"faults": _spans(faults), "leaders": _spans(leaders), "above": above}
     values["chart"] = chart(end_s=end_ns / NS_PER_S, above=above, below=operations.lanes)
     beside = page is None or page.absolute().parent == paths.root.absolute()
@@ -90,6 +93,7 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
         "leaders_left_out": leaders.left_out,
         "troubles": [f"{each} is damaged" for each in tables.unreadable],
         "report": paths.report.name if beside else None,
+        "glossary": GLOSSARY,
         "policy": " ".join(_hash(script) for script in scripts),
         "scripts": [Markup(script) for script in scripts],  # noqa: S704 - Bokeh's, and ours
         "values": _json(values),
@@ -126,6 +130,7 @@ def _values(
         "phases": PHASES,
         "places": operations.places,
         "errors": operations.errors,
+        "terms": {outcome: GLOSSARY[outcome] for outcome in OUTCOMES},
         "columns": COLUMNS,
         "differences": DIFFERENCES,
         "spans": [level.spans for level in counted],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.show import list_runs, print_verdict, show_run
@@ -42,10 +43,15 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     ]  # fmt: skip
     words = [" ".join(line.split()) for line in lines]
     assert "lost-write 3 3 0 3" in words
-    assert "clients were told 8589935712 8589935713 8589935714" in words
-    assert "n1, led then ≠8589935783 e5 ≠8589935784 e5 ≠8589935785 e5" in words
+    assert "clients were told v1120 v1121 v1122" in words
+    assert "n1, led then ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
+    assert "(v785: value log-0-1:v785; e: leader epoch; ≠: not what clients were told)" in words
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
     assert "offered 23,500 operations, held 98.1%, missed 440" in words
+    text = " ".join(words)
+    for term in ("info", "held", "missed"):  # Each is explained where it stands.
+        assert f"{term}: {GLOSSARY[term]}" in text
+    assert f"1 is not applicable: unseen ({GLOSSARY['not applicable']})" in text
     assert max(map(len, lines)) <= 80
 
 

@@ -150,7 +150,7 @@ def test_the_cause_stands_on_the_page_of_the_run(client: FlaskClient) -> None:
     valid = words_of(text_of(client, "/run/log/20261122T012000Z-5/"))
     assert "logquake repro" not in valid
     story = words_of(text_of(client, "/run/leader-epoch-1-high-watermark/20261122T014000Z-1/"))
-    assert "message2 (value 4294967298), acknowledged at offset 1" in story
+    assert "message2 , acknowledged at offset 1" in story
 
 
 def test_a_night_is_a_matrix_with_letters_and_rates(client: FlaskClient) -> None:

@@ -17,6 +17,8 @@ import pytest
 from playwright.sync_api import Page
 
 from results.atomic import StoreError
+from results.page.glossary import GLOSSARY
+from results.page.naming import names_of
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.values import pack_value
@@ -232,14 +234,20 @@ def test_pointing_at_an_operation_tells_all_of_it(busy: RunPaths, browser: Reade
         page: Page = sight.page
         page.wait_for_function("() => logquakeTimeline.state().kind === 'boxes'")
         more = "the first of 2 messages"
-        told = pointed_at(page, f"op {op + (1 << 40)},")
+        told = pointed_at(page, f"op p{op % THREADS}#{op // THREADS + 1},")
+        value = pack_value(2, 10 * op)
         assert told.splitlines() == [
             "send  info",
-            f"op {op + (1 << 40)}, process {op % THREADS}, thread {op % THREADS}, main",
+            f"op p{op % THREADS}#{op // THREADS + 1}, thread {op % THREADS}, main",
             f"from {begun_s:.6f} s; never ended",
-            f"log-0-{op % 3}: value {pack_value(2, 10 * op)} at offset {op}, {more}",
+            f"log-0-{op % 3}: value log-0-1:v{10 * op} at offset {op}, {more}",
             r"<script>window.ran=1</script>\x1b[2J timed out",
+            f"info: {GLOSSARY['info']}",
+            f"in the record: op {op + (1 << 40)}, value {value}",
         ]  # fmt: skip
+        names = names_of(busy)
+        assert names.op(op + (1 << 40)) == f"p{op % THREADS}#{op // THREADS + 1}"
+        assert names.value(value) == f"log-0-1:v{10 * op}"
         assert sight.page.evaluate("window.ran") is None
         assert sight.complaints == []
 
