@@ -107,7 +107,7 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 @click.argument("bundle", type=click.Path(path_type=Path))
 @STORE
 def import_(*, bundle: Path, store: Path) -> int:
-    """Take a bundle into the store, draw its page, and say where that is.
+    """Take a bundle into the store, and draw its page.
 
     A run that the store has already is never written over; `latest` stays as it is.
     """
