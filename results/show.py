@@ -17,6 +17,7 @@ from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
 from results.page.naming import said, with_names
 from results.page.outages import outages
+from results.page.plural import many
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.resting import resting, unshown_count
 from results.page.setting import setting_rows
@@ -93,7 +94,7 @@ def print_verdict(
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone)
         if hidden := unshown_count(verdict):
-            told = "one thing" if hidden == 1 else f"{hidden} things"
+            told = many(hidden, "thing")
             say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
@@ -107,7 +108,7 @@ def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None
     for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
     if len(head.more) > _MAX_REASONS:
-        say(console, f"and {len(head.more) - _MAX_REASONS:,} more reasons, in verdict.json")
+        say(console, f"and {many(len(head.more) - _MAX_REASONS, 'more reason')}, in verdict.json")
 
 
 def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
@@ -120,11 +121,11 @@ def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
         ]
         print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
     if len(ranked) > _MAX_ANOMALIES:
-        say(console, f"and {len(ranked) - _MAX_ANOMALIES:,} more kinds, in verdict.json")
+        say(console, f"and {many(len(ranked) - _MAX_ANOMALIES, 'more kind')}, in verdict.json")
     looked = sum(rows is not None for rows in verdict.checked.values())
     rest = len(verdict.checked) - looked
-    beside = f" ({rest} more are not applicable)" if rest else ""
-    told = f"{looked} checks{beside}, judge {verdict.judge}, engine {verdict.engine}"
+    beside = f" ({rest} more {'is' if rest == 1 else 'are'} not applicable)" if rest else ""
+    told = f"{many(looked, 'check')}{beside}, judge {verdict.judge}, engine {verdict.engine}"
     say(console, told, style="dim")
 
 
@@ -136,7 +137,7 @@ def _print_resting(verdict: Verdict, console: Console) -> None:
         say(console, f"{each.promise}: {each.summary[:1].lower()}{each.summary[1:]}")
         for line in each.lines:
             when = f", {line.when}" if line.when else ""
-            say(console, f"    {line.rows:,} {line.what} ({line.check}{when})", style="dim")
+            say(console, f"    {line.what}: {line.rows:,} ({line.check}{when})", style="dim")
         for sentence in each.unshown[:_MAX_REASONS]:
             say(console, f"    not shown: {sentence}", style="yellow")
 
@@ -145,7 +146,7 @@ def _print_reasons(reasons: Sequence[str], console: Console) -> None:
     for why in reasons[:_MAX_REASONS]:
         say(console, why, style="yellow")
     if len(reasons) > _MAX_REASONS:
-        more = f"and {len(reasons) - _MAX_REASONS:,} more reasons, in verdict.json"
+        more = f"and {many(len(reasons) - _MAX_REASONS, 'more reason')}, in verdict.json"
         say(console, more, style="yellow")
 
 
@@ -211,7 +212,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
     ]
     print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
     if (more := len(faults) - _MAX_FAULTS) > 0:
-        say(console, f"and {more} more {'fault' if more == 1 else 'faults'}")
+        say(console, f"and {many(more, 'more fault')}")
     for fault in faults[:_MAX_FAULTS]:
         _print_why(fault, console)
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
@@ -247,7 +248,10 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
     if sums.held is not None:
         calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
         held = f"held {sums.held:.1%}{calm}"
-        say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
+        say(
+            console,
+            f"offered {many(sums.offered or 0, 'operation')}, {held}, missed {sums.missed:,}",
+        )
     broken, _ = outages(tables, found.faults)
     if broken:
         lines = [
@@ -256,4 +260,4 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
         columns = ("took nothing", "longest (s)", "in all (s)", "outside of faults (s)")
         print_table(console, columns, lines)
         if len(broken) > _MAX_OUTAGES:
-            say(console, f"and {len(broken) - _MAX_OUTAGES} more partitions")
+            say(console, f"and {many(len(broken) - _MAX_OUTAGES, 'more partition')}")

@@ -8,6 +8,7 @@ import click
 from cluster.protocol import UserError
 from harness.cli.options import STORE
 from results.index import open_index
+from results.page.plural import many
 from results.store import Store
 
 _PORT = 8420
@@ -51,5 +52,5 @@ def reindex(*, store: Path) -> int:
     """
     with open_index(Store(store)) as index:
         runs = index.rebuild()
-    click.echo(f"{runs:,} {'run' if runs == 1 else 'runs'} in {store}")
+    click.echo(f"{many(runs, 'run')} in {store}")
     return 0
