@@ -45,6 +45,10 @@ LIVE_RUN, EVIL_RUN = "live/20261101T020000Z-7", "evil/20261101T010000Z-7"
 
 def planted_store(store: Path) -> None:
     planted_nights(store)
+    plant(
+        store, "20261122T015800Z", plan={"nemesis": "stop"}, night=night_of(NIGHTS[-1], "log"),
+        anomalies={"lost-write": anomaly(1, allowed=True)},
+    )  # fmt: skip
     # A failure to recover with a whole record, so that its page has time lines and plots.
     paths = RunPaths(store / LATE_RUN)
     late = {
