@@ -32,6 +32,7 @@ from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.atomic import StoreError
 from results.page.inert import inert
+from results.page.plural import many
 from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
@@ -125,7 +126,7 @@ def _announce(lead: Lead, console: Console) -> None:
     begins = "goes on with" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
-        f" {len(state.planned)} entries, {conductor.slots.runs} at once,"
+        f" {many(len(state.planned), 'entry', 'entries')}, {conductor.slots.runs} at once,"
         f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
@@ -219,6 +220,6 @@ def _print_entries(found: Suite, console: Console) -> None:
     console.print(table)
     needs_s = sum(lasts_s(plan) + OVERHEAD_S for plan in plans) / at_once
     console.print(
-        f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)}, the budget is"
-        f" {minutes(found.budget)}"
+        f"{many(len(entries), 'entry', 'entries')}, {at_once} at once:"
+        f" about {minutes(needs_s)}, the budget is {minutes(found.budget)}"
     )
