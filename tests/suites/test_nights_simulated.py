@@ -129,7 +129,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert (cause.nights, cause.new) == (NIGHTS, False)
     assert cause.runs[0] == f"log/{NIGHTS[0]}-1"
     assert len(cause.runs) == 4, "three nights, and once more in a repeat"
-    assert cause.fresh_seeds.words == "1 of 3 (6% to 79%)"
+    assert cause.repeats.fresh_seeds.words == "1 of 3 (6 % to 79 %)"
     summary = nights_of(store, "made")[-1].summary.read_text(encoding="utf-8")
     assert "## New tonight\n\nNothing." in summary
     assert f"4 runs in 3 nights, first {NIGHTS[0]}, last {NIGHTS[2]}" in summary
@@ -219,7 +219,7 @@ def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_t
         again.release()
         night.result()
     assert [item.outcome for item in folder.state().items.values()] == ["invalid", "valid"]
-    assert "it came back in 0 of 1" in page.read_text(encoding="utf-8")
+    assert "new seeds: 0 of 1 (0 % to 79 %)" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.everything
