@@ -101,13 +101,14 @@ def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
     """
     known = list(trials)
     failed = {each.run_id for each in known if each.signature == key}
-    mine = [each for each in known if each.repeats in failed and _counts(each, key)]
+    mine = [each for each in known if each.repeats in failed and counts(each, key)]
     return Repeats(
         same_seed=_rate(mine, key, Why.SAME_SEED), fresh_seeds=_rate(mine, key, Why.FRESH_SEED)
     )
 
 
-def _counts(trial: Trial, key: str) -> bool:
+def counts(trial: Trial, key: str) -> bool:
+    """Tell whether a repeat of a failure counts: its verdict says whether the failure recurred."""
     return trial.verdict in {"valid", "invalid"} or bool(key and trial.signature == key)
 
 

@@ -1,4 +1,4 @@
-"""Leads a night: starts runs, has them judged, repeats what failed, writes all of it down.
+"""Leads a night: starts runs, has them judged, reruns failures, writes all of it down.
 
 Whatever happens is written to the journal before anything is made of it, by this process alone; a
 night whose leader was killed goes on from there (`resumed`). Runs and judge are processes that die

@@ -1,25 +1,20 @@
 """`logquake suite run --dry-run`: what a night plays, how long that takes, what it leaves out."""
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cluster.hosts.abilities import able
-from cluster.hosts.choose import Choice, choose_hosts
-from cluster.kafka.versions import machines
 from cluster.protocol import UserError
-from harness.elsewhere import abilities_for
+from harness.dry_run import dealt
 from harness.suites.estimates import estimate, refresh
 from harness.suites.expansion import Entry, entries_of, excluded
 from harness.suites.ordering import ordered
 from harness.suites.slots import slots
 from harness.suites.status import minutes
 from harness.suites.suite import Suite
-from nemesis.schedule import deal_schedule
 from results.index import open_index
 from results.record.plan import Plan, PlanError
 from results.store import Store
@@ -80,25 +75,20 @@ def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[
         plans: Of the entries, in their order.
     """
     if count := excluded(suite):
-        yield f"[[exclude]] leaves out {count} combinations of the axes"
+        what = "combination" if count == 1 else "combinations"
+        yield f"[[exclude]] leaves out {count} {what} of the axes"
     reasons: dict[str, list[str]] = {}
     for entry, plan in zip(entries, plans, strict=True):
         for sentence in _dropped(plan):
             reasons.setdefault(sentence, []).append(entry.name)
     for sentence, names in reasons.items():
-        others = f" and {len(names) - 1} more entries" if len(names) > 1 else ""
+        more = len(names) - 1
+        others = f" and {more} more {'entry' if more == 1 else 'entries'}" if more else ""
         yield f"{names[0]}{others}: {sentence}"
 
 
 def _dropped(plan: Plan) -> tuple[str, ...]:
     try:
-        choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=plan.is_reference)
-        why_not = abilities_for(plan, choice.hosts)
-        return deal_schedule(plan, abilities=able(why_not), why_not=why_not).dropped
+        return dealt(plan)[1].dropped
     except (UserError, PlanError) as refused:
         return (f"it cannot be played here: {refused}",)
-
-
-@cache
-def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
-    return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

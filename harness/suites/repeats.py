@@ -12,7 +12,7 @@ from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.suite import Repeat
 from results.record.night import Why
 from results.record.terms import Validity
-from results.repeats import Trial
+from results.repeats import Trial, counts
 
 SEEDS = {Why.SAME_SEED: "the same seed", Why.FRESH_SEED: "new seeds"}
 
@@ -61,7 +61,7 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
 
 
 def measured(state: NightState) -> set[str]:
-    """Return the runs whose repeats are all over: their pages can tell how often they came back."""
+    """Return the runs whose repeats are all over: their pages can say how often they recurred."""
     repeats = [each for each in state.items.values() if each.planned.repeats]
     open_ = {each.planned.repeats for each in repeats if each.phase not in OVER}
     return {each.planned.repeats for each in repeats} - open_
@@ -84,18 +84,18 @@ def trials(nights: Iterable[NightState]) -> list[Trial]:
     """Return the runs of nights that count in rates: those that the store still has."""
     known = list(nights)
     gone = {run_id for night in known for run_id in night.dropped}
-    return [
-        Trial(
-            run_id=item.run_id,
-            why=item.planned.why,
-            repeats=item.planned.repeats,
-            verdict=item.judged.valid,
-            signature=item.judged.signature,
-        )
-        for night in known
-        for item in night.items.values()
-        if item.judged and item.run_id not in gone
-    ]
+    items = [item for night in known for item in night.items.values()]
+    return [_trial(each) for each in items if each.judged and each.run_id not in gone]
+
+
+def _trial(item: Item) -> Trial:
+    return Trial(
+        run_id=item.run_id,
+        why=item.planned.why,
+        repeats=item.planned.repeats,
+        verdict=item.judged.valid if item.judged else "",
+        signature=item.judged.signature if item.judged else "",
+    )
 
 
 def uncounted(state: NightState, key: str) -> list[str]:
@@ -132,10 +132,7 @@ def _missing(item: Item, state: NightState, key: str) -> str:
     """Return why a repeat does not count; empty if it does."""
     match item.phase:
         case Phase.JUDGED:
-            told = item.judged is not None and (
-                item.judged.valid is not Validity.UNKNOWN or item.judged.signature == key
-            )
-            return "" if told else "came to no verdict"
+            return "" if counts(_trial(item), key) else "came to no verdict"
         case Phase.UNPLAYED:
             return f"could not be played: {item.sentence}"
         case Phase.LEFT_OUT:

@@ -167,7 +167,7 @@ def verdict_line(item: Item) -> Text:
                 style=STYLES.get(outcome.value, "") if outcome else "dim")  # fmt: skip
     text.append(inert(item.entry), style="")
     if item.repeated:
-        text.append(f" ({item.planned.why.value} {item.planned.seed})", style="dim")
+        text.append(f" ({item.planned.why.words}, {item.planned.seed})", style="dim")
     text.append(f"  {inert(item.run_id)}" if item.run_id else "", style="dim")
     why = item.judged.reason if item.judged else item.sentence
     if why and outcome is not Validity.VALID:
@@ -196,7 +196,7 @@ def _verdict_table(items: Sequence[Item]) -> Table:
 
 
 def _called(item: Item) -> str:
-    return f"{item.entry} ({item.planned.why.value})" if item.repeated else item.entry
+    return f"{item.entry} ({item.planned.why.words})" if item.repeated else item.entry
 
 
 def _cells(*cells: str) -> list[Text]:

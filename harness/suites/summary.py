@@ -109,7 +109,7 @@ def _times(cause: Cause) -> str:
 
 
 def _run_line(item: Item) -> str:
-    why = f" ({item.planned.why.value} {item.planned.seed})" if item.repeated else ""
+    why = f" ({item.planned.why.words}, {item.planned.seed})" if item.repeated else ""
     reason = f": {_text(item.judged.reason)}" if item.judged else ""
     return f"- {_text(item.entry)}{why}, run `{inert(item.run_id)}`{reason}"
 

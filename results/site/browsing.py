@@ -175,7 +175,7 @@ def failures() -> Response:
 
 @browsing.get("/failure/<key>")
 def failure(key: str) -> Response:
-    """One signature: where it was seen, and how often it comes."""
+    """One signature: where it was seen, and how often it recurs."""
     index = shelf().index()
     seen = index.seen(key)
     if seen is None:

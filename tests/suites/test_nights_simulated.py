@@ -1,6 +1,7 @@
 """Nights whose runs are stored ones: judged, filed and measured by the real judge."""
 
 import http.server
+import io
 import json
 import os
 import queue
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
@@ -27,6 +29,7 @@ from harness.suites.lines import PAGE
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import exit_code
+from harness.suites.status import status_of
 from harness.suites.suite import SuiteError
 from harness.suites.webhook import VARIABLE
 from logquake_pytest import PACKAGES
@@ -233,7 +236,35 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     state = folder.state()
     assert state.ended
     assert state.items[9].phase is Phase.LEFT_OUT
+    assert state.items[9].sentence == "the night was not resumed"
     assert len(state.having(Phase.JUDGED)) == 2
+
+
+@pytest.mark.everything
+def test_a_night_that_is_interrupted_says_so_until_it_is_resumed(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], "valid")
+    again = Planned(
+        item=9, entry="gone#1", seed=9, why=Why.FRESH_SEED, repeats=f"log/{NIGHTS[0]}-1"
+    )
+    Journal(folder.journal).write(again)
+    with opened(suite, store, mode=Mode.RESUME) as lead:
+        lead.conductor.finish()
+        lead.play()
+    state = folder.state()
+    assert (state.ended, state.stopped) == (False, "the night was interrupted")
+    missing = "1 of 2 repeats with new seeds were not played: the night was interrupted"
+    for file in (folder.summary, folder.junit):
+        assert missing in file.read_text(encoding="utf-8")
+    shown = Console(width=300, file=io.StringIO())
+    shown.print(status_of(store, folder, now_s=unix_s()))
+    assert isinstance(shown.file, io.StringIO)
+    assert missing in shown.file.getvalue()
+    assert "the night was interrupted; logquake suite run resumes it" in shown.file.getvalue()
+    resume(suite, store)
+    assert (folder.state().ended, folder.state().stopped) == (True, "")
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
