@@ -9,7 +9,6 @@ from pathlib import Path
 from results.atomic import write_atomically
 from results.engine import template_engine
 from results.page.headline import headline, ranked_anomalies
-from results.page.words import words_of
 from results.record.verdict import Verdict
 
 
@@ -28,5 +27,5 @@ def write_history_page(verdicts: Sequence[Verdict], page: Path) -> Path:
     """
     told = [(verdict, headline(verdict), ranked_anomalies(verdict)) for verdict in verdicts]
     template = template_engine().get_template("histories.html")
-    write_atomically(page, template.render(told=told, words_of=words_of))
+    write_atomically(page, template.render(told=told))
     return page

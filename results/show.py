@@ -132,7 +132,8 @@ def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
     if len(ranked) > _MAX_ANOMALIES:
         say(console, f"and {many(len(ranked) - _MAX_ANOMALIES, 'more kind')}, in verdict.json")
     looked = sum(rows is not None for rows in verdict.checked.values())
-    say(console, f"{many(looked, 'check')}, judge {verdict.judge}, engine {verdict.engine}", style="dim")
+    told = f"{many(looked, 'check')}, judge {verdict.judge}, engine {verdict.engine}"
+    say(console, told, style="dim")
     idle = sorted(name for name, rows in verdict.checked.items() if rows is None)
     if idle:
         why = f"({GLOSSARY['not applicable']})"

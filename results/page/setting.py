@@ -29,8 +29,8 @@ def setting_rows(
     ]
     if night is not None:
         rows.append(("night", f"{night.night} of {night.suite}, entry {night.entry}"))
-        again = f": repeats {night.repeats}" if night.repeats else ""
-        rows.append(("played as", f"{night.why.value}{again}"))
+        again = f" of {night.repeats}" if night.repeats else ""
+        rows.append(("played as", f"{night.why.words}{again}"))
     return rows
 
 
