@@ -8,8 +8,10 @@ in a namespace of its own can run it (tried).
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,7 +104,8 @@ def _started(master: str, scratch: Path) -> SparkSession:
         with output.open("wb") as file, _python(master):
             output_to = {"stdout": file, "stderr": file}
             gateway = launch_gateway(settings, output_to)  # type: ignore[no-untyped-call]  # pyspark
-            context = SparkContext(conf=settings, gateway=gateway)
+            with _own_ctrl_c():
+                context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, Py4JError, OSError) as failed:
         why = _why(failed, output)
         if gateway is not None:
@@ -113,6 +116,17 @@ def _started(master: str, scratch: Path) -> SparkSession:
         ) from failed
     context.setLogLevel("ERROR")
     return SparkSession(context)
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Keep the handler of Ctrl-C, which pyspark replaces: ours answers at once."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _why(failed: Exception, output: Path) -> str:
