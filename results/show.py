@@ -15,7 +15,7 @@ from results.page.faults import FaultLine
 from results.page.figures import figures
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
-from results.page.naming import said, with_names
+from results.page.naming import said, with_names, without_verdict
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.resting import resting, unshown_count
@@ -102,7 +102,8 @@ def _print_sentence(head: Headline, console: Console, *, scripted: bool) -> None
     say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
     if head.witness and head.witness.cause:
         say(console, said(named(head.witness.cause)), style="bold")
-    if head.witness:
+    reasons = (head.sentence, *head.more)
+    if head.witness and not any(head.witness.sentence in each for each in reasons):
         say(console, said(named(head.witness.sentence)))
     for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
@@ -172,7 +173,7 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     if verdict is None:
         return paths.run_id, "running" if alive else "none", "" if alive else "not judged"
     head = headline(verdict)
-    return paths.run_id, verdict.valid.value, head.sentence.partition(": ")[2] or head.sentence
+    return paths.run_id, verdict.valid.value, without_verdict(head.sentence)
 
 
 def _print_window(window: ReplicaWindow, console: Console) -> None:

@@ -12,6 +12,7 @@ from results.record.values import SEQUENCE_BITS
 MAX_SEQUENCE = 1_000_000
 """A larger number that looks like a value is a time or an id."""
 _NAME = re.compile(r"(message|n)\d|zk\b")
+_INTERRUPTED = re.compile(r"(?:Interrupted at [\d.]+ s\. )?")
 _VALUE = re.compile(r"(value )?\b(\d{10})\b")
 
 
@@ -27,6 +28,20 @@ def said(text: str) -> str:
     """Return words as a sentence; the name of a message or node is no word, and stays as it is."""
     whole = as_sentence(text)
     return f"{text[0]}{whole[1:]}" if _NAME.match(text) else whole
+
+
+def interruption(sentence: str) -> str:
+    """Return how a verdict's sentence says that the run was interrupted; empty if it was not."""
+    found = _INTERRUPTED.match(sentence)
+    return found[0] if found else ""
+
+
+def without_verdict(sentence: str) -> str:
+    """Return a verdict's sentence for a list that has the verdict in another column."""
+    begins = interruption(sentence)
+    rest = sentence.removeprefix(begins)
+    told = rest.partition(": ")[2] or rest
+    return f"{begins}{said(told)}" if begins else told
 
 
 def with_names(text: str) -> str:
