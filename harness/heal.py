@@ -84,7 +84,7 @@ def _note_killed(run: RunPaths) -> str:
     last = next((each for each in reversed(reached) if each.name in _SINCE), None)
     if last is None:
         return ""
-    sentence = f"its command was killed {_SINCE[last.name]}"
+    sentence = f"its command ended {_SINCE[last.name]}"
     detail = {"kind": KILLED, "sentence": sentence}
     note(run, Milestone(name="failed", at_ns=last.at_ns, detail=detail))
     return f"{sentence}, {last.at_ns / NS_PER_S:.0f} s after its start or later"

@@ -130,10 +130,10 @@ class Answers:
         self._before = {number: signal.signal(number, self._take) for number in taken}
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Leave signals to whoever had them before."""
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Leave signals to whoever had them before; or, after one ended the block, ignore them."""
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if kind is KeyboardInterrupt else handler)
 
     def begins(self, stage: "subprocess.Popen[bytes]") -> None:
         """Hand signals to a stage too, which takes them when it listens."""

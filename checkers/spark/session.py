@@ -5,6 +5,7 @@ start, the end of that file is what the user is told. Nothing depends on HOME, a
 in a namespace of its own can run it (tried).
 """
 
+import logging
 import os
 import re
 import shutil
@@ -82,15 +83,24 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(
         prefix="logquake-spark-", ignore_cleanup_errors=True
     ) as scratch:
-        before = list(sys.path)
-        session = _started(chosen, Path(scratch))
+        before, root = list(sys.path), logging.getLogger()
+        root.addFilter(_no_ctrl_c)
+        session = None
         try:
+            session = _started(chosen, Path(scratch))
             if cores(chosen) is None:
                 _ship(session.sparkContext, chosen, Path(scratch))
             yield session
         finally:
-            _stop(session)
+            if session is not None:
+                _stop(session)
             sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
+            root.removeFilter(_no_ctrl_c)
+
+
+def _no_ctrl_c(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs of each Ctrl-C, by the root logger and with a traceback."""
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _started(master: str, scratch: Path) -> SparkSession:

@@ -17,6 +17,7 @@ from cluster.protocol import ClusterError
 from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
+from harness.interrupt import SIGNALS
 from results.atomic import StoreError
 from results.record.plan import PlanError
 
@@ -57,7 +58,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores the latter.
             signal.signal(number, signal.default_int_handler)
-    sys.exit(exit_code(sys.argv[1:]))
+    code = exit_code(sys.argv[1:])
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # While Python ends, it would take the code's place.
+    sys.exit(code)
 
 
 def exit_code(arguments: list[str]) -> int:

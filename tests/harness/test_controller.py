@@ -105,13 +105,13 @@ def test_heal_says_once_what_became_of_a_killed_run_and_how_to_judge_it(tmp_path
         Ledger(paths.ledger).write(1, [Join(cut_id="fault-1", links=(("n1", "n2"),))])
     run = paths.run_id
     assert heal_store(tmp_path / "runs").done == (
-        f"{run}: its command was killed in its main phase, 4 s after its start or later",
+        f"{run}: its command ended in its main phase, 4 s after its start or later",
         f"{run}: 1 fault was in force, and none is any more",
         f"{run}: it has no verdict; logquake check {run} judges what was recorded",
     )
     noted = load_milestones(paths.milestones)[-1]
     assert (noted.name, noted.detail["kind"]) == ("failed", "killed")
-    assert noted.detail["sentence"] == "its command was killed in its main phase"
+    assert noted.detail["sentence"] == "its command ended in its main phase"
     assert heal_store(tmp_path / "runs") == Healed()
 
 

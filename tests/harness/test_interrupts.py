@@ -72,6 +72,12 @@ def interrupt(number: signal.Signals = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
 
 
+def end_by_signals() -> None:
+    with Answers("log/1", list[str]().append):
+        interrupt()
+        interrupt()
+
+
 def test_before_a_stage_the_first_signal_is_answered_and_the_second_ends_the_command() -> None:
     said: list[str] = []
     with Answers("log/1", said.append) as answers:
@@ -126,6 +132,17 @@ def test_what_is_cut_ends_at_the_first_signal_and_cleans_up_undisturbed() -> Non
         interrupt()
         interrupt(signal.SIGHUP)
     assert said == [JUDGING]
+
+
+def test_the_last_words_of_a_command_that_a_signal_ended_are_not_cut() -> None:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            end_by_signals()
+        interrupt(signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
