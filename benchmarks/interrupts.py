@@ -10,7 +10,8 @@ A step is one `logquake run`. SIGINT is Ctrl-C, typed on a terminal of the run's
 sent to the command alone. A step passes if
 
 - a line that begins with `interrupted` is on the terminal within a second,
-- no process, mount, link, nft table or temporary file of the run is left,
+- no traceback is printed, and no process, mount, link, nft table or temporary file of the run is
+  left,
 - the exit code is the verdict's, or 2 without one,
 - a run whose play was cut has a verdict, and that, `logquake show`, `logquake runs` and the page
   begin with "Interrupted at",
@@ -323,6 +324,7 @@ class Step:
     def look(self, status: int | None, said: Sequence[str]) -> str:
         """See whether code, verdict, lists and page are as due; return the verdict's sentence."""
         runs, due = self.store.runs(), self.moment.due
+        self._expect(not any("Traceback" in each for each in said), "a traceback was printed")
         last = next((each for each in reversed(said) if each.strip()), "")
         if not runs:
             self._expect(due == NOTHING, "there is no run")
@@ -484,4 +486,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.default_int_handler)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the same command goes on")

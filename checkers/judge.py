@@ -259,8 +259,8 @@ def _unchecked(
 ) -> list[str]:
     """Checks that the plan promised and that compared nothing, as a whole or somewhere.
 
-    Without those that say why, and those that found something: what they look for cannot show in
-    every run, and an anomaly may be that there is nothing, as a final read that was never made.
+    Those that say why are left out: what they look for cannot show in every run. So are those that
+    found an anomaly without a row, as a final read that was never made.
     """
     if _cut_before_clients(facts):
         return []
@@ -313,7 +313,7 @@ def _gap(group: Sequence[CheckResult], name: str) -> bool:
 
 
 def _cut_before_clients(facts: RunFacts) -> bool:
-    """Tell whether a run was interrupted so early that all checks lack everything."""
+    """Tell whether a run was interrupted before there was anything to check."""
     return facts.milestone(INTERRUPTED) is not None and facts.milestone("warmup") is None
 
 

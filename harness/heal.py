@@ -1,7 +1,7 @@
-"""`logquake heal`: what became of runs whose command was killed, and what they left behind.
+"""`logquake heal`: what became of runs whose command died, and what they left behind.
 
-A run that was killed while it was played gets the milestone `failed`. So a second heal has nothing
-to report of it, and the verdict on its record says why it is incomplete.
+A run that died while it was played gets the milestone `failed`. So a second heal has nothing to
+report of it, and the verdict on its record says why it is incomplete.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from results.record.milestones import STOPPING, Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.store import Store, is_alive
 
-KILLED = "killed"
-"""The `kind` of the milestone `failed` of a run whose command was killed."""
+DIED = "died"
+"""The `kind` of the milestone `failed` of a run whose command died."""
 _SINCE = {
     "looked": "before its cluster started",
     "started": "while its brokers started",
@@ -32,7 +32,7 @@ _SINCE = {
     "noted": "while its brokers stopped",
     "stopped": "while its files were collected",
 }
-"""When a run was killed, by its last milestone."""
+"""When a run died, by its last milestone."""
 
 
 def heal_store(root: Path) -> Healed:
@@ -58,25 +58,25 @@ def heal_store(root: Path) -> Healed:
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
     """Heal a dead run; return what was done, and what could not be done now."""
     in_force = len(open_entries(run.ledger))
-    killed = _note_killed(run)
+    died = _note_died(run)
     healed = heal_dead_run(run)
     done, failed = list(healed.done), list(healed.failed)
     try:
         done += remove_scratch(run)
     except WaitTimeoutError as late:
         failed.append(str(late))
-    if in_force and killed and not failed:
+    if in_force and died and not failed:
         faults = "1 fault was" if in_force == 1 else f"{in_force} faults were"
         done.append(f"{faults} in force, and none is any more")
-    if killed:
-        done = [killed, *(done or ["nothing of it was left"])]
+    if died:
+        done = [died, *(done or ["nothing of it was left"])]
     if done and run.milestones.exists() and not run.verdict.exists():
         done.append(f"it has no verdict; logquake check {run.run_id} judges what was recorded")
     return done, failed
 
 
-def _note_killed(run: RunPaths) -> str:
-    """Note that a run was killed while it was played; return when, in a sentence, or nothing."""
+def _note_died(run: RunPaths) -> str:
+    """Note that a run died while it was played; return when, in a sentence, or nothing."""
     reached = load_milestones(run.milestones)
     names = {each.name for each in reached}
     if names & {"failed", "collected", "audited"}:
@@ -85,6 +85,6 @@ def _note_killed(run: RunPaths) -> str:
     if last is None:
         return ""
     sentence = f"its command ended {_SINCE[last.name]}"
-    detail = {"kind": KILLED, "sentence": sentence}
+    detail = {"kind": DIED, "sentence": sentence}
     note(run, Milestone(name="failed", at_ns=last.at_ns, detail=detail))
     return f"{sentence}, {last.at_ns / NS_PER_S:.0f} s after its start or later"

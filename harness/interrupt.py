@@ -21,7 +21,7 @@ from typing import Self
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
 LISTENING = "\n"
-"""What a stage says to its command when it answers signals."""
+"""A stage writes it to its command when it begins to answer signals."""
 BEGINNING = (
     "interrupted: no cluster is started, and the run ends within some seconds"
     " (Ctrl-C again: end at once, without a verdict)"
@@ -40,7 +40,7 @@ KEEPING = "interrupted: no cluster is kept; what was started is stopped (the ver
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Keep signals waiting; a process that is started meanwhile takes them when it listens."""
+    """Postpone signals; a process that is started meanwhile takes them when it listens."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -62,7 +62,7 @@ class Interrupts:
         self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
-        """Take SIGINT, SIGTERM and SIGHUP from now on, and those that were kept waiting."""
+        """Take SIGINT, SIGTERM and SIGHUP from now on, and those that were postponed."""
         for number in SIGNALS:
             signal.signal(number, self._interrupt)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -84,9 +84,9 @@ class Interrupts:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         heard = self.finish.is_set() + self.abandon.is_set()
-        for _ in range(heard if self._said is not None else 0):
-            assert self._said is not None
-            self._said.acquire(timeout=ANSWER_LIMIT_S)
+        if self._said is not None:
+            for _ in range(heard):
+                self._said.acquire(timeout=ANSWER_LIMIT_S)
         return heard
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
@@ -131,7 +131,7 @@ class Answers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Leave signals to whoever had them before; or, after one ended the block, ignore them."""
+        """Restore the handlers; or ignore signals, if one ended the block."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if kind is KeyboardInterrupt else handler)
 
@@ -151,10 +151,10 @@ class Answers:
             self._take(signal.SIGINT, None)
 
     def cut(self, answer: str, then: str) -> None:
-        """From now on the first signal ends what is being done, by a `KeyboardInterrupt`.
+        """Let the first signal from now on end the work, by a `KeyboardInterrupt`.
 
         Args:
-            answer: What is said at once.
+            answer: What is printed at once.
             then: The message of the `KeyboardInterrupt`: what was not done, and how to do it.
 
         Raises:

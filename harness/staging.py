@@ -173,7 +173,7 @@ class Staging:
                     answers.begins(stage)
             finally:
                 os.close(write_fd)
-            # Its standard input is closed, and it is waited for: it dies if we are interrupted.
+            # At the end of the block its standard input is closed: it dies if it still runs.
             with stage:
                 values: dict[str, Any] = {}
                 for line in pipe:

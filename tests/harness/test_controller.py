@@ -98,7 +98,7 @@ def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:
     assert heal_store(store.root) == Healed()
 
 
-def test_heal_says_once_what_became_of_a_killed_run_and_how_to_judge_it(tmp_path: Path) -> None:
+def test_heal_says_once_what_became_of_a_dead_run_and_how_to_judge_it(tmp_path: Path) -> None:
     with Store(tmp_path / "runs").create("log", 1) as paths:
         for name, at_ns in (("started", 1), ("main", 4 * 10**9), ("broker-ended", 7 * 10**9)):
             append_milestone(paths.milestones, Milestone(name=name, at_ns=at_ns))
@@ -110,13 +110,13 @@ def test_heal_says_once_what_became_of_a_killed_run_and_how_to_judge_it(tmp_path
         f"{run}: it has no verdict; logquake check {run} judges what was recorded",
     )
     noted = load_milestones(paths.milestones)[-1]
-    assert (noted.name, noted.detail["kind"]) == ("failed", "killed")
+    assert (noted.name, noted.detail["kind"]) == ("failed", "died")
     assert noted.detail["sentence"] == "its command ended in its main phase"
     assert heal_store(tmp_path / "runs") == Healed()
 
 
 @pytest.mark.parametrize("end", ["failed", "collected", "audited"])
-def test_heal_takes_no_run_that_came_to_its_end_for_a_killed_one(tmp_path: Path, end: str) -> None:
+def test_heal_takes_no_run_that_came_to_its_end_for_a_dead_one(tmp_path: Path, end: str) -> None:
     with Store(tmp_path / "runs").create("log", 1) as paths:
         for name in ("main", end):
             append_milestone(paths.milestones, Milestone(name=name, at_ns=1))

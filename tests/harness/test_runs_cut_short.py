@@ -185,6 +185,7 @@ def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_th
     assert f"{paths.run_id} was not judged; logquake check {paths.run_id} does it" in (
         said.read_text()
     )
+    assert "Traceback" not in said.read_text()
     assert not paths.scratch.exists()
     assert not running(paths.root)
     assert read_verdict(paths.verdict) is None
