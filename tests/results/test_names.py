@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from results.atomic import StoreError
+from results.export.perfetto import events
 from results.page.naming import Names, names_of
 from results.record.paths import RunPaths
 from results.record.plan import plan_from
@@ -235,6 +236,16 @@ def test_pages_speak_of_ops_and_values_by_name_only_but_where_they_explain_them(
     evidence = re.compile(r'<td class="mono">.*?</td>', re.DOTALL)
     seen = re.sub(r"<title>.*?</title>|<[^>]*>", " ", evidence.sub("", told[0]))
     assert not re.findall(r"\b(?:op|value) \d{10,}", seen)
+
+
+def test_a_trace_names_ops_and_values_as_pages_do() -> None:
+    found = [each["args"] for each in events(LOSS) if each["args"].get("op") == "p15#268"]
+    assert [(each["op_id"], each["value"], each["value_number"]) for each in found] == [
+        (1099511629897, "log-0-0:v131198", "4295098494")
+    ]
+    told = [each["args"]["sentence"] for each in events(LOSS) if each["name"] == "lost-write"]
+    assert told
+    assert not [sentence for sentence in told if NUMBER.search(sentence)]
 
 
 def test_a_damaged_table_of_ops_leaves_their_numbers(tmp_path: Path) -> None:
