@@ -76,10 +76,14 @@ class Names:
         tables: Of the run; its ops are read when the first one is named.
         plan: Of the run; None: it cannot be read, and values keep their numbers.
         scripted: Whether it is a story, whose messages have names.
+        with_ops: Whether to read its ops; without them, ops keep their ids.
     """
 
-    def __init__(self, tables: RunTables, plan: Plan | None, *, scripted: bool) -> None:
+    def __init__(
+        self, tables: RunTables, plan: Plan | None, *, scripted: bool, with_ops: bool = True
+    ) -> None:
         self._tables = tables
+        self._with_ops = with_ops
         self.prefixes = value_prefixes(plan.topic_partitions if plan else (), scripted=scripted)
         """What stands before the sequence in a value's name, in the order of the plan."""
         self._ops: dict[int, str | None] = {}
@@ -163,6 +167,8 @@ class Names:
     @cached_property
     def _columns(self) -> tuple[Ints, Ints]:
         """The ids of all ops, in their order, and their processes."""
+        if not self._with_ops:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         ops = self._tables.record("ops", columns=("op_id", "process"))
         if any(column.null_count for column in ops.columns):
             ops = ops.drop_null()  # Of a damaged record.
