@@ -2,8 +2,9 @@
 
 Each clause needs its own evidence, and is left out without it: "only n2 had it" is said if no other
 replica has the record in any copy, and none ever lost anything there; "without it" of a leader of
-which that is true, or of the last one, whose log only grew; a fault if it was seen to work before
-the next leader was told of. What the sentence lacks, it names.
+which that is true, that wrote another record there in its epoch, or that led last, whose log only
+grew; a fault if it was seen to work before the next leader was told of. What the sentence lacks, it
+names.
 """
 
 from collections.abc import Sequence
@@ -209,13 +210,24 @@ def _had_once(group: Group, record: Acked, node: str) -> bool:
     )
 
 
+def _wrote_there(group: Group, record: Acked, then: Next) -> bool:
+    """Tell whether a leader wrote another record at that offset, so that its log ended there."""
+    logs = group.logs.get(FINAL, {}).values()
+    places = ((log, log.at(record.offset)) for log in logs)
+    return any(
+        at is not None and int(log.epochs[at]) == then.epoch and int(log.values[at]) != record.value
+        for log, at in places
+    )
+
+
 def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
     # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
-    last = group.leader is not None and group.leader.epoch == then.epoch
-    last = last and not any(
+    spared = not any(
         each.concerns(group.topic, group.partition) for each in group.facts.disk_losses
     )
-    lacked = last or _never_had(group, record, then.node)
+    last = spared and group.leader is not None and group.leader.epoch == then.epoch
+    wrote = spared and _wrote_there(group, record, then)
+    lacked = last or wrote or _never_had(group, record, then.node)
     had = " without it" if lacked else "; whether it had the record is not known"
     if then.broker == leader.broker:
         return f"led again in epoch {then.epoch}{had}"

@@ -1,17 +1,19 @@
 """`logquake run --dry-run`: what would happen, without anything happening."""
 
+from functools import cache
+
 from rich.console import Console
 from rich.table import Table
 
 from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
-from cluster.hosts.choose import choose_hosts
+from cluster.hosts.choose import Choice, choose_hosts
 from cluster.kafka.versions import machines
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.plans import refuse_impossible
 from harness.scenarios.telling import tell
-from nemesis.schedule import deal_schedule
+from nemesis.schedule import Schedule, deal_schedule
 from results.record.plan import Plan, dump_plan
 
 
@@ -21,14 +23,7 @@ def describe(plan: Plan, console: Console) -> None:
     Raises:
         PlanError, UserError: What would keep the run from starting on this machine.
     """
-    refuse_elsewhere(plan)
-    choice = choose_hosts(
-        plan.hosts, image=plan.image, nodes=machines(plan), own_cuts=plan.is_reference
-    )
-    why_not = abilities_for(plan, choice.hosts)
-    abilities = able(why_not)
-    refuse_impossible(plan, abilities=abilities, why_not=why_not)
-    schedule = deal_schedule(plan, abilities=abilities, why_not=why_not)
+    choice, schedule = dealt(plan)
     console.print(dump_plan(plan), markup=False, highlight=False)
     if plan.scenario is not None:
         tell(plan, console)
@@ -46,3 +41,23 @@ def describe(plan: Plan, console: Console) -> None:
     console.print("what the configuration guarantees:")
     for sentence in guarantees(RunFacts(run_id="", recorded_id="", plan=plan)):
         console.print(f"  - {sentence}", markup=False)
+
+
+def dealt(plan: Plan) -> tuple[Choice, Schedule]:
+    """Return the hosts that a plan would get here, and its schedule of faults.
+
+    Raises:
+        PlanError, UserError: What would keep the run from starting on this machine.
+    """
+    refuse_elsewhere(plan)
+    choice = _hosts(plan.hosts, plan.image, tuple(machines(plan)), own_cuts=plan.is_reference)
+    why_not = abilities_for(plan, choice.hosts)
+    abilities = able(why_not)
+    refuse_impossible(plan, abilities=abilities, why_not=why_not)
+    return choice, deal_schedule(plan, abilities=abilities, why_not=why_not)
+
+
+@cache
+def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
+    """Choose hosts once for all entries of a suite: trying takes time."""
+    return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

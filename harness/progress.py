@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from results.page.plural import many
 from results.record.clock import pause_until, stopwatch_s
 
 LINE_INTERVAL_S = 10.0
@@ -113,7 +114,8 @@ class Progress:
 
 def _rates(shown: Snapshot) -> str:
     parts = [f"{outcome} {count}/s" for outcome, count in sorted(shown.rates.items())]
-    return f"{', '.join(parts) or 'idle'}; {shown.total} ops, {shown.missed} arrivals missed"
+    counts = f"{many(shown.total, 'op')}, {many(shown.missed, 'arrival')} missed"
+    return f"{', '.join(parts) or 'idle'}; {counts}"
 
 
 def _faults(shown: Snapshot) -> str:

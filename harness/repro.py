@@ -23,7 +23,7 @@ from results.record.plan import PlanError
 from results.record.story import load_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import Verdict
-from results.wilson import wilson_interval
+from results.repeats import RANGE, Rate
 
 Json = dict[str, object]
 """A JSON object, for machines."""
@@ -133,9 +133,15 @@ class Tally:
     def sentences(self) -> list[str]:
         """Return the result in words: k of N, and the interval; the same of each anomaly."""
         of = len(self.counted)
-        said = [f"{_share(self.same, of)} came out the same way: {self.wanted.title}"]
+        if not of:
+            return ["no run was played to its end"]
+        said = [f"{Rate(times=self.same, of=of).words} came out the same way: {self.wanted.title}"]
         kinds = sorted(self.wanted.kinds)
-        return said + [f"{_share(self.again(kind), of)} had {kind}" for kind in kinds]
+        return (
+            said
+            + [f"{Rate(times=self.again(kind), of=of).words} had {kind}" for kind in kinds]
+            + [RANGE]
+        )
 
     def as_json(self) -> Json:
         """Return the result for machines."""
@@ -226,14 +232,9 @@ def was_interrupted(paths: RunPaths) -> bool:
     )
 
 
-def _share(count: int, of: int) -> str:
-    low, high = wilson_interval(count, of)
-    return f"{count} of {of} ({low:.0%} to {high:.0%} with 95 % confidence)"
-
-
 def _figures(count: int, of: int) -> Json:
     return {
         "same": count,
         "of": of,
-        "interval_95": [round(x, 6) for x in wilson_interval(count, of)],
+        "interval_95": [round(x, 6) for x in Rate(times=count, of=of).interval],
     }

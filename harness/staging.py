@@ -58,6 +58,7 @@ class Played:
     paths: RunPaths
     result: StageResult
     clock: RunClock
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Staging:
         Raises:
             UserError, PlanError, StoreError: Something that the user can mend; there is no run.
         """
-        plan, java = self._prepare()
+        plan, java, dropped = self._prepare()
         with Store(self.store).create(plan.name, plan.seed) as paths:
             clock = RunClock.starting_now()
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
@@ -102,9 +103,9 @@ class Staging:
             )
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             result = self._play_audited(plan, paths, clock)
-            yield Played(plan=plan, paths=paths, result=result, clock=clock)
+            yield Played(plan=plan, paths=paths, result=result, clock=clock, dropped=dropped)
 
-    def _prepare(self) -> tuple[Plan, Java | None]:
+    def _prepare(self) -> tuple[Plan, Java | None, tuple[str, ...]]:
         java = None if self.plan.is_reference else find_java()
         refuse_elsewhere(self.plan, keep=self.keep)
         choice = choose_hosts(
@@ -130,7 +131,7 @@ class Staging:
             ):
                 # Of a version that is run now and then they would not be worth the wait.
                 keep_classes(java, distribution, progress=self._say)
-        return as_played(self.plan, choice.hosts, abilities=abilities), java
+        return as_played(self.plan, choice.hosts, abilities=abilities), java, dropped
 
     def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
         """Play the run; see that its hosts are as before, and undo what is left of it if not."""

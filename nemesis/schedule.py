@@ -332,9 +332,11 @@ def without_room(
         return []
     others = ",".join(family for family in families if family in dealt)
     instead = f"--nemesis {others}" if others else "a kind that takes less with --nemesis"
+    # What is dealt of `all` or a default is no promise: `fault-without-effect` asks for no more.
+    spoilt = names_families(plan) or not dealt
     sentence = (
-        f"no fault of kind {' or '.join(missing)} fits into a main phase of"
-        f" {plan.time_limit_s:g} s, so that the verdict will be unknown at best;"
+        f"no fault of kind {' or '.join(missing)} fits into a main phase of {plan.time_limit_s:g} s"
+        f"{', so that the verdict will be unknown at best' if spoilt else ''};"
         f" use a longer --time-limit, or {instead}"
     )
     return [sentence]

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from results.page.headline import as_sentence
 from results.page.inert import inert, shortened
 from results.page.naming import said
+from results.page.plural import many
 from results.page.witness import seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -29,6 +30,7 @@ def template_engine() -> jinja2.Environment:
     engine.filters["sentence"] = as_sentence
     engine.filters["said"] = said
     engine.filters["plain"] = inert
+    engine.filters["many"] = many
     return engine
 
 

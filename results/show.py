@@ -18,6 +18,7 @@ from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
 from results.page.naming import Names, said
 from results.page.outages import outages
+from results.page.plural import many
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.resting import resting, unshown_count
 from results.page.setting import setting_rows
@@ -103,7 +104,7 @@ def print_verdict(
     if verdict is not None:
         _print_anomalies(verdict, console, tone=head.tone)
         if hidden := unshown_count(verdict):
-            told = "one thing" if hidden == 1 else f"{hidden} things"
+            told = many(hidden, "thing")
             say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
@@ -116,7 +117,7 @@ def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], 
     for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
     if len(head.more) > _MAX_REASONS:
-        say(console, f"and {len(head.more) - _MAX_REASONS:,} more reasons, in verdict.json")
+        say(console, f"and {many(len(head.more) - _MAX_REASONS, 'more reason')}, in verdict.json")
 
 
 def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
@@ -129,14 +130,14 @@ def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
         ]
         print_table(console, ("anomaly", "found", "not allowed", "allowed", "trusted"), rows)
     if len(ranked) > _MAX_ANOMALIES:
-        say(console, f"and {len(ranked) - _MAX_ANOMALIES:,} more kinds, in verdict.json")
+        say(console, f"and {many(len(ranked) - _MAX_ANOMALIES, 'more kind')}, in verdict.json")
     looked = sum(rows is not None for rows in verdict.checked.values())
-    checks = "1 check" if looked == 1 else f"{looked} checks"
-    say(console, f"{checks}, judge {verdict.judge}, engine {verdict.engine}", style="dim")
+    told = f"{many(looked, 'check')}, judge {verdict.judge}, engine {verdict.engine}"
+    say(console, told, style="dim")
     idle = sorted(name for name, rows in verdict.checked.items() if rows is None)
     if idle:
         why = f"({GLOSSARY['not applicable']})"
-        are = "1 is" if len(idle) == 1 else f"{len(idle)} are"
+        are = f"{len(idle)} {'is' if len(idle) == 1 else 'are'}"
         say(console, f"{are} not applicable: {', '.join(idle)} {why}", style="dim")
 
 
@@ -148,7 +149,7 @@ def _print_resting(verdict: Verdict, console: Console) -> None:
         say(console, f"{each.promise}: {each.summary[:1].lower()}{each.summary[1:]}")
         for line in each.lines:
             when = f", {line.when}" if line.when else ""
-            say(console, f"    {line.rows:,} {line.what} ({line.check}{when})", style="dim")
+            say(console, f"    {line.what}: {line.rows:,} ({line.check}{when})", style="dim")
         for sentence in each.unshown[:_MAX_REASONS]:
             say(console, f"    not shown: {sentence}", style="yellow")
 
@@ -157,7 +158,7 @@ def _print_reasons(reasons: Sequence[str], console: Console) -> None:
     for why in reasons[:_MAX_REASONS]:
         say(console, why, style="yellow")
     if len(reasons) > _MAX_REASONS:
-        more = f"and {len(reasons) - _MAX_REASONS:,} more reasons, in verdict.json"
+        more = f"and {many(len(reasons) - _MAX_REASONS, 'more reason')}, in verdict.json"
         say(console, more, style="yellow")
 
 
@@ -224,7 +225,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
     ]
     print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
     if (more := len(faults) - _MAX_FAULTS) > 0:
-        say(console, f"and {more} more {'fault' if more == 1 else 'faults'}")
+        say(console, f"and {many(more, 'more fault')}")
     for fault in faults[:_MAX_FAULTS]:
         _print_why(fault, console)
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
@@ -266,7 +267,10 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
     if sums.held is not None:
         calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
         held = f"held {sums.held:.1%}{calm}"
-        say(console, f"offered {sums.offered:,} operations, {held}, missed {sums.missed:,}")
+        say(
+            console,
+            f"offered {many(sums.offered or 0, 'operation')}, {held}, missed {sums.missed:,}",
+        )
         _print_terms(("held", "missed"), console)
     broken, _ = outages(tables, found.faults)
     if broken:
@@ -276,4 +280,4 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
         columns = ("took nothing", "longest (s)", "in all (s)", "outside of faults (s)")
         print_table(console, columns, lines)
         if len(broken) > _MAX_OUTAGES:
-            say(console, f"and {len(broken) - _MAX_OUTAGES} more partitions")
+            say(console, f"and {many(len(broken) - _MAX_OUTAGES, 'more partition')}")

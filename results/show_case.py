@@ -10,6 +10,7 @@ from results.page.faults import FaultLine
 from results.page.inert import inert
 from results.page.investigation import Investigation
 from results.page.moments import moments
+from results.page.plural import many
 from results.page.witness import Told
 from results.print_table import print_table, say
 
@@ -70,8 +71,8 @@ def _print_lines(logs: BrokerLogs, console: Console) -> None:
         alike = f" ({line.times} alike)" if line.times > 1 else ""
         style = "" if line.proves else "dim"
         say(console, f"{line.node} {line.at_s:.2f} s{alike}: {cut}", style=style)
-    if rest := len(logs.lines) + logs.left_out - MAX_LINES:
-        say(console, f"and {max(rest, 0)} more lines", style="dim")
+    if (rest := len(logs.lines) + logs.left_out - MAX_LINES) > 0:
+        say(console, f"and {many(rest, 'more line')}", style="dim")
 
 
 def print_recurrence(found: Investigation, console: Console, *, command: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from results.page.headline import counting, headline, ranked_anomalies
+from results.page.plural import many
 from results.print_table import STYLES, say
 from results.record.terms import Validity
 from results.record.verdict import Verdict
@@ -24,7 +25,7 @@ def print_histories(verdicts: Sequence[Verdict], console: Console) -> None:
     counts = Counter(each.valid.value for each in verdicts)
     told = ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts[word])
     first = verdicts[0]
-    histories = "1 history" if len(verdicts) == 1 else f"{len(verdicts)} histories"
+    histories = many(len(verdicts), "history", "histories")
     say(console, f"{histories}: {told}; judge {first.judge}, engine {first.engine}", style="dim")
 
 

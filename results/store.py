@@ -192,13 +192,15 @@ class Store:
         Raises:
             StoreError: The store may not be read.
         """
-        if not self.root.exists():
-            return []
-        if not self.root.is_dir():
-            raise StoreError(
-                f"{self.root} is a file, not a folder; choose another one with --store"
-            )
         try:
+            if not self.root.exists():
+                return []
+            if not self.root.is_dir():
+                raise StoreError(
+                    f"{self.root} is a file, not a folder; choose another one with --store"
+                )
+            # glob takes a folder that may not be read for an empty one.
+            next(self.root.iterdir(), None)
             found = [path for path in self.root.glob("*/*") if _is_run(path)]
         except OSError as refused:
             raise store_error(self.root, refused) from refused

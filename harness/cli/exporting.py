@@ -14,6 +14,7 @@ from results.export.contents import contents_of
 from results.export.jepsen import write_history
 from results.export.perfetto import write_perfetto
 from results.export.sheets import write_sheets
+from results.page.plural import many
 from results.record.paths import RunPaths
 from results.report import run_name, write_report
 from results.store import Store, StoreError, is_alive
@@ -88,10 +89,8 @@ def export(
 
 def _bundle(run: RunPaths, target: Path, *, with_nodes: bool) -> None:
     contents = contents_of(run, with_nodes=with_nodes)
-    click.echo(
-        f"{run.run_id}: {len(contents.files):,} files, {size_words(contents.size_bytes)} to pack",
-        err=True,
-    )
+    files = many(len(contents.files), "file")
+    click.echo(f"{run.run_id}: {files}, {size_words(contents.size_bytes)} to pack", err=True)
     write_bundle(run, target, with_nodes=with_nodes)
     click.echo(f"{target} ({size_words(target.stat().st_size)})")
 
@@ -107,7 +106,7 @@ _WAYS: Mapping[Form, Callable[[RunPaths, Path], list[Path]]] = {
 @click.argument("bundle", type=click.Path(path_type=Path))
 @STORE
 def import_(*, bundle: Path, store: Path) -> int:
-    """Take a bundle into the store, draw its page, and say where that is.
+    """Take a bundle into the store, and draw its page.
 
     A run that the store has already is never written over; `latest` stays as it is.
     """

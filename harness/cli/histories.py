@@ -11,6 +11,7 @@ from rich.console import Console
 from checkers.histories.judging import Mode, judge_files
 from checkers.jepsen.levels import with_levels
 from harness.judgement import Engine, choose_engine
+from results.history_page import write_history_page
 from results.record.terms import Judge, Validity
 from results.record.verdict import Verdict
 from results.show_histories import print_histories
@@ -25,6 +26,7 @@ class Asked:
         mode: How to judge.
         engine, spark_master: As given; the local engine does unless Spark is asked for.
         as_json: Whether to print a line of JSON for each history.
+        page: Where their page is written; None: there is none.
     """
 
     files: tuple[Path, ...]
@@ -32,6 +34,7 @@ class Asked:
     engine: str | None = None
     spark_master: str | None = None
     as_json: bool = False
+    page: Path | None = None
 
 
 def check_histories(asked: Asked) -> list[Verdict]:
@@ -40,6 +43,7 @@ def check_histories(asked: Asked) -> list[Verdict]:
     Raises:
         HistoryError: A file cannot be read, in one sentence.
         EngineError, UserError: Spark was asked for, and cannot work here.
+        StoreError: The page cannot be written.
     """
     spark = asked.engine == "spark" or asked.spark_master is not None
     chosen = choose_engine("spark", asked.spark_master) if spark else Engine(name="local")
@@ -51,6 +55,8 @@ def check_histories(asked: Asked) -> list[Verdict]:
             click.echo(json.dumps(as_line(verdict, asked.mode.judge), ensure_ascii=False))
     else:
         print_histories(verdicts, Console(soft_wrap=True))
+    if asked.page is not None:
+        click.echo(f"the page: {write_history_page(verdicts, asked.page)}", err=asked.as_json)
     return verdicts
 
 

@@ -49,6 +49,13 @@ from results.verdict_json import verdict_to_json
     help="Judge a history of others instead of a run: Jepsen's EDN, or JSON lines (.gz too).",
 )
 @click.option(
+    "--page",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Of histories: write a page with their verdicts there.",
+)
+@click.option(
     "--assign/--subscribe",
     "assign",
     default=None,
@@ -65,6 +72,7 @@ def check(  # noqa: PLR0913 - click passes each option
     names: tuple[str, ...],
     store: Path,
     histories: tuple[Path, ...],
+    page: Path | None,
     assign: bool | None,
     ww_deps: bool | None,
     judge: str | None,
@@ -78,13 +86,23 @@ def check(  # noqa: PLR0913 - click passes each option
     hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge the stored verdict stays
     as it is.
     """
-    given = {"--history": histories or None, "--assign": assign, "--ww-deps": ww_deps}
+    given = {
+        "--history": histories or None,
+        "--page": page,
+        "--assign": assign,
+        "--ww-deps": ww_deps,
+    }
     only_of_histories(given, names)
     if histories:
         subscribe = None if assign is None else not assign
         mode = mode_of(judge, subscribe=subscribe, ww_deps=ww_deps)
         asked = Asked(
-            files=histories, mode=mode, engine=engine, spark_master=spark_master, as_json=as_json
+            files=histories,
+            mode=mode,
+            engine=engine,
+            spark_master=spark_master,
+            as_json=as_json,
+            page=page,
         )
         return _worst(check_histories(asked))
     chosen = choose_engine(engine, spark_master)

@@ -8,6 +8,7 @@ import click
 from cluster.protocol import UserError
 from harness.cli.options import STORE
 from results.index import open_index
+from results.page.plural import many
 from results.store import Store
 
 _PORT = 8420
@@ -28,11 +29,14 @@ def serve(*, port: int, host: str, store: Path) -> int:
     """Serve the pages of a store to a browser; Ctrl-C ends it."""
     from results.site import serve as serve_store  # noqa: PLC0415 - Flask is for this command only
 
-    if not store.is_dir():
+    empty = not Store(store).runs()
+    if empty and not store.exists():
         raise UserError(f"there is no folder {store} to serve; logquake run makes one")
 
     def ready(url: str) -> None:
         click.echo(f"serving {store} at {url} (Ctrl-C ends it)")
+        if empty:
+            click.echo(f"{store} has no runs yet; make one with: logquake run")
 
     with contextlib.suppress(KeyboardInterrupt):
         serve_store(Store(store), host=host, port=port, ready=ready)
@@ -48,5 +52,5 @@ def reindex(*, store: Path) -> int:
     """
     with open_index(Store(store)) as index:
         runs = index.rebuild()
-    click.echo(f"{runs:,} {'run' if runs == 1 else 'runs'} in {store}")
+    click.echo(f"{many(runs, 'run')} in {store}")
     return 0

@@ -12,26 +12,22 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from harness.cli.options import STORE
 from harness.exit_codes import VALID
-from harness.suites.choosing import OVERHEAD_S
-from harness.suites.conductor import Change, lasts_s
-from harness.suites.expansion import entries_of
+from harness.suites.conductor import Change
 from harness.suites.journal import CutShort, Judged, LeftOut, Line, Unplayed
 from harness.suites.leading import Lead, Mode, opened
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
-from harness.suites.ordering import ordered
+from harness.suites.preview import print_preview
 from harness.suites.reports import causes_until, exit_code, write_results
-from harness.suites.slots import slots
 from harness.suites.status import minutes, status_of, verdict_line
 from harness.suites.suite import Suite, load_suite
 from harness.suites.webhook import post
 from results.atomic import StoreError
 from results.page.inert import inert
+from results.page.plural import many
 from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
@@ -62,7 +58,7 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
     """
     console = _console()
     if dry_run:
-        _print_entries(load_suite(suite_file), console)
+        print_preview(load_suite(suite_file), store, console)
         return VALID
     with opened(suite_file, store, mode=Mode(mode or Mode.AUTO)) as lead:
         with _terminal_may_be_gone():
@@ -125,7 +121,7 @@ def _announce(lead: Lead, console: Console) -> None:
     begins = "goes on with" if lead.resumed else "begins"
     console.print(
         f"{lead.suite.name} {begins} the night {conductor.folder.night}:"
-        f" {len(state.planned)} entries, {conductor.slots.runs} at once,"
+        f" {many(len(state.planned), 'entry', 'entries')}, {conductor.slots.runs} at once,"
         f" {minutes(max(0.0, conductor.deadline - unix_s()))} left",
         markup=False,
     )
@@ -156,7 +152,7 @@ def _teller(console: Console) -> Change:
                 _tell_left(f"{line.run_id}: {sentence}", console)
         elif isinstance(line, LeftOut) and state.items[line.item].planned.repeats == "":
             console.print(
-                f"left out {state.items[line.item].entry}",
+                f"left out {state.items[line.item].entry}: {line.sentence}",
                 style="dim",
                 markup=False,
                 soft_wrap=True,
@@ -202,23 +198,3 @@ def _conclude(lead: Lead, state: NightState, console: Console) -> int:
             console.print(said, markup=False, soft_wrap=True)
         console.print(f"results: {folder.summary} and {folder.junit}", markup=False, soft_wrap=True)
     return exit_code(state)
-
-
-def _print_entries(found: Suite, console: Console) -> None:
-    """Print what a night would play, and how long that would take here."""
-    entries = ordered(entries_of(found), waited={}, night="dry-run")
-    plans = [each.plan(0) for each in entries]
-    at_once = slots(found.parallel, plans).runs
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("entry", "weight", "seed", "seconds"):
-        table.add_column(column, overflow="fold")
-    for entry, plan in zip(entries, plans, strict=True):
-        seed = "fresh" if entry.seed is None else str(entry.seed)
-        lasts = f"{plan.warmup_s + plan.time_limit_s:g}" if plan.scenario is None else "a story"
-        table.add_row(Text(entry.name), f"{entry.weight:g}", seed, lasts)
-    console.print(table)
-    needs_s = sum(lasts_s(plan) + OVERHEAD_S for plan in plans) / at_once
-    console.print(
-        f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)}, the budget is"
-        f" {minutes(found.budget)}"
-    )

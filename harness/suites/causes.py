@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.suites.night import Item, NightState
-from harness.suites.repeats import Rate, rate
-from results.record.night import Why
+from harness.suites.repeats import trials
+from results.repeats import Repeats, Trial, repeats_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Cause:
         nights: In which it was seen, the oldest first.
         runs: All its runs, the oldest first.
         tonight: Its runs of the last night.
-        same_seed, fresh_seeds: How often it came back, all nights together.
+        repeats: How often it recurred, in all nights up to the last.
     """
 
     key: str
@@ -28,8 +28,7 @@ class Cause:
     nights: tuple[str, ...]
     runs: tuple[str, ...]
     tonight: tuple[Item, ...]
-    same_seed: Rate
-    fresh_seeds: Rate
+    repeats: Repeats
 
     @property
     def new(self) -> bool:
@@ -54,14 +53,14 @@ def causes_of(nights: Sequence[NightState]) -> list[Cause]:
             if item.judged and item.judged.signature:
                 filed.setdefault(item.judged.signature, []).append((night.night, item))
     tonight = nights[-1].night if nights else ""
-    everything = [item for night in nights for item in night.items.values()]
+    everything = trials(nights)
     found = [_cause(key, seen, everything, tonight) for key, seen in filed.items()]
     return sorted(found, key=lambda each: (not each.new, not each.tonight, each.valid != "invalid",
                                            -len(each.tonight), each.key))  # fmt: skip
 
 
 def _cause(
-    key: str, seen: Sequence[tuple[str, Item]], items: Sequence[Item], tonight: str
+    key: str, seen: Sequence[tuple[str, Item]], runs: Sequence[Trial], tonight: str
 ) -> Cause:
     last = seen[-1][1].judged
     assert last is not None
@@ -72,6 +71,5 @@ def _cause(
         nights=tuple(dict.fromkeys(night for night, _ in seen)),
         runs=tuple(item.run_id for _, item in seen),
         tonight=tuple(item for night, item in seen if night == tonight),
-        same_seed=rate(items, key, Why.SAME_SEED),
-        fresh_seeds=rate(items, key, Why.FRESH_SEED),
+        repeats=repeats_of(runs, key),
     )

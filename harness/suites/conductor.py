@@ -1,4 +1,4 @@
-"""Leads a night: starts runs, has them judged, repeats what failed, writes all of it down.
+"""Leads a night: starts runs, has them judged, reruns failures, writes all of it down.
 
 Whatever happens is written to the journal before anything is made of it, by this process alone; a
 night whose leader was killed goes on from there (`resumed`). Runs and judge are processes that die
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.suites.choosing import next_item
+from harness.suites.choosing import estimate_s, next_item
 from harness.suites.expansion import Entry
 from harness.suites.journal import (
     CutShort,
@@ -20,9 +20,9 @@ from harness.suites.journal import (
     Judged,
     LeftOut,
     Line,
-    Planned,
     Played,
     Started,
+    Stopped,
     Unplayed,
 )
 from harness.suites.judging import Judge, JudgeEvent, NotJudged, WasJudged
@@ -36,18 +36,16 @@ from results.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
 from results.record.paths import RunPaths
-from results.record.plan import Plan
 from results.record.story import load_story
 from results.record.terms import Validity
 from results.verdict_json import read_verdict
 
 TICK_S = 0.5
+INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
 """A run whose process died so often, while its night lived, is not tried again."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
 """A run takes at most so many times what its plan says, and so many seconds more."""
-
-STORY_S = 60.0
 
 Change = Callable[[NightState, Line], None]
 Event = PlayEvent | JudgeEvent
@@ -63,7 +61,7 @@ class Conductor:
         store: The folder of runs.
         folder: The night's.
         slots: How many runs are under way at once.
-        deadline: When the budget is spent, in seconds since 1970.
+        deadline: When the budget is spent, in seconds since 1970; 0: nothing more is played.
         changed: Is told of each line that the journal gets.
         state: The night, as far as it is.
     """
@@ -124,11 +122,24 @@ class Conductor:
             while self._step():
                 pass
             left = self.state.having(Phase.WAITING)
-            if not (left and self._finish.is_set()):
-                self.write(*(LeftOut(item=each.number) for each in left), Ended())
+            if left and self._finish.is_set():
+                self.write(Stopped(sentence=INTERRUPTED))
+            else:
+                lines = [LeftOut(item=each.number, sentence=self._no_time(each)) for each in left]
+                self.write(*lines, Ended())
             self._write_pages_anew()
         finally:
             self._judge.close()
+
+    def _no_time(self, item: Item) -> str:
+        """Return why a run was not played when everything that fits was."""
+        if not self.deadline:
+            return "the night was not resumed"
+        left_s = self.deadline - unix_s()
+        if left_s <= 0:
+            return "the budget was spent before its turn"
+        needs_s = estimate_s(self.state, item)
+        return f"{left_s:.0f} s of the budget were left, and it takes about {needs_s:.0f} s"
 
     def _step(self) -> bool:
         """Start what can be started, and take one event; tell whether there is more to come."""
@@ -207,6 +218,7 @@ class Conductor:
                         sentence=event.sentence,
                         main_at=event.main_at,
                         main_s=event.main_s,
+                        dropped=event.dropped,
                     )
                 )
                 self._judge.judge(event.run_id)
@@ -292,18 +304,3 @@ def _without(state: NightState, plays: Mapping[int, Play]) -> NightState:
         return state
     moved = {n: each for n, each in state.items.items() if n not in starting}
     return replace(state, items=moved)
-
-
-def planned_lines(entries: list[Entry], *, night: str, first: int = 1) -> list[Planned]:
-    """Return the lines that plan a night's entries, in their order."""
-    lines = []
-    for number, entry in enumerate(entries, first):
-        seed = entry.seed_of(night)
-        lasts = lasts_s(entry.plan(seed))
-        lines.append(Planned(item=number, entry=entry.name, seed=seed, lasts_s=lasts))
-    return lines
-
-
-def lasts_s(plan: Plan) -> float:
-    """Return how long warm-up and main phase of a run are, in seconds; a story's is a guess."""
-    return plan.warmup_s + plan.time_limit_s if plan.scenario is None else STORY_S

@@ -80,8 +80,7 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     Raises:
         SuiteError: Two of them have one name; an entry is none; there is no entry at all.
     """
-    found = [*_matrix(suite), *_stories(suite), *_by_hand(suite)]
-    kept = [each for each in found if not any(_meant(match, each) for match in suite.exclude)]
+    kept = [each for each in _all(suite) if not _excluded(each, suite)]
     if not kept:
         raise SuiteError(f"the suite {suite.name} has no entry: give it [axes] or [[entries]]")
     weighed = tuple(_weighed(each, suite) for each in kept)
@@ -92,6 +91,19 @@ def entries_of(suite: Suite) -> tuple[Entry, ...]:
     for each in weighed:
         each.plan(0)  # Refused before the night, rather than in the middle of it.
     return weighed
+
+
+def excluded(suite: Suite) -> int:
+    """Return how many combinations `[[exclude]]` leaves out."""
+    return sum(_excluded(each, suite) for each in _all(suite))
+
+
+def _all(suite: Suite) -> list[Entry]:
+    return [*_matrix(suite), *_stories(suite), *_by_hand(suite)]
+
+
+def _excluded(entry: Entry, suite: Suite) -> bool:
+    return any(_meant(match, entry) for match in suite.exclude)
 
 
 def joined(*layers: Mapping[str, object]) -> PlanValues:

@@ -48,7 +48,11 @@ class Planned(_Line):
     repeats: str = ""
     """The run id of the failed run that is repeated."""
     lasts_s: float = 0
-    """As far as the plan tells: warm-up and main phase."""
+    """As far as the plan says: warm-up and main phase."""
+    takes_s: float = 0
+    """From its start to its verdict, as estimated; 0: it was not."""
+    measured: bool = False
+    """Whether runs of the store say so."""
 
 
 class Started(_Line):
@@ -71,6 +75,8 @@ class Played(_Line):
     """When its main phase began, in seconds since 1970; 0: it had none, or nobody noted it."""
     main_s: float = 0
     """How long its main phase was."""
+    dropped: tuple[str, ...] = ()
+    """Which faults its plan asks for and its schedule left out, and why, in sentences."""
 
 
 class CutShort(_Line):
@@ -112,10 +118,20 @@ class Unplayed(_Line):
 
 
 class LeftOut(_Line):
-    """The budget was spent before its turn."""
+    """A run is not played, because the night is over."""
 
     event: Literal["left-out"] = "left-out"
     item: int
+    sentence: str = "the budget was spent before its turn"
+    """Why."""
+
+
+class Stopped(_Line):
+    """The night was stopped before its end; the same command goes on with it."""
+
+    event: Literal["stopped"] = "stopped"
+    sentence: str
+    """Why."""
 
 
 class Resumed(_Line):
@@ -138,10 +154,10 @@ class Ended(_Line):
 
 
 Line = (
-    Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Resumed | Dropped
-    | Ended
+    Begun | Planned | Started | Played | CutShort | Judged | Unplayed | LeftOut | Stopped | Resumed
+    | Dropped | Ended
 )  # fmt: skip
-_WORDS = ("sentence", "reason", "healed", "left")
+_WORDS = ("sentence", "reason", "healed", "left", "dropped")
 """Of lines: what others may have said."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
 

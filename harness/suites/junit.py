@@ -1,8 +1,8 @@
 """A night as JUnit XML, as CI systems read it (Jenkins' xunit plugin: `junit-10.xsd`).
 
 A test case is an entry. A broken promise is a failure; a run without a verdict is an error, never
-passed; an entry that the budget left out is skipped. Repeats are told in the output of the test
-case whose failure they measure, and count themselves where they found something else.
+passed; an entry that the budget left out is skipped. A failure says how
+often it recurred, and a repeat is a test case of its own where it failed.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
+from harness.suites.repeats import uncounted
 from results.page.inert import inert
 from results.record.terms import Validity
 
@@ -66,20 +67,22 @@ def _case(item: Item, state: NightState, causes: Sequence[Cause]) -> ET.Element:
                   if item.judged and each.key == item.judged.signature), None)  # fmt: skip
     match item.outcome:
         case Validity.INVALID:
-            _told(case, "failure", item, cause)
+            _told(case, "failure", item, cause=cause, state=state)
         case Validity.UNKNOWN:
-            _told(case, "error", item, cause)
+            _told(case, "error", item, cause=cause, state=state)
         case Validity.VALID:
             pass
         case None:
-            ET.SubElement(case, "skipped", {"message": _why_not(item)})
+            ET.SubElement(case, "skipped", {"message": _why_not(item, state)})
     if item.run_id:
         out = ET.SubElement(case, "system-out")
         out.text = inert("\n".join(_lines(item)), keep="\n")
     return case
 
 
-def _told(case: ET.Element, tag: str, item: Item, cause: Cause | None) -> None:
+def _told(
+    case: ET.Element, tag: str, item: Item, *, cause: Cause | None, state: NightState
+) -> None:
     judged = item.judged
     message = (judged.sentence or judged.reason) if judged else item.sentence
     kind = judged.signature if judged and judged.signature else "no-verdict"
@@ -89,8 +92,8 @@ def _told(case: ET.Element, tag: str, item: Item, cause: Cause | None) -> None:
         first, last = cause.nights[0], cause.nights[-1]
         told += [
             "new tonight" if cause.new else f"first seen in the night {first}, last in {last}",
-            f"came back with the same seed: {cause.same_seed.words}",
-            f"came back with fresh seeds: {cause.fresh_seeds.words}",
+            f"repeats: {cause.repeats.words}",
+            *uncounted(state, cause.key),
         ]
     found.text = inert("\n".join(told), keep="\n")
 
@@ -103,10 +106,10 @@ def _lines(item: Item) -> list[str]:
     return lines
 
 
-def _why_not(item: Item) -> str:
+def _why_not(item: Item, state: NightState) -> str:
     if item.phase is Phase.LEFT_OUT:
-        return "the budget was spent before its turn"
-    return f"the night is not over: {item.phase.value}"
+        return inert(item.sentence)
+    return state.stopped or f"the night is not over: {item.phase.value}"
 
 
 def _failed(item: Item) -> bool:

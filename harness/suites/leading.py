@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from harness.suites.conductor import Conductor, planned_lines
+from harness.suites.conductor import Conductor
+from harness.suites.estimates import estimate, refresh
 from harness.suites.expansion import Entry, entries_of
-from harness.suites.journal import Begun, CutShort, Dropped, Line, Resumed
+from harness.suites.journal import Begun, CutShort, Dropped, Line, Planned, Resumed
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, SuiteLock, nights_of, suite_folder
 from harness.suites.ordering import ordered, waited_nights
@@ -21,6 +22,8 @@ from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.webhook import post
 from results.atomic import StoreError, write_atomically
 from results.export.contents import MANIFEST
+from results.index import open_index
+from results.index.reading import lasts_s
 from results.nights import read_night
 from results.record.clock import WaitTimeoutError, unix_s, utc_now_text, wait_until
 from results.record.milestones import load_milestones
@@ -142,10 +145,33 @@ def _new(suite: Suite, entries: list[Entry], text: str, store: Path) -> Lead:
     turn = ordered(entries, waited=waited, night=folder.night)
     # The last line is what makes it a night: of a plan that a crash cut nothing was begun.
     lead.conductor.write(
-        *planned_lines(turn, night=folder.night),
+        *_planned(turn, lead, night=folder.night),
         Begun(suite=suite.name, night=folder.night, budget_s=suite.budget),
     )
     return lead
+
+
+def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
+    """Return the lines that plan a night's entries, in their order."""
+    lines = []
+    with open_index(Store(lead.store)) as index:
+        refresh(index)
+        for number, entry in enumerate(entries, 1):
+            seed = entry.seed_of(night)
+            plan = entry.plan(seed)
+            at_once = lead.conductor.slots.runs
+            takes = estimate(entry, plan, index, suite=lead.suite.name, at_once=at_once)
+            lines.append(
+                Planned(
+                    item=number,
+                    entry=entry.name,
+                    seed=seed,
+                    lasts_s=lasts_s(plan),
+                    takes_s=takes.takes_s,
+                    measured=takes.measured,
+                )
+            )
+    return lines
 
 
 def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:

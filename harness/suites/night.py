@@ -16,6 +16,7 @@ from harness.suites.journal import (
     Played,
     Resumed,
     Started,
+    Stopped,
     Unplayed,
 )
 from results.record.night import Why
@@ -49,8 +50,9 @@ class Item:
         started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
         main_at: When its main phase began, in seconds since 1970.
         main_s: How long its main phase was.
+        dropped: Which faults its schedule left out, and why, in sentences.
         judged: Its verdict.
-        sentence: Why it was not played to its end, or has no verdict.
+        sentence: Why it was not played, not to its end, or has no verdict.
     """
 
     planned: Planned
@@ -63,6 +65,7 @@ class Item:
     judged_at: float = 0
     main_at: float = 0
     main_s: float = 0
+    dropped: tuple[str, ...] = ()
     judged: Judged | None = None
     sentence: str = ""
 
@@ -111,6 +114,7 @@ class NightState:
         items: By number, in the order of the night; repeats come as they are owed.
         spans: From when to when somebody led it.
         ended: Whether it is over.
+        stopped: Why it does not go on, though it is not over; empty: it does, or it was killed.
         dropped: Runs that retention removed.
     """
 
@@ -121,6 +125,7 @@ class NightState:
     items: dict[int, Item] = field(default_factory=dict)
     spans: tuple[tuple[float, float], ...] = ()
     ended: bool = False
+    stopped: str = ""
     dropped: tuple[str, ...] = ()
 
     @property
@@ -175,12 +180,12 @@ def _with(state: NightState, line: Line) -> NightState:
             )
         case Planned():
             return _put(state, state.items.get(line.item) or Item(planned=line))
-        case Resumed():
-            return replace(state, ended=False)
+        case Resumed() | Ended():
+            return replace(state, ended=isinstance(line, Ended), stopped="")
+        case Stopped():
+            return replace(state, stopped=line.sentence)
         case Dropped():
             return replace(state, dropped=(*state.dropped, *line.run_ids))
-        case Ended():
-            return replace(state, ended=True)
         case _:
             item = state.items.get(line.item)
             return state if item is None else _put(state, _moved(item, line))
@@ -210,6 +215,7 @@ def _moved(item: Item, line: Started | Played | CutShort | Judged | Unplayed | L
                 # Of journals that do not tell: it was over by then.
                 main_at=line.main_at or line.at - line.main_s,
                 main_s=line.main_s,
+                dropped=line.dropped,
                 sentence=line.sentence,
             )
         case _:
@@ -223,7 +229,7 @@ def _over(item: Item, line: Judged | Unplayed | LeftOut) -> Item:
         case Unplayed():
             return replace(item, phase=Phase.UNPLAYED, sentence=line.sentence, judged_at=line.at)
         case LeftOut():
-            return replace(item, phase=Phase.LEFT_OUT)
+            return replace(item, phase=Phase.LEFT_OUT, sentence=line.sentence)
 
 
 def _put(state: NightState, item: Item) -> NightState:

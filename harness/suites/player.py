@@ -45,6 +45,7 @@ def main() -> None:
                 sentence=_sentence(played.result),
                 main_at=unix_s() - played.clock.now_ns() / NS_PER_S + at_s,
                 main_s=main_s,
+                dropped=played.dropped,
             )
     except (UserError, PlanError, StoreError, ClusterError) as refused:
         _tell(refused=str(refused))

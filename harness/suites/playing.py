@@ -42,6 +42,7 @@ class WasPlayed:
     sentence: str
     main_at: float
     main_s: float
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +161,17 @@ class Play:
     def _end(self, last: Words, status: int) -> PlayEvent:
         item = self.order.item
         if "ending" in last:
-            main_at, main_s = last["main_at"], last["main_s"]
+            main_at, main_s, dropped = last["main_at"], last["main_s"], last["dropped"]
             assert isinstance(main_at, int | float)
             assert isinstance(main_s, int | float)
+            assert isinstance(dropped, list)
             return WasPlayed(
                 item=item,
                 run_id=self._run_id,
                 sentence=str(last["sentence"]),
                 main_at=main_at,
                 main_s=main_s,
+                dropped=tuple(map(str, dropped)),
             )
         if "refused" in last:
             return WasRefused(item=item, sentence=str(last["refused"]))

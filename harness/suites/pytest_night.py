@@ -120,8 +120,7 @@ class PytestNight:
             if cause.tonight and cause.valid == Validity.INVALID:
                 when = "new tonight" if cause.new else f"seen since {cause.nights[0]}"
                 lines.append(
-                    f"{when}: {inert(cause.sentence)} ({cause.key}); same seed:"
-                    f" {cause.same_seed.words}; fresh seeds: {cause.fresh_seeds.words}"
+                    f"{when}: {inert(cause.sentence)} ({cause.key}); repeats: {cause.repeats.words}"
                 )
         if self._lead.conductor.state.ended and (said := post(folder.state(), causes)):
             lines.append(said)
@@ -174,10 +173,9 @@ def outcome_of(item: Item) -> Outcome:
     if item.run_id:
         properties.append(("logquake_run", item.run_id))
     if item.outcome is None:
-        why = "the budget was spent before its turn"
         if item.phase is not Phase.LEFT_OUT:
             return Outcome(failure="it has no verdict: the night was ended before it")
-        return Outcome(skipped=why)
+        return Outcome(skipped=item.sentence)
     return Outcome(failure=_failure(item), properties=tuple(properties))
 
 

@@ -1,8 +1,10 @@
-"""How often a failure comes back: what is owed to a failed run, and what came of it."""
+"""Which repeats a failed run is owed, and why some of them say nothing.
+
+How repeats are counted is in `results.repeats`.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from harness.suites.expansion import drawn
 from harness.suites.journal import Planned
@@ -10,33 +12,9 @@ from harness.suites.night import OVER, Item, NightState, Phase
 from harness.suites.suite import Repeat
 from results.record.night import Why
 from results.record.terms import Validity
-from results.wilson import wilson_interval
+from results.repeats import Trial, counts
 
-NEVER = "not repeated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """How often a signature came again.
-
-    Attributes:
-        count: So often.
-        of: In so many repeats that came to a verdict.
-    """
-
-    count: int
-    of: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of its probability (Wilson)."""
-        return wilson_interval(self.count, self.of)
-
-    @property
-    def words(self) -> str:
-        """`2 of 5 (12 % to 77 %)`; or that nothing was repeated."""
-        low, high = self.interval
-        return f"{self.count} of {self.of} ({low:.0%} to {high:.0%})" if self.of else NEVER
+SEEDS = {Why.SAME_SEED: "the same seed", Why.FRESH_SEED: "new seeds"}
 
 
 def owed(state: NightState, repeat: Repeat) -> list[Planned]:
@@ -64,6 +42,8 @@ def owed(state: NightState, repeat: Repeat) -> list[Planned]:
                     why=why,
                     repeats=item.run_id,
                     lasts_s=item.planned.lasts_s,
+                    takes_s=item.planned.takes_s,
+                    measured=item.planned.measured,
                 )
             )
     return lines
@@ -81,7 +61,7 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
 
 
 def measured(state: NightState) -> set[str]:
-    """Return the runs whose repeats are all over: their pages can tell how often they came back."""
+    """Return the runs whose repeats are all over: their pages can say how often they recurred."""
     repeats = [each for each in state.items.values() if each.planned.repeats]
     open_ = {each.planned.repeats for each in repeats if each.phase not in OVER}
     return {each.planned.repeats for each in repeats} - open_
@@ -100,25 +80,64 @@ def _wanted(item: Item, repeat: Repeat, night: str) -> Iterator[tuple[Why, int, 
         yield Why.FRESH_SEED, drawn(night, item.run_id, copy), copy
 
 
-def rate(items: Iterable[Item], signature: str, why: Why) -> Rate:
-    """Return how often a signature came again in the repeats of the runs that had it.
+def trials(nights: Iterable[NightState]) -> list[Trial]:
+    """Return the runs of nights that count in rates: those that the store still has."""
+    known = list(nights)
+    gone = {run_id for night in known for run_id in night.dropped}
+    items = [item for night in known for item in night.items.values()]
+    return [_trial(each) for each in items if each.judged and each.run_id not in gone]
 
-    A repeat without a verdict says nothing about a broken promise, and is not counted.
+
+def _trial(item: Item) -> Trial:
+    return Trial(
+        run_id=item.run_id,
+        why=item.planned.why,
+        repeats=item.planned.repeats,
+        verdict=item.judged.valid if item.judged else "",
+        signature=item.judged.signature if item.judged else "",
+    )
+
+
+def uncounted(state: NightState, key: str) -> list[str]:
+    """Return why repeats of a failure are missing from tonight's count, in sentences.
 
     Args:
-        items: Of one night or more.
-        signature: Its key.
-        why: Of the repeats: with the same seed, or with fresh ones.
+        state: The night.
+        key: The signature of the failure.
     """
-    known = list(items)
-    first = {each.run_id for each in known if each.judged and each.judged.signature == signature}
-    verdicts = [
-        each.judged
-        for each in known
-        if each.planned.why is why and each.planned.repeats in first and each.judged
-    ]
-    again = sum(each.signature == signature for each in verdicts)
-    told = sum(
-        each.valid is not Validity.UNKNOWN or each.signature == signature for each in verdicts
-    )
-    return Rate(count=again, of=told)
+    mine = [each for each in state.items.values() if each.judged and each.judged.signature == key]
+    failed = {each.run_id for each in mine}
+    repeats = [each for each in state.items.values() if each.planned.repeats in failed]
+    if not repeats:
+        return [_never(mine)] if mine else []
+    said = []
+    for why, seeds in SEEDS.items():
+        those = [each for each in repeats if each.planned.why is why]
+        reasons = Counter(reason for each in those if (reason := _missing(each, state, key)))
+        said += [
+            f"{count} of {len(those)} repeats with {seeds} {reason}"
+            for reason, count in reasons.items()
+        ]
+    return said
+
+
+def _never(items: Iterable[Item]) -> str:
+    """Return why a failure was owed no repeat at all."""
+    if all(each.repeated for each in items):
+        return "it was not repeated: only a repeat of another failure had it"
+    return "it was not repeated: the suite's [repeat] asks for no repeat of it"
+
+
+def _missing(item: Item, state: NightState, key: str) -> str:
+    """Return why a repeat does not count; empty if it does."""
+    match item.phase:
+        case Phase.JUDGED:
+            return "" if counts(_trial(item), key) else "came to no verdict"
+        case Phase.UNPLAYED:
+            return f"could not be played: {item.sentence}"
+        case Phase.LEFT_OUT:
+            return f"were not played: {item.sentence}"
+        case Phase.WAITING:
+            return f"were not played: {state.stopped or 'the night is not over'}"
+        case Phase.UNDER_WAY | Phase.PLAYED:
+            return "are not over"

@@ -1,4 +1,8 @@
-"""Which old runs of a suite go: by age and size, but never the first or the last of a signature."""
+"""Which old runs of a suite go: by age and size.
+
+The first and the last run of a signature stay, and their repeats with them: a rate of which only
+the failures were left would be wrong.
+"""
 
 import shutil
 from collections.abc import Collection, Iterable
@@ -63,13 +67,19 @@ def to_drop(
 def spared_runs(store: Path, suite: str) -> set[str]:
     """Return the runs that retention never drops.
 
-    The first and the last of each signature; all of the last night, which nobody has seen yet.
+    The first and the last of each signature, and their repeats; all of the last night.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
     for cause in causes_of(nights):
         there = [run for run in cause.runs if (store / run).is_dir()]
         spared |= {*there[:1], *there[-1:]}
+    spared |= {
+        item.run_id
+        for night in nights
+        for item in night.items.values()
+        if item.run_id and item.planned.repeats in spared
+    }
     if nights:
         spared |= {item.run_id for item in nights[-1].items.values() if item.run_id}
     return spared

@@ -1,7 +1,7 @@
 """A night on a terminal: what is done, under way, new tonight, and how much time is left."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from harness.suites.causes import Cause, causes_of
 from harness.suites.choosing import estimate_s
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.nights import NightFolder, is_led
+from harness.suites.repeats import uncounted
 from harness.suites.reports import states_until
 from harness.suites.summary import counts
 from results.page.inert import inert
@@ -24,6 +25,7 @@ from results.record.terms import Validity
 STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow"}
 RECENT = 8
 DAY_S = 86_400.0
+KILLED = "the process that led the night was killed"
 _BAR: Any = {"width": 60, "complete_style": "cyan", "finished_style": "cyan"}
 
 
@@ -51,7 +53,8 @@ class Status:
         for title, causes in ((self._new, self._broken(new=True)),
                               ("seen before", self._broken(new=False))):  # fmt: skip
             if causes:
-                parts += [Text(title, style="bold"), _cause_table(causes), Text("")]
+                parts += [Text(title, style="bold"), _cause_table(causes)]
+                parts += [*self._uncounted(causes), Text("")]
         under_way = self.state.having(Phase.UNDER_WAY, Phase.PLAYED)
         if under_way and self.led:
             parts += [Text("under way", style="bold"), self._under_way(under_way), Text("")]
@@ -73,6 +76,17 @@ class Status:
             if each.tonight and each.new is new and each.valid == Validity.INVALID
         ]
 
+    def _uncounted(self, causes: Sequence[Cause]) -> list[Text]:
+        """Return why repeats are missing from the count, a line each."""
+        state = self.state
+        if not (self.led or state.ended or state.stopped):
+            state = replace(state, stopped=KILLED)
+        return [
+            Text(inert(f"{cause.key}: {sentence}"), style="yellow")
+            for cause in causes
+            for sentence in uncounted(state, cause.key)
+        ]
+
     def _head(self) -> Text:
         state = self.state
         text = Text(f"{inert(state.suite)}, night {state.night}: ", style="bold")
@@ -85,7 +99,7 @@ class Status:
         if self.state.ended:
             return f"over, after {minutes(self.state.active_s)}"
         if not self.led:
-            return "nobody leads it: it was killed, or stopped; logquake suite run goes on with it"
+            return f"{self.state.stopped or KILLED}; logquake suite run resumes it"
         left_s = max(0.0, self.state.deadline - self.now_s)
         return f"{minutes(self.needs_s)} to go, {minutes(left_s)} of the budget left"
 
@@ -153,7 +167,7 @@ def verdict_line(item: Item) -> Text:
                 style=STYLES.get(outcome.value, "") if outcome else "dim")  # fmt: skip
     text.append(inert(item.entry), style="")
     if item.repeated:
-        text.append(f" ({item.planned.why.value} {item.planned.seed})", style="dim")
+        text.append(f" ({item.planned.why.words}, {item.planned.seed})", style="dim")
     text.append(f"  {inert(item.run_id)}" if item.run_id else "", style="dim")
     why = item.judged.reason if item.judged else item.sentence
     if why and outcome is not Validity.VALID:
@@ -162,10 +176,11 @@ def verdict_line(item: Item) -> Text:
 
 
 def _cause_table(causes: Sequence[Cause]) -> Table:
-    table = _table("signature", "what", "runs", "same seed", "fresh seeds", "first seen")
+    table = _table("signature", "what", "runs", "same seed", "new seeds", "first seen")
     for each in causes:
         told = (each.key, each.sentence, str(len(each.tonight)))
-        table.add_row(*_cells(*told, each.same_seed.words, each.fresh_seeds.words, each.nights[0]))
+        rates = (each.repeats.same_seed.words, each.repeats.fresh_seeds.words)
+        table.add_row(*_cells(*told, *rates, each.nights[0]))
     return table
 
 
@@ -181,7 +196,7 @@ def _verdict_table(items: Sequence[Item]) -> Table:
 
 
 def _called(item: Item) -> str:
-    return f"{item.entry} ({item.planned.why.value})" if item.repeated else item.entry
+    return f"{item.entry} ({item.planned.why.words})" if item.repeated else item.entry
 
 
 def _cells(*cells: str) -> list[Text]:

@@ -49,7 +49,7 @@ class Axes(Table):
     """Patterns that match names of scenarios: `leader-epoch-*`; each is played on each kind of
     hosts, with all its choices, on the systems that it names."""
     seeds: int | tuple[int, ...] = 1
-    """How many fresh seeds each night, or which ones."""
+    """How many new seeds each night, or which ones."""
 
     @field_validator("seeds")
     @classmethod
@@ -90,7 +90,7 @@ class Weight(Match):
 
 
 class Repeat(Table):
-    """How a failed run is repeated, to see how often it comes back."""
+    """How often each failure is rerun, to measure how often it recurs."""
 
     same_seed: int = Field(default=2, ge=0, le=100)
     fresh_seeds: int = Field(default=3, ge=0, le=100)

@@ -1,11 +1,13 @@
 """A night in Markdown: what is new first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
+from harness.suites.repeats import uncounted
 from results.page.inert import inert
 from results.record.terms import Validity
+from results.repeats import RANGE
 
 _SIGNS = str.maketrans(
     {sign: f"\\{sign}" for sign in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
@@ -22,10 +24,12 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
     broken = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     parts = [
         [f"# {_text(state.suite)}, night {_text(state.night)}", "", _headline(state), ""],
-        _section("New tonight", [each for each in broken if each.new]),
-        _known([each for each in broken if not each.new]),
+        _section("New tonight", [each for each in broken if each.new], state),
+        _known([each for each in broken if not each.new], state),
         _unknown(state, causes),
         _gone(causes),
+        _unplayed(state),
+        _dropped(state),
         _table(state),
         _figures(state),
     ]
@@ -69,26 +73,29 @@ def _headline(state: NightState) -> str:
     told = [f"{count} {word}" for word, count in counts(state).items() if count]
     repeats = sum(each.repeated and each.judged is not None for each in state.items.values())
     more = f"; {repeats} repeats" if repeats else ""
-    over = "" if state.ended else " The night is not over."
+    over = (
+        "" if state.ended else f" {_text((state.stopped or 'the night is not over').capitalize())}."
+    )
     return f"**{', '.join(told) or 'nothing was planned'}**{more}.{over}"
 
 
-def _section(title: str, causes: Sequence[Cause]) -> list[str]:
+def _section(title: str, causes: Sequence[Cause], state: NightState) -> list[str]:
     if not causes:
         return [f"## {title}", "", "Nothing.", ""]
     lines = [f"## {title}", ""]
     for cause in causes:
         lines += [f"### {_text(cause.sentence)}", ""]
         lines += [f"- signature `{cause.key}`, {_times(cause)}"]
-        lines += [f"- same seed: {cause.same_seed.words}; fresh seeds: {cause.fresh_seeds.words}"]
+        lines += [f"- repeats: {cause.repeats.words}. {RANGE}"]
+        lines += [f"- {_text(each)}" for each in uncounted(state, cause.key)]
         lines += [_run_line(item) for item in cause.tonight if not item.repeated]
         lines += [_run_line(item) for item in cause.tonight if item.repeated]
         lines += [""]
     return lines
 
 
-def _known(causes: Sequence[Cause]) -> list[str]:
-    return _section("Seen before", causes) if causes else []
+def _known(causes: Sequence[Cause], state: NightState) -> list[str]:
+    return _section("Seen before", causes, state) if causes else []
 
 
 def _times(cause: Cause) -> str:
@@ -102,7 +109,7 @@ def _times(cause: Cause) -> str:
 
 
 def _run_line(item: Item) -> str:
-    why = f" ({item.planned.why.value} {item.planned.seed})" if item.repeated else ""
+    why = f" ({item.planned.why.words}, {item.planned.seed})" if item.repeated else ""
     reason = f": {_text(item.judged.reason)}" if item.judged else ""
     return f"- {_text(item.entry)}{why}, run `{inert(item.run_id)}`{reason}"
 
@@ -128,6 +135,32 @@ def _gone(causes: Sequence[Cause]) -> list[str]:
     lines = ["## Not seen tonight", ""]
     lines += [f"- {_text(each.sentence)} (`{each.key}`, {_times(each)})" for each in gone]
     return [*lines, ""]
+
+
+def _unplayed(state: NightState) -> list[str]:
+    """Return why entries were not played: the budget, as a rule."""
+    items = [each for each in state.planned if each.phase is Phase.LEFT_OUT]
+    return _by_reason("Not played", ((each.entry, each.sentence) for each in items))
+
+
+def _dropped(state: NightState) -> list[str]:
+    """Return which faults schedules left out, and why."""
+    items = [(each.entry, sentence) for each in state.planned for sentence in each.dropped]
+    return _by_reason("Faults that were left out", items)
+
+
+def _by_reason(title: str, items: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a section that names the entries behind each reason.
+
+    Args:
+        title: Of the section.
+        items: (entry, reason).
+    """
+    entries: dict[str, list[str]] = {}
+    for entry, reason in items:
+        entries.setdefault(reason, []).append(entry)
+    lines = [f"- {_text(why)}: {_text(', '.join(those))}" for why, those in entries.items()]
+    return [f"## {title}", "", *lines, ""] if lines else []
 
 
 def _table(state: NightState) -> list[str]:

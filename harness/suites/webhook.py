@@ -40,8 +40,8 @@ def _cause(cause: Cause) -> dict[str, object]:
         "entries": [inert(each) for each in cause.entries],
         "runs": [each.run_id for each in cause.tonight],
         "first_night": cause.nights[0],
-        "same_seed": cause.same_seed.words,
-        "fresh_seeds": cause.fresh_seeds.words,
+        "same_seed": cause.repeats.same_seed.words,
+        "fresh_seeds": cause.repeats.fresh_seeds.words,
     }
 
 

@@ -21,13 +21,13 @@ from results.index.rows import (
     Facets,
     NightRow,
     Occurrence,
-    Rate,
     RunRow,
     RunState,
     Seen,
 )
 from results.page.inert import inert
 from results.record.paths import RunPaths
+from results.repeats import Rate, Repeats, Trial, repeats_of
 from results.store import Store
 
 FILE_NAME = ".index.sqlite"
@@ -36,7 +36,11 @@ _OFFERED = 500
 """Values to choose from."""
 _COUNTS = "state = 'judged' AND (verdict != 'unknown' OR signature = ?)"
 """Runs of the N of k of N: one that came to no verdict says nothing about another one's failure."""
+_MEASURED = 8
+"""Newest runs from which the length of the next is estimated."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
+
+_WORST = ("invalid", "unknown", "unjudged", "allowed")
 
 __all__ = ["Index", "open_index"]
 
@@ -149,7 +153,7 @@ class Index:
             first_night=nights[0] if nights else "",
             last_night=nights[-1] if nights else "",
             times=len(told),
-            of=self._comparable(key),
+            repeats=self.repeats(key),
         )
 
     def signatures(self) -> tuple[Seen, ...]:
@@ -161,23 +165,30 @@ class Index:
         )
         return tuple(seen for each in rows if (seen := self.seen(each["signature"])))
 
-    def came_back(self, run_id: str) -> Rate:
-        """Return how often a failed run came back with the same signature when it was repeated."""
-        failed = self.run(run_id)
-        if failed is None or not failed.signature:
-            return Rate(times=0, of=0)
-        key = failed.signature
+    def repeats(self, key: str, *, suite: str = "", until: str = "") -> Repeats:
+        """Return how often a failure recurred when it was repeated.
+
+        Args:
+            key: The signature.
+            suite: Only in nights of this suite; empty: of all.
+            until: The last night that counts; empty: all count.
+        """
         rows = self._asked(
-            f"SELECT sum(signature = ?), count(*) FROM runs WHERE repeats = ? AND {_COUNTS}",  # noqa: S608 - our own words
-            (key, run_id, key),
+            "SELECT run_id, why, repeats, verdict, signature FROM runs WHERE (signature = ? OR"
+            " repeats IN (SELECT run_id FROM runs WHERE signature = ?))"
+            " AND (? = '' OR suite = ?) AND (? = '' OR night <= ?)",
+            (key, key, suite, suite, until, until),
         )
-        return Rate(times=int(rows[0][0] or 0), of=int(rows[0][1]))
+        return repeats_of((Trial(**dict(each)) for each in rows), key)
 
     def rates(self, key: str) -> tuple[tuple[RunRow, Rate], ...]:
-        """Return how often a signature comes in each setting in which it was seen.
+        """Return how often other runs with the same settings had a failure, whatever their seed.
+
+        The first run that had it with these settings does not count: it says that there is such a
+        failure, and not how often. Repeats are among the others.
 
         Returns:
-            The newest run of the setting that has it, and k of N; those seen last first.
+            The newest run of the settings that has it, and k of N; those seen last first.
         """
         settings = self._asked(
             "SELECT setting, max(started || run_id) AS last FROM runs WHERE signature = ?"
@@ -191,13 +202,15 @@ class Index:
                 f"SELECT sum(signature = ?), count(*) FROM runs WHERE setting = ? AND {_COUNTS}",  # noqa: S608 - our own words
                 (key, each["setting"], key),
             )
-            rates.append((newest, Rate(times=int(counts[0][0]), of=int(counts[0][1]))))
+            times, of = (int(each) - 1 for each in counts[0])
+            rates.append((newest, Rate(times=times, of=of)))
         return tuple(rates)
 
     def nights(self, suite: str = "") -> tuple[NightRow, ...]:
         """Return the nights, of one suite or of all, newest first."""
         rows = self._asked(
-            "SELECT suite, night, tone, state, signature FROM runs WHERE night != ''"
+            "SELECT suite, night, tone, state, signature, repeats FROM runs"
+            " WHERE night != ''"
             " AND (? = '' OR suite = ?) ORDER BY night DESC, suite",
             (suite, suite),
         )
@@ -234,14 +247,22 @@ class Index:
         )
         return {each[0]: each[1] for each in rows}
 
-    def _comparable(self, key: str) -> int:
-        """Return how many runs that count have a setting in which a signature was seen."""
+    def overheads_s(self, **alike: str) -> tuple[float, ...]:
+        """Return what the newest runs took beside warm-up and main phase, in seconds.
+
+        From the start of a run to the end of its play, without its judging. Only runs that were
+        judged count.
+
+        Args:
+            alike: Columns, and what is in them: `suite`, `entry`, `system`, `hosts`, `workload`.
+        """
+        where, values = condition(RunQuery(**alike, state=RunState.JUDGED))  # type: ignore[arg-type]  # Texts.
         rows = self._asked(
-            f"SELECT count(*) FROM runs WHERE {_COUNTS} AND (signature = ? OR setting != ''"  # noqa: S608 - our own words
-            " AND setting IN (SELECT setting FROM runs WHERE signature = ?))",
-            (key, key, key),
+            f"SELECT duration_s - lasts_s FROM runs WHERE {where} AND duration_s > 0"  # noqa: S608 - values are bound
+            " AND lasts_s IS NOT NULL ORDER BY started DESC, run_id DESC LIMIT ?",
+            (*values, _MEASURED),
         )
-        return int(rows[0][0])
+        return tuple(float(each[0]) for each in rows)
 
     def _distinct(self, column: str, *, table: str = "runs") -> tuple[str, ...]:
         rows = self._asked(
@@ -307,12 +328,19 @@ def _night(suite: str, night: str, first: dict[str, str], rows: Sequence[sqlite3
     signatures = [
         key for key, _ in Counter(each["signature"] for each in rows).most_common() if key
     ]
+    tones = [each["tone"] for each in rows]
+    running = sum(each["state"] == RunState.RUNNING for each in rows)
     return NightRow(
         suite=suite,
         night=night,
         runs=len(rows),
-        running=sum(each["state"] == RunState.RUNNING for each in rows),
-        verdicts=dict(Counter(each["tone"] for each in rows)),
+        repeats=sum(bool(each["repeats"]) for each in rows),
+        running=running,
+        verdicts=dict(
+            Counter(tone for tone, each in zip(tones, rows, strict=True) if not each["repeats"])
+        ),
+        tone=next((each for each in _WORST if each in tones), "valid"),
+        left_open=tones.count("unjudged") - running,
         new=tuple(key for key in signatures if first[key] == night),
         signatures=tuple(signatures),
     )

@@ -16,8 +16,8 @@ BUSY_S = 20.0
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _NUMBERS = {
-    "duration_s": "REAL", "operations": "INTEGER", "throughput": "REAL", "recover_s": "REAL",
-    "size_bytes": "INTEGER",
+    "duration_s": "REAL", "lasts_s": "REAL", "operations": "INTEGER", "throughput": "REAL",
+    "recover_s": "REAL", "size_bytes": "INTEGER",
 }  # fmt: skip
 _COLUMNS = ", ".join(f"{name} {_NUMBERS.get(name, 'TEXT')}" for name in _FIELDS if name != "run_id")
 _TABLES = (
@@ -28,6 +28,7 @@ _TABLES = (
     "CREATE INDEX runs_night ON runs (suite, night)",
     "CREATE INDEX runs_signature ON runs (signature)",
     "CREATE INDEX runs_setting ON runs (setting)",
+    "CREATE INDEX runs_repeats ON runs (repeats)",
     "CREATE INDEX anomalies_name ON anomalies (name, run_id)",
     "CREATE INDEX anomalies_run ON anomalies (run_id)",
     "CREATE INDEX faults_name ON faults (name, run_id)",

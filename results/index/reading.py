@@ -6,9 +6,7 @@ is read.
 """
 
 import dataclasses
-import hashlib
 import itertools
-import json
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -30,6 +28,7 @@ from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.story import Story, load_story
 from results.record.terms import Validity
 from results.record.verdict import Verdict
+from results.repeats import setting_key, setting_words
 from results.signature import class_of, signature_of
 from results.store import is_alive
 from results.tables import RunTables
@@ -41,6 +40,7 @@ _MAX_NAMES, _MAX_NAME = 200, 120
 """Of anomalies and faults, and characters of each: we have some forty, others may have any."""
 _MAX_FIGURE = 10**15
 _STARTED_DIGITS = 16
+STORY_S = 60.0
 _WITH_CLIENTS = (
     "warmup", "main", "main-ended", "healed", "recovered", "stopping-clients", "final-reads",
 )  # fmt: skip
@@ -117,14 +117,16 @@ def _of_plan(plan: Plan | None) -> dict[str, object]:
         "hosts": plan.hosts.partition(":")[0],
         "scenario": plan.scenario.name if plan.scenario else "",
         "nemesis": "" if plan.scenario else "+".join(sorted(asked)),
-        "setting": _setting(plan),
+        "setting": setting_key(plan),
+        "settings": setting_words(plan),
+        "lasts_s": lasts_s(plan),
         "seed": plan.seed,
     }
 
 
-def _setting(plan: Plan) -> str:
-    told = plan.model_dump(mode="json", exclude={"name", "seed"}, exclude_defaults=True)
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+def lasts_s(plan: Plan) -> float:
+    """Return how long warm-up and main phase of a run are, in seconds; a story's is a guess."""
+    return plan.warmup_s + plan.time_limit_s if plan.scenario is None else STORY_S
 
 
 def _of_milestones(milestones: list[Milestone]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from results.wilson import wilson_interval
+from results.repeats import Repeats
 
 
 class Ending(StrEnum):
@@ -38,8 +38,9 @@ class RunRow:
         scenario: The name of the story; empty: an ordinary run.
         ending: As in `Ending`; empty: no story, or nobody compared.
         nemesis: What the plan asked for: families, or kinds written by hand, joined with `+`.
-        setting: Twelve hex digits of the plan without its name and seed: runs that may be compared
-            with each other; empty where the plan cannot be read.
+        setting: Twelve hex digits of the settings (`setting_key`); empty where the plan cannot be
+            read.
+        settings: The settings in words (`setting_words`).
         seed: None where the plan cannot be read.
         state: How far it is.
         verdict: valid, unknown, invalid; empty where there is none.
@@ -56,6 +57,7 @@ class RunRow:
         signature_sentence: The failure in a sentence.
         started: `20261122T010000Z`.
         duration_s: From the start to the last milestone; None: not known.
+        lasts_s: Warm-up and main phase, as the plan has them (`lasts_s`); None: not known.
         operations: How many ended; None: not known.
         throughput: Operations that succeeded, a second of the time in which clients were at work;
             None: not known.
@@ -76,6 +78,7 @@ class RunRow:
     ending: str = ""
     nemesis: str = ""
     setting: str = ""
+    settings: str = ""
     seed: int | None = None
     state: RunState = RunState.NOT_JUDGED
     verdict: str = ""
@@ -91,6 +94,7 @@ class RunRow:
     signature_sentence: str = ""
     started: str = ""
     duration_s: float | None = None
+    lasts_s: float | None = None
     operations: int | None = None
     throughput: float | None = None
     recover_s: float | None = None
@@ -123,19 +127,6 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """k of N, with the interval in which the probability lies (95 %, Wilson)."""
-
-    times: int
-    of: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The lower and the upper end, 0 to 1."""
-        return wilson_interval(self.times, self.of)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """A failure over all runs of the store.
 
@@ -145,8 +136,7 @@ class Seen:
         first, last: The earliest and the latest run that had it.
         first_night, last_night: Ids of nights; empty if none of them was a night's.
         times: How many runs had it.
-        of: How many runs of the same settings there are, these among them; those that came to no
-            verdict are left out, unless they have this signature.
+        repeats: How often it recurred, over all nights of the store.
     """
 
     key: str
@@ -156,12 +146,7 @@ class Seen:
     first_night: str
     last_night: str
     times: int
-    of: int
-
-    @property
-    def rate(self) -> Rate:
-        """How often it comes."""
-        return Rate(times=self.times, of=self.of)
+    repeats: Repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +155,14 @@ class NightRow:
 
     Attributes:
         suite, night: Which.
-        runs: How many there are.
+        runs: How many there are, repeats among them.
+        repeats: How many of them repeat a failed run.
         running: How many of them are under way.
-        verdicts: How many by tone: by verdict, but that `allowed` counts valid runs with anomalies
-            that are allowed, `told` stories that ended as they are told, `unjudged` what has none.
+        verdicts: How many runs that are no repeats there are by tone: by verdict, but that
+            `allowed` counts valid runs with anomalies that are allowed, `unjudged` what has no
+            verdict, `told` stories that ended as they are told.
+        tone: How it is coloured: by the worst of all its runs; one without a verdict is not valid.
+        left_open: How many ended without a verdict: they died, or were not judged.
         new: Keys of signatures that no earlier night of the store had.
         signatures: Keys of all signatures, those of most runs first.
     """
@@ -181,21 +170,13 @@ class NightRow:
     suite: str
     night: str
     runs: int
+    repeats: int
     running: int
     verdicts: dict[str, int]
+    tone: str
+    left_open: int
     new: tuple[str, ...]
     signatures: tuple[str, ...]
-
-    @property
-    def tone(self) -> str:
-        """How it is coloured: by the worst that came of it; what has no verdict is not valid."""
-        worst = ("invalid", "unknown", "unjudged", "allowed")
-        return next((each for each in worst if self.verdicts.get(each)), "valid")
-
-    @property
-    def left_open(self) -> int:
-        """How many ended without a verdict: they died, or nobody judged them."""
-        return self.verdicts.get("unjudged", 0) - self.running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
+from results.page.plural import many
+
 Json = Mapping[str, Any]
 _NOT_CONFIRMED = "not confirmed"
 
@@ -78,7 +80,8 @@ def _joined(effect: Json) -> str:
         int(link.get("dropped_at_first") or 0) + int(link.get("dropped_while_held") or 0)
         for link in links
     )
-    return f"probes arrive on {again} of {len(links)} links; {dropped:,} packets were dropped"
+    counts = f"{again} of {many(len(links), 'link')}; dropped: {many(dropped, 'packet')}"
+    return f"probes arrive on {counts}"
 
 
 def _flapping(effect: Json) -> str:
@@ -88,8 +91,11 @@ def _flapping(effect: Json) -> str:
 
 def _flapped(effect: Json) -> str:
     alive, others = len(effect["alive"]), len(effect.get("cut_by_others") or ())
-    beside = f" ({others} more are cut by other faults)" if others else ""
-    return f"probes arrive on {alive} links again, after {len(effect['phases'])} phases{beside}"
+    beside = (
+        f" ({others} more {'is' if others == 1 else 'are'} cut by other faults)" if others else ""
+    )
+    phases = many(len(effect["phases"]), "phase")
+    return f"probes arrive on {many(alive, 'link')} again, after {phases}{beside}"
 
 
 def _quality(effect: Json) -> str:
@@ -101,7 +107,7 @@ def _quality(effect: Json) -> str:
         for key, (name, unit, measure) in _QUALITIES.items()
         if quality.get(key)
     ]
-    return f"datagrams on {len(links)} links: {'; '.join(parts)}"
+    return f"datagrams on {many(len(links), 'link')}: {'; '.join(parts)}"
 
 
 def _share(count: str) -> Callable[[Json], float | None]:
@@ -127,7 +133,7 @@ def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> st
 def _clear(effect: Json) -> str:
     links = _objects(effect, "links")
     measured = [link for link in links if link.get("after")]
-    sentence = f"datagrams pass as before on {len(measured)} of {len(links)} links"
+    sentence = f"datagrams pass as before on {len(measured)} of {many(len(links), 'link')}"
     died = ", ".join(effect.get("ended_before") or ())
     return f"{sentence}; what made them bad at {died} had died before" if died else sentence
 
@@ -166,13 +172,15 @@ def _rolled(effect: Json) -> str:
 def _wiped(effect: Json) -> str:
     replicas = _objects(effect, "replicas")
     size = sum(int(each["bytes_wiped"]) for each in replicas)
-    return f"{_processes(effect)}; {len(replicas)} replicas of {size:,} bytes are gone from disk"
+    gone = f"{many(len(replicas), 'replica')} of {many(size, 'byte')}"
+    return f"{_processes(effect)}; gone from disk: {gone}"
 
 
 def _refetched(effect: Json) -> str:
     missing = effect.get("missing") or ()
     lacks = f", not {', '.join(missing)}" if missing else ""
-    return f"{_back(effect)}; {len(effect['refetched'])} replicas are in the ISR again{lacks}"
+    back = many(len(effect["refetched"]), "replica")
+    return f"{_back(effect)}; in the ISR again: {back}{lacks}"
 
 
 def _flipped(effect: Json) -> str:
@@ -189,7 +197,7 @@ def _bits_right(effect: Json) -> str:
     parts = [
         *([f"put right in {', '.join(back)}"] if back else []),
         *([f"cut off by the broker itself in {', '.join(gone)}"] if gone else []),
-        f"{int(effect['sound']):,} batches read, each sum right",
+        f"{many(int(effect['sound']), 'batch', 'batches')} read, each sum right",
     ]
     return "; ".join([*parts, _back(effect)])
 
@@ -197,7 +205,7 @@ def _bits_right(effect: Json) -> str:
 def _disk_full(effect: Json) -> str:
     taken = sum(map(int, effect["taken"].values()))
     ended = ", ".join(effect.get("ended") or ()) or "nobody"
-    return f"{taken:,} bytes taken; {_errors(effect)}; brokers that ended of it: {ended}"
+    return f"{many(taken, 'byte')} taken; {_errors(effect)}; brokers that ended of it: {ended}"
 
 
 def _read_only(effect: Json) -> str:
@@ -261,7 +269,7 @@ def _churned(effect: Json) -> str:
 
 def _topics_gone(effect: Json) -> str:
     asked = ", ".join(effect["asked"])
-    return f"of {effect['created']} topics that were created {asked} know none any more"
+    return f"of {many(effect['created'], 'topic')} created none is known any more to {asked}"
 
 
 def _clocks(effect: Json) -> str:

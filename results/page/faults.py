@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from results.page.effects import Json, effect_sentence, heal_sentence, json_object
+from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.tables import RunTables
 
@@ -103,8 +104,8 @@ def _roles(roles: Json) -> str:
     if led:
         more = f" and {len(led) - _LED_NAMED} more" if len(led) > _LED_NAMED else ""
         parts.append(f"leader of {', '.join(led[:_LED_NAMED])}{more}")
-    if followed := roles.get("followed"):
-        parts.append(f"follower in {followed} partition{'' if followed == 1 else 's'}")
+    if isinstance(followed := roles.get("followed"), int) and followed:
+        parts.append(f"follower in {many(followed, 'partition')}")
     if roles.get("controller"):
         parts.append("active controller")
     return "; ".join(parts)

@@ -35,7 +35,7 @@ class Investigation:
         told: The witness's story; None: nothing of it has a time.
         close_up: The axis around it.
         logs: What brokers logged around it; None: their logs are not there.
-        recurrence: Whether it was seen before, how often it comes.
+        recurrence: Whether it was seen before, how often it recurs.
         faults, milestones: Of the run.
         plan: None: it cannot be read.
         trouble: Why the verdict cannot be read; empty otherwise.

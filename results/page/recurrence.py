@@ -1,4 +1,4 @@
-"""Whether a failure was seen before, and how often it comes: asked of the store's index.
+"""Whether a failure was seen before, and how often it recurs: asked of the store's index.
 
 A store that has no index is asked only if it is small, so that no page waits for thousands of runs.
 """
@@ -6,15 +6,15 @@ A store that has no index is asked only if it is small, so that no page waits fo
 from dataclasses import dataclass
 
 from results.atomic import StoreError
-from results.index import Index, Occurrence, Rate, RunQuery, Seen, open_index
+from results.index import Occurrence, RunRow, Seen, open_index
 from results.nights import read_night
 from results.page.faults import FaultLine
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.story import load_story
-from results.record.terms import Validity
 from results.record.verdict import Verdict
+from results.repeats import RANGE, Rate
 from results.samples import is_sample
 from results.signature import Signature, signature_of
 from results.store import LATEST, Store
@@ -27,7 +27,7 @@ _UNKNOWN = (
     "Whether it was seen before is not known: its store has no index of all runs"
     " (`logquake reindex` makes it)."
 )
-_SAMPLE = "It is a sample: whether a failure was seen before is told of the runs of a store."
+_SAMPLE = "It is a sample: only runs of a store say whether a failure was seen before."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,8 @@ class Recurrence:
 
     Attributes:
         signature: What it is filed under; None: nothing failed.
-        seen: Where its signature was seen; None: nowhere, or nobody knows.
-        repeated: How often it came back in runs that a suite made to repeat this one.
-        same_seed, any_seed: How often runs of the same settings had it, this one among them.
+        seen: Where its signature was seen and how often it recurred; None: nowhere, or not known.
+        alike: A run with the same settings, and how many others of these had it; None: not known.
         night: Which night this run was played for, None if no suite played it.
         known: Whether the store was asked at all.
         run_id: Of this run.
@@ -47,9 +46,7 @@ class Recurrence:
 
     signature: Signature | None
     seen: Seen | None = None
-    repeated: Rate | None = None
-    same_seed: Rate | None = None
-    any_seed: Rate | None = None
+    alike: tuple[RunRow, Rate] | None = None
     night: Night | None = None
     known: bool = False
     run_id: str = ""
@@ -76,22 +73,18 @@ class Recurrence:
         return told
 
     def rates(self) -> list[str]:
-        """Return how often it came back, in sentences; none if it was never repeated."""
-        told = []
-        if self.repeated is not None and self.repeated.of:
-            told.append(f"Repeated by its suite, it came back in {rate_words(self.repeated)}.")
-        if self.same_seed is not None and self.same_seed.of > 1:
-            words = rate_words(self.same_seed)
-            told.append(f"Of the runs with these settings and this seed, {words} had it.")
-        if self.any_seed is not None and self.any_seed.of > 1:
-            told.append(f"Of the runs with these settings, {rate_words(self.any_seed)} had it.")
-        return told
-
-
-def rate_words(rate: Rate) -> str:
-    """Return `3 of 10 (11 % to 60 % with 95 % confidence)`."""
-    low, high = (f"{100 * each:.0f} %" for each in rate.interval)
-    return f"{rate.times} of {rate.of} ({low} to {high} with 95 % confidence)"
+        """Return how often it recurred, in sentences; none if it was never played again."""
+        said = []
+        if self.seen is not None and self.seen.repeats.any:
+            said.append(f"Repeats that had it: {self.seen.repeats.words}.")
+        if self.alike is not None and self.alike[1].of:
+            row, rate = self.alike
+            what = ", ".join(filter(None, (row.system, row.hosts, row.workload, row.settings)))
+            said.append(
+                f"Other runs with the same settings ({what}), repeats among them: {rate.words} had"
+                " it."
+            )
+        return [*said[:-1], f"{said[-1]} {RANGE}"] if said else []
 
 
 def recurrence(
@@ -123,32 +116,15 @@ def _asked(store: Store, paths: RunPaths, signature: Signature, night: Night | N
             return Recurrence(signature=signature, night=night)
         index.refresh()
         mine = index.run(paths.run_id)
-        setting = mine.setting if mine else ""
-        seed = mine.seed if mine else None
+        rates = index.rates(signature.key) if mine else ()
         return Recurrence(
             signature=signature,
             seen=index.seen(signature.key),
-            repeated=index.came_back(paths.run_id),
-            same_seed=_rate(index, signature, setting, seed),
-            any_seed=_rate(index, signature, setting, None),
+            alike=next((each for each in rates if mine and each[0].setting == mine.setting), None),
             night=night,
             known=True,
             run_id=paths.run_id,
         )
-
-
-def _rate(index: Index, signature: Signature, setting: str, seed: int | None) -> Rate | None:
-    if not setting:
-        return None
-
-    def count(verdict: str, key: str = "") -> int:
-        asked = RunQuery(setting=setting, seed=seed, verdict=verdict, signature=key)
-        return index.count(asked)
-
-    # A run that came to no verdict says nothing about another one's failure.
-    others = count(Validity.UNKNOWN.value, signature.key)
-    of = count(Validity.VALID.value) + count(Validity.INVALID.value) + others
-    return Rate(times=count("", signature.key), of=of)
 
 
 def _as_told(paths: RunPaths) -> bool | None:

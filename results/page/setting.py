@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from results.page.plural import many
 from results.record.night import Night
 from results.record.plan import SIMULATED
 
@@ -28,9 +29,18 @@ def setting_rows(
     ]
     if night is not None:
         rows.append(("night", f"{night.night} of {night.suite}, entry {night.entry}"))
-        again = f": repeats {night.repeats}" if night.repeats else ""
-        rows.append(("played as", f"{night.why.value}{again}"))
+        again = f" of {night.repeats}" if night.repeats else ""
+        rows.append(("played as", f"{night.why.words}{again}"))
     return rows
+
+
+def _many(count: object, one: str, several: str = "") -> str:
+    """Return a count of a plan or a host; one that is no whole number as it stands."""
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)
+    return (
+        many(count, one, several) if isinstance(count, int) else f"{count} {several or one + 's'}"
+    )
 
 
 def _told(values: Values, key: str, what: str) -> Iterator[tuple[str, str]]:
@@ -41,7 +51,7 @@ def _told(values: Values, key: str, what: str) -> Iterator[tuple[str, str]]:
 def _system(plan: Values) -> Iterator[tuple[str, str]]:
     yield from _told(plan, "system", "system")
     parts = [
-        f"{plan[key]} {one if plan[key] == 1 else f'{one}s'}{each}" for key, one, each in (
+        f"{_many(plan[key], one)}{each}" for key, one, each in (
             ("nodes", "broker", ""), ("topics", "topic", ""), ("partitions", "partition", " each"),
         ) if key in plan
     ]  # fmt: skip
@@ -63,10 +73,9 @@ def _clients(plan: Values) -> Iterator[tuple[str, str]]:
     if "workload" in plan:
         parts.insert(0, f"workload {plan['workload']}")
     if "rate" in plan and plan.get("workload") != "script":
-        parts.append(f"{plan['rate']:g} operations a second" if isinstance(plan["rate"], float)
-                     else f"{plan['rate']} operations a second")  # fmt: skip
+        parts.append(f"{_many(plan['rate'], 'operation')} a second")
     if "concurrency" in plan and plan.get("workload") != "script":
-        parts.append(f"{plan['concurrency']} processes")
+        parts.append(_many(plan["concurrency"], "process", "processes"))
     if parts:
         yield "clients", ", ".join(parts)
     if isinstance(settings := plan.get("client"), Mapping) and settings:
@@ -84,7 +93,7 @@ def _faults(plan: Values) -> Iterator[tuple[str, str]]:
 
 def _host(plan: Values, environment: Values) -> Iterator[tuple[str, str]]:
     yield from _told({**environment, **plan}, "hosts", "hosts")
-    parts = [f"{environment['cores']} cores"] if "cores" in environment else []
+    parts = [_many(environment["cores"], "core")] if "cores" in environment else []
     if isinstance(memory := environment.get("memory_bytes"), int):
         parts.append(f"{memory / _GB:.1f} GB")
     if kernel := environment.get("kernel"):

@@ -16,6 +16,7 @@ from results.page.case import Case, Look, Reign, Row
 from results.page.faults import FaultLine
 from results.page.headline import broker_name
 from results.page.holdings import Holding
+from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.record.verdict import Evidence
 
@@ -166,7 +167,9 @@ def _sends(case: Case) -> Iterator[Event]:
             )  # fmt: skip
     if case.offset < 0 and (rest := case.sends[_MAX_SENDS:]):
         begun = [row["invoke_ns"] for row in rest if row["invoke_ns"] is not None]
-        tried = f"tried {len(rest):,} more sends until {seconds(max(begun, default=0))}, in vain"
+        tried = (
+            f"tried {many(len(rest), 'more send')} until {seconds(max(begun, default=0))}, in vain"
+        )
         at_s = _s(min(begun)) if begun else None
         yield Event(at_s=at_s, kind=Kind.SENT, who="clients", what=tried)
 

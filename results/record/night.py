@@ -16,6 +16,18 @@ class Why(StrEnum):
     SAME_SEED = "same-seed"
     FRESH_SEED = "fresh-seed"
 
+    @property
+    def words(self) -> str:
+        """Why, for people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Why.PLANNED: "entry of the suite",
+    Why.SAME_SEED: "repeat with the same seed",
+    Why.FRESH_SEED: "repeat with a new seed",
+}
+
 
 class Night(BaseModel):
     """One run's place in a night.
@@ -24,7 +36,7 @@ class Night(BaseModel):
         suite: The suite's name.
         night: The night's id, which sorts by time: `20261122T010000Z`.
         entry: The matrix entry, unique in its suite: `log/kafka:4.3.1/namespace/partition+kill#3`.
-        why: As planned, or to measure how often a failure comes back.
+        why: As planned, or to measure how often a failure recurs.
         repeats: The run id of the failed run that is repeated; empty if planned.
     """
 

@@ -9,8 +9,9 @@ from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
 
 from results.atomic import StoreError
-from results.index import Ending, Index, NightRow, Rate, RunQuery, RunRow, Seen
+from results.index import Ending, Index, NightRow, RunQuery, RunRow, Seen
 from results.record.verdict import Verdict
+from results.repeats import Repeats
 from results.site.comparing import (
     anomaly_pairs,
     figure_pairs,
@@ -40,13 +41,16 @@ class Card:
         seen: Where else it was seen.
         row: The run to look at first: the newest that has it.
         where: Which workloads had it.
-        rate: Of the night's runs with these settings; None: of all.
+        runs: How many runs of the night had it; without a night: of the store.
+        repeats: How often it recurred: in the suite's nights up to this one, or in all of the
+            store.
     """
 
     seen: Seen
     row: RunRow
     where: tuple[str, ...]
-    rate: Rate
+    runs: int
+    repeats: Repeats
 
 
 def shelf() -> Shelf:
@@ -66,7 +70,9 @@ def front() -> Response:
     old = {card.seen.key for card in (*new, *known)}
     others = [each for each in index.signatures() if each.key not in old][:_CARDS]
     elsewhere = [
-        _card(seen, rows) for seen in others if (rows := index.runs(RunQuery(signature=seen.key)))
+        _card(seen, rows, runs=seen.times, repeats=seen.repeats)
+        for seen in others
+        if (rows := index.runs(RunQuery(signature=seen.key)))
     ]
     return page(
         "front.html",
@@ -119,13 +125,14 @@ def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], l
             seen = index.seen(key)
             ours = [row for row in rows if row.signature == key]
             if seen is not None and ours:
-                card = _card(seen, ours, among=rows)
+                back = index.repeats(key, suite=night.suite, until=night.night)
+                card = _card(seen, ours, runs=len(ours), repeats=back)
                 if key in night.new:
                     new.append(card)
                 elif key not in all_new:  # New in another suite of this night.
                     known.append(card)
     for cards in (new, known):
-        cards.sort(key=lambda card: (_gravity(card), -card.rate.times))
+        cards.sort(key=lambda card: (_gravity(card), -card.runs))
     return new, known
 
 
@@ -133,19 +140,14 @@ def _gravity(card: Card) -> int:
     return _GRAVITY.get(card.row.verdict_class, len(_GRAVITY))
 
 
-def _card(seen: Seen, rows: Sequence[RunRow], *, among: Sequence[RunRow] | None = None) -> Card:
+def _card(seen: Seen, rows: Sequence[RunRow], *, runs: int, repeats: Repeats) -> Card:
     planned = [row for row in rows if not row.repeats]
-    settings = {row.setting for row in rows if row.setting}
-    rate = seen.rate
-    if among is not None:
-        told = [row for row in among if row.verdict in {"valid", "invalid"}
-                and row.setting in settings and row.signature != seen.key]  # fmt: skip
-        rate = Rate(times=len(rows), of=len(rows) + len(told))
     return Card(
         seen=seen,
         row=(planned or list(rows))[0],
         where=tuple(sorted({workload_of(row) for row in rows})),
-        rate=rate,
+        runs=runs,
+        repeats=repeats,
     )
 
 
@@ -173,7 +175,7 @@ def failures() -> Response:
 
 @browsing.get("/failure/<key>")
 def failure(key: str) -> Response:
-    """One signature: where it was seen, and how often it comes."""
+    """One signature: where it was seen, and how often it recurs."""
     index = shelf().index()
     seen = index.seen(key)
     if seen is None:

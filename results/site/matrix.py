@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from results.index import Rate, RunRow
+from results.index import RunRow
 from results.record.plan import NEMESIS_KINDS
 
 LETTERS = {
@@ -22,14 +22,17 @@ class Cell:
     Attributes:
         tone: The worst that came of them; that one died is worse than that another is valid.
         letter: Of the tone.
-        rate: How many of the runs that are over had it.
+        times, of: How many of the runs that are over had it; repeats of failed runs do not count.
+        repeats: How many runs repeat a failed one.
         running: How many are under way.
         runs: All of them, newest first.
     """
 
     tone: str
     letter: str
-    rate: Rate
+    times: int
+    of: int
+    repeats: int
     running: int
     runs: tuple[RunRow, ...]
 
@@ -78,11 +81,14 @@ def cell_of(rows: Iterable[RunRow]) -> Cell:
     """Return the cell of some runs, at least one."""
     told = tuple(rows)
     over = [row for row in told if row.state != "running"] or told
+    planned = [row for row in over if not row.repeats]
     tone = next(each for each in LETTERS if any(row.tone == each for row in over))
     return Cell(
         tone=tone,
         letter=LETTERS[tone],
-        rate=Rate(times=sum(row.tone == tone for row in over), of=len(over)),
+        times=sum(row.tone == tone for row in planned),
+        of=len(planned),
+        repeats=sum(bool(row.repeats) for row in told),
         running=sum(row.state == "running" for row in told),
         runs=told,
     )

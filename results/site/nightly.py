@@ -70,13 +70,13 @@ def _charts(told: Sequence[NightFigures]) -> list[Chart]:
     kinds = most_frequent(told, at_most=_KINDS)
     return [
         bars(
-            "Runs a night, by verdict",
+            "Runs a night, by verdict, without repeats",
             names,
             [each.verdicts for each in told],
             keys=[Key(tone=tone, word=TONE_WORDS.get(tone, tone)) for tone in VERDICTS],
         ),
         bars(
-            "Runs a night with an anomaly, by the one that weighs most",
+            "Runs a night with an anomaly, by the one that weighs most, without repeats",
             names,
             [_by_kind(each, kinds) for each in told],
             keys=[

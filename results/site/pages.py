@@ -8,8 +8,8 @@ from flask import Response, url_for
 
 from results.engine import size_words, template_engine
 from results.index import RunRow
+from results.repeats import RANGE
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
-from results.wilson import wilson_interval
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _MINUTE_S, _HOUR_S = 60, 3600
@@ -28,7 +28,6 @@ def _engine() -> jinja2.Environment:
         "when": when,
         "day": day,
         "lasting": lasting,
-        "interval": interval,
         "number": number,
         "size": size_words,
         "workload": workload_of,
@@ -39,6 +38,7 @@ def _engine() -> jinja2.Environment:
         "run_url": run_url,
         "letters": LETTERS,
         "tone_words": TONE_WORDS,
+        "range": RANGE,
     }
     return engine
 
@@ -89,9 +89,3 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - as above
-
-
-def interval(times: int, of: int) -> str:
-    """Return `11 to 60 %`: where the probability of k of N lies, with 95 % confidence."""
-    low, high = wilson_interval(times, of)
-    return f"{low * 100:.0f} to {high * 100:.0f} %"

@@ -40,7 +40,6 @@ def run(name: str, folder: str) -> Response:
         anomalies=ranked_anomalies(verdict) if verdict else [],
         counting=counting,
         seen=index.seen(row.signature) if row.signature else None,
-        back=index.came_back(row.run_id),
         alike=[each for each in alike if each.run_id != row.run_id],
         command=shlex.quote(f"{shelf().root.name}/{row.run_id}"),
         bundle_bytes=_bundle_bytes(row, paths),

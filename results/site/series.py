@@ -16,7 +16,7 @@ class NightFigures:
 
     Attributes:
         suite, night: Which.
-        runs: How many there are.
+        runs: How many there are; repeats of failed runs count nowhere here.
         verdicts: How many of each of `VERDICTS`.
         anomalies: (name, in how many runs it counted), most first; not in stories as they are told.
         heads: (name, in how many runs it weighed most), so that a run counts once.
@@ -38,7 +38,7 @@ def figures_of(rows: Iterable[RunRow]) -> list[NightFigures]:
     """Return the figures of each night, the earliest first."""
     nights: defaultdict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for row in rows:
-        if row.night:
+        if row.night and not row.repeats:
             nights[row.night, row.suite].append(row)
     return [_figures(suite, night, nights[night, suite]) for night, suite in sorted(nights)]
 

@@ -47,12 +47,12 @@ def test_of_real_runs_it_tells_what_their_brokers_did(sample: str, tmp_path: Pat
 def lost(
     *leadership: Row, disturbances: tuple[Disturbance, ...] = (), looks: Sequence[Row] = (),
     copies: Sequence[Row] = (), unreadable: frozenset[str] = frozenset(), epochs: bool = True,
-    idempotent: bool = True, truncations: Sequence[Row] = (),
+    idempotent: bool = True, truncations: Sequence[Row] = (), written: int = 5,
 ) -> Group:  # fmt: skip
-    """B was acknowledged at offset 1; in the end every replica has C there."""
+    """B was acknowledged at offset 1; in the end every replica has C there, `written` then."""
     nodes = ("n1", "n2", "n3")
     plan = {} if idempotent else {"client": {"enable.idempotence": "false"}}
-    held = ((4, A), (5, C)) if epochs else ((-1, A), (-1, C))
+    held = ((4, A), (written, C)) if epochs else ((-1, A), (-1, C))
     return group(
         facts(
             plan=plan,
@@ -127,9 +127,13 @@ def test_who_may_have_had_it_is_not_said_to_have_lacked_it() -> None:
     knew = {**leads(1, 4, at=4 * S, source="metadata"), "observer": "n2"}
     led = [leads(1, 4), knew, leads(2, 5, at=8 * S), leads(3, 6, at=9 * S)]
     both = [CUT, {**CUT, "node": "n2"}]
-    assert cause(lost(*led, truncations=both), weak=False) == (
+    assert cause(lost(*led, truncations=both, written=6), weak=False) == (
         "n1 led in epoch 4, acknowledged it (acks=all), and n2 was elected in epoch 5; whether"
         " it had the record is not known"
+    )
+    # Who writes another record there in its own epoch had a log that ended there.
+    assert cause(lost(*led, truncations=both), weak=False).endswith(
+        "and n2 was elected in epoch 5 without it"
     )
 
 

@@ -1,5 +1,7 @@
 """Which of many anomalies are described, and how the others are counted."""
 
+import pytest
+
 from checkers.findings import anomaly_at, findings
 from checkers.guarantees import guarantees
 from checkers.protocol import MAX_DESCRIBED, Findings, Labels
@@ -45,3 +47,20 @@ def test_what_is_promised_of_the_recovery_is_told() -> None:
     assert alone[-1].endswith("takes messages within 7 s")
     story = {"workload": "script", "partitions": 1, "scenario": {"name": "by-hand"}}
     assert not any("healed" in each for each in guarantees(facts(plan=story)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "promised", "excepted"),
+    [
+        ({}, "is stored once", True),
+        ({"workload": "txn"}, "is stored once", False),
+        ({"idempotence": False}, "may be stored twice", False),
+    ],
+)
+def test_what_the_contract_allows_of_one_copy_is_named_where_it_is_promised(
+    plan: dict[str, object], promised: str, *, excepted: bool
+) -> None:
+    (once,) = [each for each in guarantees(facts(plan=plan)) if "stored" in each]
+    assert promised in once
+    exception = "unless its producer took another epoch meanwhile (librdkafka#4953)"
+    assert once.endswith(exception) == excepted

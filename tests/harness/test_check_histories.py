@@ -67,6 +67,35 @@ def test_people_are_told_what_is_wrong_and_where(
     assert lines[-1] == "2 histories: 1 valid, 1 invalid; judge jepsen, engine local"
 
 
+def test_a_page_of_histories_shows_each_verdict_with_its_evidence(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = history(tmp_path, "<script>alert(1)<s>", *SKIPS)
+    page = tmp_path / "pages" / "both.html"
+    assert check("--history", good, "--history", hostile, "--page", page) == 1
+    assert capsys.readouterr().out.endswith(f"the page: {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert '<section class="verdict valid">' in text
+    assert "good: Valid: every promise was kept." in text
+    assert '<section class="verdict invalid">' in text
+    assert "&lt;script&gt;alert(1)&lt;s&gt;: Invalid:" in text
+    assert "Process 1 read value 1 of key-0" in text
+    assert '<span class="badge bad">1 not allowed</span>' in text
+    assert '<table class="evidence">' in text
+    assert "<script>" not in text
+
+    assert check("--history", good, "--json", "--page", page) == 0
+    told = capsys.readouterr()
+    assert (len(told.out.splitlines()), told.err) == (1, f"the page: {page}\n")
+    assert check("--history", good, "--page", tmp_path / "good.jsonl" / "x.html") == 254
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_page_is_written_of_histories_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("sample:valid", "--page", "x.html") == 254
+    assert "--page is for histories" in capsys.readouterr().err
+
+
 def test_consumers_that_subscribe_may_skip(bad: Path, tmp_path: Path) -> None:
     assert check("--history", bad, "--subscribe") == 0
     assert check("--history", bad, "--assign") == 1

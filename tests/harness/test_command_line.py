@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -93,9 +94,32 @@ def test_a_misspelt_key_is_answered_with_its_neighbour(
 
 def test_a_store_that_is_a_file_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "file").touch()
-    for command in ("runs", "show", "heal"):
+    for command in ("runs", "show", "heal", "serve"):
         assert exit_code([command, "--store", "file"]) == 254, command
         assert "file is a file, not a folder" in capsys.readouterr().err
+
+
+def test_a_store_that_may_not_be_read_is_no_empty_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here.chmod(0o755)
+    (here / "runs").mkdir(mode=0)
+    # At that address nobody can listen, so that no server stays should the store be taken.
+    commands = (["runs"], ["serve", "--host", "192.0.2.1"])
+    for command in commands:
+        # Root may read whatever there is; and what it imports, others may not.
+        assert exit_code([command[0], "--help"]) == 0
+    import_module("results.site")
+    capsys.readouterr()
+    if root := os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        codes = [exit_code(command) for command in commands]
+    finally:
+        if root:
+            os.seteuid(0)
+    sentence = "logquake: runs cannot be used: no permission; choose another folder"
+    assert (codes, capsys.readouterr().err.count(sentence)) == ([254, 254], 2)
 
 
 def test_without_a_command_the_help_comes(capsys: pytest.CaptureFixture[str]) -> None:

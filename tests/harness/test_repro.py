@@ -18,6 +18,7 @@ from results.record.plan import dump_plan, plan_from
 from results.record.story import Story, dump_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
+from results.repeats import RANGE
 from results.verdict_json import write_verdict
 from tests.results.told import told
 
@@ -125,8 +126,9 @@ def test_a_tally_says_k_of_n_with_its_interval() -> None:
     tally = Tally(wanted=LOST, times=2, repeats=runs)
     assert not tally.whole
     assert tally.sentences() == [
-        "1 of 2 (9% to 91% with 95 % confidence) came out the same way: invalid with lost-write",
-        "2 of 2 (34% to 100% with 95 % confidence) had lost-write",
+        "1 of 2 (9 % to 91 %) came out the same way: invalid with lost-write",
+        "2 of 2 (34 % to 100 %) had lost-write",
+        RANGE,
     ]
     told = tally.as_json()
     assert (told["same"], told["of"]) == (1, 2)

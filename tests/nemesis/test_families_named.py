@@ -7,6 +7,7 @@ from nemesis.schedule import deal_schedule, names_families, played_families
 from results.record.plan import Plan
 
 EVERYTHING = frozenset(Ability)
+ABLE = frozenset({Ability.CUT, Ability.CLOCK})
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,16 @@ def test_all_draws_from_what_fits_and_says_what_does_not() -> None:
         left_out = [each for each in schedule.dropped if "has no room for them" in each]
         assert bool(left_out) is (limit_s < 3000), schedule.dropped
         assert played
+
+
+def test_of_all_without_room_for_all_the_rest_is_left_out_and_spoils_no_verdict() -> None:
+    """A real run of this plan was valid, with `splits` and `topics` alone."""
+    plan = Plan(nemesis=("all",), time_limit_s=12, nemesis_interval_s=4, seed=1)
+    dropped = deal_schedule(plan, abilities=ABLE).dropped
+    (sentence,) = (each for each in dropped if "fits into a main phase of 12 s" in each)
+    assert "unknown at best" not in sentence
+    named = plan.model_copy(update={"nemesis": ("kill",), "time_limit_s": 3})
+    assert "unknown at best" in deal_schedule(named, abilities=ABLE).dropped[0]
 
 
 def test_what_was_named_is_dealt_or_spoils_the_verdict() -> None:

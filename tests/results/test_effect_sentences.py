@@ -88,12 +88,12 @@ SENTENCES: list[tuple[Any, str]] = [
         FlapEffect(cut_id="c", took_s=1, links=(("n1", "n2"),), phases=()),
         "probes stopped arriving and arrived again, by turns, on n1→n2",
     ),
-    (_quality(delay_ms=100), "datagrams on 1 links: fastest round trip 0.2 → 200.0 ms"),
-    (_quality(jitter_ms=100), "datagrams on 1 links: spread of round trips 0.1 → 90.0 ms"),
-    (_quality(loss=0.2), "datagrams on 1 links: lost 0.0 → 20.0 %"),
-    (_quality(duplicate=0.2), "datagrams on 1 links: arrived twice 0.0 → 10.0 %"),
-    (_quality(reorder=0.2), "datagrams on 1 links: overtaken 0.0 → 8.0 %"),
-    (_quality(rate_kbit=512), "datagrams on 1 links: rate 9,000.0 → 512.0 kbit/s"),
+    (_quality(delay_ms=100), "datagrams on 1 link: fastest round trip 0.2 → 200.0 ms"),
+    (_quality(jitter_ms=100), "datagrams on 1 link: spread of round trips 0.1 → 90.0 ms"),
+    (_quality(loss=0.2), "datagrams on 1 link: lost 0.0 → 20.0 %"),
+    (_quality(duplicate=0.2), "datagrams on 1 link: arrived twice 0.0 → 10.0 %"),
+    (_quality(reorder=0.2), "datagrams on 1 link: overtaken 0.0 → 8.0 %"),
+    (_quality(rate_kbit=512), "datagrams on 1 link: rate 9,000.0 → 512.0 kbit/s"),
     (
         RollingRestartEffect(
             took_s=9,
@@ -125,8 +125,8 @@ SENTENCES: list[tuple[Any, str]] = [
             ),
         ),
         (
-            "process 811 of n2 is gone; ended by itself: n2; 1 replicas of 1,234 bytes are gone"
-            " from disk"
+            "process 811 of n2 is gone; ended by itself: n2; gone from disk: 1 replica of 1,234"
+            " bytes"
         ),
     ),
     (
@@ -237,7 +237,7 @@ HEALS: list[tuple[Any, str]] = [
             alive=(("n1", "n2"),),
             cut_by_others=(("n3", "n2"),),
         ),
-        "probes arrive on 1 links again, after 1 phases (1 more are cut by other faults)",
+        "probes arrive on 1 link again, after 1 phase (1 more is cut by other faults)",
     ),
     (
         ClearEffect(
@@ -258,7 +258,7 @@ HEALS: list[tuple[Any, str]] = [
         RefetchedEffect(
             took_s=7, processes=(RUNS,), refetched=("log-0-0",), missing=("log-0-1",), log_ends={}
         ),
-        "n2 registered again after 7.0 s; 1 replicas are in the ISR again, not log-0-1",
+        "n2 registered again after 7.0 s; in the ISR again: 1 replica, not log-0-1",
     ),
     (
         BitsRightEffect(
@@ -279,7 +279,7 @@ HEALS: list[tuple[Any, str]] = [
     ),
     (
         TopicsGoneEffect(took_s=1, created=7, deleted=5, refused=0, asked=("n1", "n2")),
-        "of 7 topics that were created n1, n2 know none any more",
+        "of 7 topics created none is known any more to n1, n2",
     ),
     (
         ClockTrueEffect(took_s=1, ahead_s={"n2": 0.04}, unasked=()),

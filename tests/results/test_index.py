@@ -179,7 +179,7 @@ def test_one_broken_build_over_three_nights_is_one_signature(store: Store) -> No
     with opened(store) as index:
         (seen,) = index.signatures()
         nights = index.nights()
-    assert (seen.times, seen.of) == (3, 3)
+    assert (seen.times, seen.repeats.any) == (3, False)
     assert (seen.first_night, seen.last_night) == (NIGHTS[0], NIGHTS[2])
     assert seen.first.run_id == "log/20261120T010000Z-100"
     assert seen.last.run_id == "log/20261122T010200Z-102"
@@ -202,29 +202,33 @@ def test_a_flaky_failure_has_a_rate_with_its_interval(store: Store) -> None:
         )  # fmt: skip
     with opened(store) as index:
         (seen,) = index.signatures()
-        back = index.came_back(first.run_id)
-        others = index.came_back("log/none-1")
-    assert (seen.times, seen.of) == (3, 10)
-    low, high = seen.rate.interval
-    # As scipy.stats.binomtest(3, 10).proportion_ci(method="wilson") has them.
-    assert (low, high) == pytest.approx((0.107791, 0.603222), abs=1e-6)
-    assert (back.times, back.of) == (2, 9)
-    assert (others.times, others.of) == (0, 0)
+        ((newest, alike),) = index.rates(seen.key)
+        others = index.repeats("no-such-key")
+        elsewhere = index.repeats(seen.key, suite="another")
+        before = index.repeats(seen.key, until=NIGHTS[1])
+    assert seen.times == 3
+    assert seen.repeats.words == "same seed: 1 of 5 (4 % to 62 %); new seeds: 1 of 4 (5 % to 70 %)"
+    assert (alike.times, alike.of) == (2, 9), "all but the first"
+    assert newest.settings == "acks=all"
+    # As scipy.stats.binomtest(2, 9).proportion_ci(method="wilson") has them.
+    assert alike.interval == pytest.approx((0.063225, 0.547411), abs=1e-6)
+    assert [each.any for each in (others, elsewhere, before)] == [False] * 3
 
 
 def test_a_run_without_a_verdict_counts_for_no_other_failure(store: Store) -> None:
     first = plant(store.root, "20261122T010000Z", anomalies={"lost-write": anomaly()})
     quiet = ["the run failed: no broker answered"]
-    again = {"plan": {"seed": 8}, "night": night_of(NIGHTS[2], "log", repeats=first.run_id)}
+    same = night_of(NIGHTS[2], "log", why=Why.SAME_SEED, repeats=first.run_id)
+    again = {"plan": {"seed": 8}, "night": same}
     plant(store.root, "20261122T020000Z", because=quiet, **again)  # type: ignore[arg-type]  # by name
     plant(store.root, "20261122T030000Z", **again)  # type: ignore[arg-type]  # by name
     with opened(store) as index:
         quiet_one, lost = index.signatures()
         ((_, by_setting),) = index.rates(lost.key)
-        back = index.came_back(first.run_id)
-    assert (lost.times, lost.of) == (by_setting.times, by_setting.of) == (1, 2)
-    assert (back.times, back.of) == (0, 1)
-    assert (quiet_one.times, quiet_one.of) == (1, 3)
+    assert (lost.times, quiet_one.times) == (1, 1)
+    assert (by_setting.times, by_setting.of) == (0, 1)
+    assert lost.repeats.words == "same seed: 0 of 1 (0 % to 79 %); new seeds: not repeated"
+    assert not quiet_one.repeats.any, "it repeats a run that failed otherwise"
 
 
 def test_what_leads_out_of_the_store_is_not_read(store: Store, tmp_path: Path) -> None:

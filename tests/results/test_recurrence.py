@@ -11,6 +11,7 @@ from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.terms import Validity
+from results.repeats import RANGE
 from results.report import render_report
 from results.samples import find_sample
 from results.store import LATEST
@@ -69,9 +70,15 @@ def test_nights_first_and_last_are_told_and_how_often_it_came_back(tmp_path: Pat
         "First night: 20261121T010000Z; last night: 20261123T010000Z.",
     ]
     sentences = found.rates()
-    assert sentences[0].startswith("Repeated by its suite, it came back in 2 of 2 (")
-    assert "this seed, 3 of 4 (" in sentences[1]
-    assert "with these settings, 4 of 5 (" in sentences[2]
+    among = "repeats among them"
+    three, settings = (
+        "3 of 4 (30 % to 95 %)",
+        "kafka:4.3.1, auto, log, acks=1, judge=strict, partitions=2",
+    )
+    assert sentences == [
+        "Repeats that had it: same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated.",
+        f"Other runs with the same settings ({settings}), {among}: {three} had it. {RANGE}",
+    ]
     page = render_report(runs[0])
     assert "last night: 20261123T010000Z" in page
     assert "nightly, entry e" in page

@@ -321,7 +321,7 @@ def test_a_run_with_thousands_of_partitions_and_hours_stays_small(make_run: Make
     assert len(text) < 1_000_000
     # Partitions with something to see are not the ones that are left out.
     assert "log-0-1" not in Page(text).text("timeline")
-    assert "2976 further partitions are not shown" in Page(text).text("timeline")
+    assert "Not shown: 2,976 further partitions" in Page(text).text("timeline")
 
 
 def test_a_page_elsewhere_does_not_link_to_what_is_not_beside_it(

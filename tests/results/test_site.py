@@ -126,7 +126,8 @@ def test_the_front_page_tells_what_is_new_in_the_last_night_first(client: FlaskC
         "Acknowledged writes were lost, with acks=1, under isolate.",
         "Seen before, and again in the last night",
         "Acknowledged writes were lost, under kill and partition.",
-        "2 of 3 runs of the night, 21 to 94 % first seen 20 Nov 2026, 01:00 6 times in all",
+        "2 runs of the night repeats: same seed: 3 of 3 (44 % to 100 %); new seeds: 0 of 3",
+        "first seen 20 Nov 2026, 01:00 6 times in all",
         "Stories of the last night that ended as they are told T as told leader-epoch-1 Invalid:",
         "Newest runs",
     ]
@@ -145,7 +146,7 @@ def test_the_cause_stands_on_the_page_of_the_run(client: FlaskClient) -> None:
     words = words_of(text_of(client, LOSS_RUN))
     assert "Invalid: 980 acknowledged writes were lost." in words
     assert "acknowledged at offset 263 of log-0-0" in words
-    assert "1 of 1 comparable runs; it comes in 21 to 100 % of them" in words
+    assert "times 1 repeats, same seed not repeated repeats, new seeds not repeated" in words
     assert f"logquake repro runs/{LOSS_RUN.strip('/').removeprefix('run/')} --times 10" in words
     valid = words_of(text_of(client, "/run/log/20261122T012000Z-5/"))
     assert "logquake repro" not in valid
@@ -157,11 +158,11 @@ def test_a_night_is_a_matrix_with_letters_and_rates(client: FlaskClient) -> None
     page = text_of(client, NIGHT)
     words = words_of(page)
     assert "workload faults 2.8.2 3.9.1, zookeeper 4.2.0 4.3.1" in words
-    assert "log kill, partition not tried U 1 of 1 I 2 of 3 not tried" in words
+    assert "log kill, partition not tried U 1 of 1 I 1 of 1 2 repeats not tried" in words
     assert "groups pause not tried V 1 of 1 V 1 of 1 I 1 of 2" in words
     assert "leader-epoch-1 as the story goes T 1 of 1" in words
     assert '<td class="cell invalid">' in page
-    assert "95 % interval 21 to 94 %" in page
+    assert "3 invalid 1 unknown 9 valid 1 as told and 2 repeats" in words
 
 
 def test_one_broken_build_is_one_failure_over_three_nights(client: FlaskClient) -> None:
@@ -173,14 +174,19 @@ def test_one_broken_build_is_one_failure_over_three_nights(client: FlaskClient) 
         if each.startswith("/failure/")
     }
     words = words_of(text_of(client, url))
-    assert "seen 6 times of comparable runs 6 of 9 comes in (95 % interval) 35 to 88 %" in words
+    told = "repeats, same seed 3 of 3 (44 % to 100 %) repeats, new seeds 0 of 3 (0 % to 56 %)"
+    assert f"seen 6 times {told}" in words
+    assert (
+        f"6 {told.replace('repeats, same seed ', '').replace('repeats, new seeds ', '')}" in table
+    )
     assert "first night 20 Nov 2026, 01:00 last night 22 Nov 2026, 01:00" in words
-    assert "log, kill, partition, kafka:4.2.0, namespace 6 of 9 35 to 88 %" in words
+    assert "log, kill, partition, kafka:4.2.0, namespace acks=all 5 of 8 (31 % to 86 %)" in words
 
 
-def test_a_repeated_run_says_how_often_it_came_back(client: FlaskClient) -> None:
+def test_a_repeated_run_says_how_often_its_failure_recurred(client: FlaskClient) -> None:
     words = words_of(text_of(client, "/run/log/20261122T011000Z-102/"))
-    assert "1 of 2 repeats of this run had it again (9 to 91 %)" in words
+    told = "repeats, same seed 3 of 3 (44 % to 100 %) repeats, new seeds 0 of 3 (0 % to 56 %)"
+    assert f"times 6 {told}" in words
     again = words_of(text_of(client, "/run/log/20261122T011200Z-202/"))
     assert "every promise was kept" in again
 
@@ -224,11 +230,11 @@ def test_pages_of_runs_follow_each_other(tmp_path: Path) -> None:
 def test_trends_are_drawn_by_the_server(client: FlaskClient) -> None:
     page = text_of(client, "/trends")
     assert page.count('<svg class="trend"') == 4
-    assert "<title>22 Nov: 4 invalid</title>" in page
+    assert "<title>22 Nov: 3 invalid</title>" in page
     assert "<title>20 Nov: 10 s</title>" in page
     words = words_of(page)
-    assert "22 Nov 2026, 01:00 16" in words
-    assert "lost-write 3, " in words
+    assert "22 Nov 2026, 01:00 14" in words
+    assert "lost-write 2, " in words
 
 
 def test_two_runs_stand_side_by_side(client: FlaskClient) -> None:

@@ -45,6 +45,10 @@ LIVE_RUN, EVIL_RUN = "live/20261101T020000Z-7", "evil/20261101T010000Z-7"
 
 def planted_store(store: Path) -> None:
     planted_nights(store)
+    plant(
+        store, "20261122T015800Z", plan={"nemesis": "stop"}, night=night_of(NIGHTS[-1], "log"),
+        anomalies={"lost-write": anomaly(1, allowed=True)},
+    )  # fmt: skip
     # A failure to recover with a whole record, so that its page has time lines and plots.
     paths = RunPaths(store / LATE_RUN)
     late = {
@@ -299,6 +303,18 @@ def test_the_server_refuses_what_is_not_for_it(
     assert b"root:" not in answer
     assert b"Traceback" not in answer
     assert b"waitress" not in answer.split(b"\r\n\r\n")[0].lower()
+
+
+def test_an_empty_store_is_served_with_a_sentence_that_says_so(tmp_path: Path) -> None:
+    store, log = tmp_path / "runs", tmp_path / "log"
+    store.mkdir()
+    with served(store, log):
+        pass
+    assert f"{store} has no runs yet; make one with: logquake run\n" in log.read_text()
+    plant(store, "20261122T010000Z")
+    with served(store, log):
+        pass
+    assert "no runs yet" not in log.read_text()
 
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(url: str, tmp_path: Path) -> None:

@@ -5,24 +5,28 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.suites.choosing import next_item
+from harness.suites.choosing import JUDGING_S, estimate_s, next_item
 from harness.suites.journal import (
     CutShort,
+    Dropped,
     Journal,
     Judged,
+    LeftOut,
     Line,
     Planned,
     Resumed,
     Started,
+    Stopped,
     Unplayed,
     load_journal,
 )
 from harness.suites.night import NightState, Phase, folded
 from harness.suites.nights import NightFolder, nights_of, suite_folder
-from harness.suites.repeats import owed, rate
+from harness.suites.repeats import owed, trials, uncounted
 from harness.suites.suite import Repeat
 from results.record.night import Why
 from results.record.terms import Validity
+from results.repeats import repeats_of
 from tests.suites.made_nights import LOST, Run, failed, lines, played, run_of
 
 NIGHT = "20261121T010000Z"
@@ -177,12 +181,74 @@ def test_the_rate_counts_what_came_to_a_verdict(outcomes: list[Validity]) -> Non
         for valid in outcomes
     ]  # fmt: skip
     state = folded(lines(NIGHT, [failed("b"), *repeats]))
-    found = rate(state.items.values(), LOST, Why.FRESH_SEED)
-    assert found.count == outcomes.count(Validity.INVALID)
+    counted = repeats_of(trials([state]), LOST)
+    found = counted.fresh_seeds
+    assert found.times == outcomes.count(Validity.INVALID)
     assert found.of == len(outcomes) - outcomes.count(Validity.UNKNOWN)
     low, high = found.interval
-    assert low <= (found.count / found.of if found.of else 0.5) <= high
-    assert rate(state.items.values(), LOST, Why.SAME_SEED).of == 0
+    assert low <= (found.times / found.of if found.of else 0.5) <= high
+    assert counted.same_seed.of == 0
+
+
+def test_a_run_that_the_store_dropped_counts_in_no_rate() -> None:
+    first = run_of(NIGHT, 1)
+    again = [Run(entry="b", why=Why.SAME_SEED, repeats=first)] * 2
+    state = folded(lines(NIGHT, [failed("b"), *again]))
+    for gone, of in ((), 2), ((run_of(NIGHT, 2),), 1), ((first,), 0):
+        dropped = folded([Dropped(run_ids=gone)], state)
+        assert repeats_of(trials([dropped]), LOST).same_seed.of == of
+
+
+def test_each_repeat_that_does_not_count_has_its_reason() -> None:
+    state = folded(lines(NIGHT, [failed("b")]))
+    owed_lines = owed(state, Repeat(same_seed=3, fresh_seeds=3))
+    first, second, third, *fresh = (each.item for each in owed_lines)
+    short = "9 s of the budget were left, and it takes about 50 s"
+    unknown = Run(entry="b", valid=Validity.UNKNOWN, signature="starved")
+    state = folded(
+        [
+            *owed_lines,
+            *played(first, Run(entry="b"), NIGHT, at=9_000),
+            *played(second, unknown, NIGHT, at=9_000),
+            Unplayed(item=third, sentence="no daemon"),
+            *(LeftOut(item=each, sentence=short) for each in fresh[:2]),
+        ],
+        state,
+    )
+    told = [
+        "1 of 3 repeats with the same seed came to no verdict",
+        "1 of 3 repeats with the same seed could not be played: no daemon",
+        f"2 of 3 repeats with new seeds were not played: {short}",
+    ]
+    last = "1 of 3 repeats with new seeds were not played: "
+    assert uncounted(state, LOST) == [*told, f"{last}the night is not over"]
+    stopped = folded([Stopped(sentence="the night was interrupted")], state)
+    assert uncounted(stopped, LOST) == [*told, f"{last}the night was interrupted"]
+    resumed = folded([Resumed()], stopped)
+    assert uncounted(resumed, LOST) == uncounted(state, LOST)
+    assert uncounted(folded(lines(NIGHT, [failed("b")])), LOST) == [
+        "it was not repeated: the suite's [repeat] asks for no repeat of it"
+    ]
+    beside = failed("b", why=Why.FRESH_SEED, repeats="log/x")
+    assert uncounted(folded(lines(NIGHT, [Run(entry="b"), beside])), LOST) == [
+        "it was not repeated: only a repeat of another failure had it"
+    ]
+
+
+def test_a_run_takes_what_its_entry_took_tonight_or_in_the_store_or_what_others_took() -> None:
+    begun, *_ = lines(NIGHT, [])
+    first, measured, plain = (
+        Planned(item=n, entry=entry, seed=n, lasts_s=lasts_s, takes_s=takes_s, measured=known)
+        for n, (entry, lasts_s, takes_s, known) in enumerate(
+            (("a", 10, 70, False), ("b", 10, 90, True), ("c", 30, 70, False)), 1
+        )
+    )
+    again = first.model_copy(update={"item": 4, "why": Why.SAME_SEED})
+    state = folded([begun, first, measured, plain, again])
+    assert [estimate_s(state, each) for each in state.items.values()] == [70, 90, 70, 70]
+    state = folded(played(1, Run(entry="a"), NIGHT, at=2_000), state)  # In 15 s.
+    took = [estimate_s(state, state.items[number]) for number in (2, 3, 4)]
+    assert took == [90, 30 + 5 + JUDGING_S, 15 + JUDGING_S]
 
 
 def waiting(count: int, *, repeats: int = 0, lasts_s: float = 10) -> NightState:

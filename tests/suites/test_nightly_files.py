@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.suites.choosing import OVERHEAD_S
-from harness.suites.conductor import lasts_s
 from harness.suites.expansion import entries_of
 from harness.suites.suite import Suite, load_suite
+from results.index.reading import lasts_s
 
 NIGHTLY = Path(__file__).parents[2] / "docs" / "nightly"
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")

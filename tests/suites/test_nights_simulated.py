@@ -1,6 +1,7 @@
 """Nights whose runs are stored ones: judged, filed and measured by the real judge."""
 
 import http.server
+import io
 import json
 import os
 import queue
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from checkers.spark.local import LocalEngine
 from cluster.hosts.heal import Healed
@@ -27,6 +29,7 @@ from harness.suites.lines import PAGE
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import exit_code
+from harness.suites.status import status_of
 from harness.suites.suite import SuiteError
 from harness.suites.webhook import VARIABLE
 from logquake_pytest import PACKAGES
@@ -129,7 +132,7 @@ def test_a_broken_build_over_three_nights_is_one_signature(tmp_path: Path, suite
     assert (cause.nights, cause.new) == (NIGHTS, False)
     assert cause.runs[0] == f"log/{NIGHTS[0]}-1"
     assert len(cause.runs) == 4, "three nights, and once more in a repeat"
-    assert cause.fresh_seeds.words == "1 of 3 (6% to 79%)"
+    assert cause.repeats.fresh_seeds.words == "1 of 3 (6 % to 79 %)"
     summary = nights_of(store, "made")[-1].summary.read_text(encoding="utf-8")
     assert "## New tonight\n\nNothing." in summary
     assert f"4 runs in 3 nights, first {NIGHTS[0]}, last {NIGHTS[2]}" in summary
@@ -219,7 +222,7 @@ def test_a_repeat_that_somebody_holds_is_judged_when_it_is_free_and_told_of_on_t
         again.release()
         night.result()
     assert [item.outcome for item in folder.state().items.values()] == ["invalid", "valid"]
-    assert "it came back in 0 of 1" in page.read_text(encoding="utf-8")
+    assert "new seeds: 0 of 1 (0 % to 79 %)" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.everything
@@ -233,7 +236,35 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     state = folder.state()
     assert state.ended
     assert state.items[9].phase is Phase.LEFT_OUT
+    assert state.items[9].sentence == "the night was not resumed"
     assert len(state.having(Phase.JUDGED)) == 2
+
+
+@pytest.mark.everything
+def test_a_night_that_is_interrupted_says_so_until_it_is_resumed(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    folder = played_night(store, NIGHTS[0], "valid")
+    again = Planned(
+        item=9, entry="gone#1", seed=9, why=Why.FRESH_SEED, repeats=f"log/{NIGHTS[0]}-1"
+    )
+    Journal(folder.journal).write(again)
+    with opened(suite, store, mode=Mode.RESUME) as lead:
+        lead.conductor.finish()
+        lead.play()
+    state = folder.state()
+    assert (state.ended, state.stopped) == (False, "the night was interrupted")
+    missing = "1 of 2 repeats with new seeds were not played: the night was interrupted"
+    for file in (folder.summary, folder.junit):
+        assert missing in file.read_text(encoding="utf-8")
+    shown = Console(width=300, file=io.StringIO())
+    shown.print(status_of(store, folder, now_s=unix_s()))
+    assert isinstance(shown.file, io.StringIO)
+    assert missing in shown.file.getvalue()
+    assert "the night was interrupted; logquake suite run resumes it" in shown.file.getvalue()
+    resume(suite, store)
+    assert (folder.state().ended, folder.state().stopped) == (True, "")
 
 
 class Hook(http.server.BaseHTTPRequestHandler):

@@ -154,8 +154,8 @@ def test_a_flaky_failure_has_a_rate_with_an_interval() -> None:
     again = [failed("b", why=Why.FRESH_SEED, repeats=first),
              *[Run(entry="b", why=Why.FRESH_SEED, repeats=first)] * 3]  # fmt: skip
     (cause,) = causes_of([night(failed("b"), *again)])
-    assert cause.fresh_seeds.words == "1 of 4 (5% to 70%)"
-    assert cause.same_seed.words == "not repeated"
+    assert cause.repeats.fresh_seeds.words == "1 of 4 (5 % to 70 %)"
+    assert cause.repeats.same_seed.words == "not repeated"
 
 
 @pytest.mark.parametrize(

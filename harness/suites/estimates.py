@@ -1,0 +1,77 @@
+"""How long a run will take: measured by runs like it, or else by default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from harness.suites.choosing import JUDGING_S
+from harness.suites.expansion import Entry
+from results.atomic import StoreError
+from results.index import Index
+from results.index.reading import lasts_s
+from results.record.plan import Plan
+
+ALONE_S = 18.0
+"""What a run takes from its start to the end of its play beside warm-up and main phase, if it is
+played alone: start 8 s, end of clients and final reads 4 s, stop of brokers 6 s.
+
+Measured 2026-11: three brokers of Kafka 4.3.1 in processes, 2 cores, 2 runs: 17 s and 18 s."""
+SIDE_BY_SIDE_S = 33.0
+"""The same of two runs at once.
+
+Measured 2026-11: three brokers of Kafka 4.3.1 in namespaces each, 2 cores, 6 runs of log, txn and
+groups: 22 s to 36 s, median 33 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """How long a run will take.
+
+    Attributes:
+        takes_s: From its start to its verdict.
+        source: By what this was measured, in words.
+        measured: Whether runs of the store say so.
+    """
+
+    takes_s: float
+    source: str
+    measured: bool = False
+
+
+def estimate(entry: Entry, plan: Plan, index: Index, *, suite: str, at_once: int) -> Estimate:
+    """Estimate a run: by runs of its entry, or of its kind, in the store, or by default.
+
+    Args:
+        entry: Of the suite.
+        plan: Of the run.
+        index: Of the store, up to date.
+        suite: The suite's name.
+        at_once: How many runs are under way at once.
+    """
+    for what, alike in _alike(entry, plan, suite).items():
+        took = index.overheads_s(**alike)
+        if took:
+            runs = "1 run" if len(took) == 1 else f"median of {len(took)} runs"
+            takes_s = max(0.0, lasts_s(plan) + median(took)) + JUDGING_S
+            return Estimate(takes_s=takes_s, source=f"{runs} {what}", measured=True)
+    overhead_s = ALONE_S if at_once == 1 else SIDE_BY_SIDE_S
+    return Estimate(takes_s=lasts_s(plan) + overhead_s + JUDGING_S, source="default")
+
+
+def _alike(entry: Entry, plan: Plan, suite: str) -> Mapping[str, Mapping[str, str]]:
+    hosts = plan.hosts.partition(":")[0]
+    kind = {
+        "system": plan.system,
+        "workload": plan.workload,
+        "scenario": plan.scenario.name if plan.scenario else "",
+        "hosts": "" if hosts == "auto" else hosts,
+    }
+    return {"of this entry": {"suite": suite, "entry": entry.name}, "of this kind": kind}
+
+
+def refresh(index: Index) -> None:
+    """Bring an index up to date; a store that cannot be read has no runs to measure by."""
+    try:
+        index.refresh()
+    except StoreError:
+        return

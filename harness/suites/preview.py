@@ -1,0 +1,94 @@
+"""`logquake suite run --dry-run`: what a night plays, how long that takes, what it leaves out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cluster.protocol import UserError
+from harness.dry_run import dealt
+from harness.suites.estimates import estimate, refresh
+from harness.suites.expansion import Entry, entries_of, excluded
+from harness.suites.ordering import ordered
+from harness.suites.slots import slots
+from harness.suites.status import minutes
+from harness.suites.suite import Suite
+from results.index import open_index
+from results.record.plan import Plan, PlanError
+from results.store import Store
+
+BY_DEFAULT = (
+    "default: start, recovery, final reads, stop and judging as measured on 2 cores, beside warm-up"
+    " and main phase"
+)
+
+
+def print_preview(suite: Suite, store: Path, console: Console) -> None:
+    """Print a suite's entries in order, how long they take here, and what is left out.
+
+    Args:
+        suite: What would be played.
+        store: The folder of runs, by which lengths are measured.
+        console: Where to print.
+    """
+    entries = ordered(entries_of(suite), waited={}, night="dry-run")
+    plans = [each.plan(each.seed or 0) for each in entries]
+    at_once = slots(suite.parallel, plans).runs
+    with open_index(Store(store)) as index:
+        refresh(index)
+        takes = [
+            estimate(entry, plan, index, suite=suite.name, at_once=at_once)
+            for entry, plan in zip(entries, plans, strict=True)
+        ]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("entry", "weight", "seed", "seconds", "measured by"):
+        table.add_column(column, overflow="fold")
+    for entry, each in zip(entries, takes, strict=True):
+        seed = "fresh" if entry.seed is None else str(entry.seed)
+        row = (f"{entry.weight:g}", seed, f"{each.takes_s:.0f}", each.source)
+        table.add_row(Text(entry.name), *row)
+    console.print(table)
+    needs_s = sum(each.takes_s for each in takes) / at_once
+    console.print(
+        f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)} without repeats, the"
+        f" budget is {minutes(suite.budget)}"
+    )
+    if not all(each.measured for each in takes):
+        console.print(BY_DEFAULT, soft_wrap=True)
+    if needs_s > suite.budget:
+        console.print("entries that do not fit are left out tonight, and come first the next night")
+    for sentence in left_out(suite, entries, plans):
+        console.print(sentence, markup=False, soft_wrap=True)
+
+
+def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[str]:
+    """Yield which combinations and which faults a night leaves out, and why, in sentences.
+
+    The seeds of a night are not known yet. Which faults have room in the main phase hangs on them
+    in narrow cases.
+
+    Args:
+        suite: What would be played.
+        entries: Of the suite.
+        plans: Of the entries, in their order.
+    """
+    if count := excluded(suite):
+        what = "combination" if count == 1 else "combinations"
+        yield f"[[exclude]] leaves out {count} {what} of the axes"
+    reasons: dict[str, list[str]] = {}
+    for entry, plan in zip(entries, plans, strict=True):
+        for sentence in _dropped(plan):
+            reasons.setdefault(sentence, []).append(entry.name)
+    for sentence, names in reasons.items():
+        more = len(names) - 1
+        others = f" and {more} more {'entry' if more == 1 else 'entries'}" if more else ""
+        yield f"{names[0]}{others}: {sentence}"
+
+
+def _dropped(plan: Plan) -> tuple[str, ...]:
+    try:
+        return dealt(plan)[1].dropped
+    except (UserError, PlanError) as refused:
+        return (f"it cannot be played here: {refused}",)

@@ -1,0 +1,31 @@
+"""The page of histories of others: no script, nothing from elsewhere, one file.
+
+A history has no folder, no brokers and no faults, so that its page has what a verdict has.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from results.atomic import write_atomically
+from results.engine import template_engine
+from results.page.headline import headline, ranked_anomalies
+from results.record.verdict import Verdict
+
+
+def write_history_page(verdicts: Sequence[Verdict], page: Path) -> Path:
+    """Write the page of judged histories, in their order.
+
+    Args:
+        verdicts: Of the histories.
+        page: The file.
+
+    Returns:
+        The same.
+
+    Raises:
+        StoreError: The page cannot be written.
+    """
+    told = [(verdict, headline(verdict), ranked_anomalies(verdict)) for verdict in verdicts]
+    template = template_engine().get_template("histories.html")
+    write_atomically(page, template.render(told=told))
+    return page
