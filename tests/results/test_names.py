@@ -11,6 +11,8 @@ from rich.console import Console
 
 from results.atomic import StoreError
 from results.export.perfetto import events
+from results.page.close_up import close_up
+from results.page.investigation import investigate
 from results.page.naming import Names, names_of
 from results.record.paths import RunPaths
 from results.record.plan import plan_from
@@ -252,3 +254,16 @@ def test_a_damaged_table_of_ops_leaves_their_numbers(tmp_path: Path) -> None:
     of_run = names(tmp_path)
     (tmp_path / "record" / "ops.parquet").write_bytes(b"PAR1 no table")
     assert of_run("op 7 sent value 4294968081") == "op 7 sent value log-0-0:v785"
+
+
+def test_the_axis_labels_sends_by_their_names_where_they_fit() -> None:
+    found = investigate(LOSS, RunTables(LOSS))
+    assert found.case is not None
+    drawn = close_up(
+        found.case,
+        window=(17.48, 17.50),
+        faults=(),
+        named=lambda text: found.names.cell(text, "log-0-0"),
+    )
+    labels = [bar.label for strip in drawn.strips if strip.name == "sent" for bar in strip.bars]
+    assert labels == ["v131198"]
