@@ -11,11 +11,12 @@ from rich.console import Console
 
 from results.atomic import StoreError
 from results.export.perfetto import events
+from results.index.reading import stored_names
 from results.page.close_up import close_up
 from results.page.investigation import investigate
 from results.page.naming import Names, names_of
 from results.record.paths import RunPaths
-from results.record.plan import plan_from
+from results.record.plan import dump_plan, plan_from
 from results.record.short import op_name, op_named, value_name, value_named, value_prefixes
 from results.record.tables import TABLES
 from results.record.values import pack_value
@@ -267,3 +268,20 @@ def test_the_axis_labels_sends_by_their_names_where_they_fit() -> None:
     )
     labels = [bar.label for strip in drawn.strips if strip.name == "sent" for bar in strip.bars]
     assert labels == ["v131198"]
+
+
+@pytest.mark.parametrize("linked", ["table", "record"])
+def test_what_lists_runs_follows_no_link_for_a_name(tmp_path: Path, linked: str) -> None:
+    inside, outside = tmp_path / "run", tmp_path / "outside"
+    names(outside)
+    inside.mkdir()
+    (inside / "plan.toml").write_text(dump_plan(plan_from({})), encoding="utf-8")
+    target = RunPaths(outside)
+    if linked == "record":
+        (inside / "record").symlink_to(target.record)
+    else:
+        (inside / "record").mkdir()
+        RunPaths(inside).table("ops").symlink_to(target.table("ops"))
+    text = "value 4294968081, sent by op 7"
+    assert stored_names(RunPaths(inside))(text) == "value log-0-0:v785, sent by op 7"
+    assert names_of(RunPaths(inside))(text) == "value log-0-0:v785, sent by op p3#1"
