@@ -79,7 +79,9 @@ class Recurrence:
             said.append(f"Repeats that had it: {self.seen.repeats.words}.")
         if self.alike is not None and self.alike[1].of:
             row, rate = self.alike
-            what = ", ".join(filter(None, (row.system, row.hosts, row.workload, row.settings)))
+            faults = f"story {row.scenario}" if row.scenario else f"faults {row.nemesis or 'none'}"
+            told = (row.system, row.hosts, row.workload, faults, row.settings)
+            what = ", ".join(filter(None, told))
             said.append(
                 f"Other runs with the same settings ({what}), repeats among them: {rate.words} had"
                 " it."

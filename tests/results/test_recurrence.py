@@ -73,7 +73,7 @@ def test_nights_first_and_last_are_told_and_how_often_it_came_back(tmp_path: Pat
     among = "repeats among them"
     three, settings = (
         "3 of 4 (30 % to 95 %)",
-        "kafka:4.3.1, auto, log, acks=1, judge=strict, partitions=2",
+        "kafka:4.3.1, auto, log, faults kill+partition+pause, acks=1, judge=strict, partitions=2",
     )
     assert sentences == [
         "Repeats that had it: same seed: 2 of 2 (34 % to 100 %); new seeds: not repeated.",
