@@ -4,7 +4,8 @@
 - `store.py`: run folders, the lock that tells a live run from a dead one, finding a run by its
   name.
 - `verdict_json.py`, `environment.py`, `tables.py`: the files of a run, written and read.
-- `show.py`, `show_story.py`: one run, or the list of runs, in a terminal.
+- `show.py`, `show_story.py`: one run, or the list of runs, in a terminal; `show_named.py`: one op
+  or value of a run.
 - `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: one run as a single HTML page.
 - `drawings.py`: the pictures of a scripted run as files.
 - `samples/`: stored runs that come with the package (`sample:valid` on the command line).

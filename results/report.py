@@ -26,7 +26,6 @@ from results.page.glossary import GLOSSARY
 from results.page.headline import Headline, ranked_anomalies
 from results.page.inert import inert, shortened
 from results.page.investigation import Investigation, investigate
-from results.page.naming import Names
 from results.page.outages import outages
 from results.page.replicas import ReplicaWindow, replica_window
 from results.page.resting import resting
@@ -104,7 +103,7 @@ def render_report(
     found = investigate(paths, tables)
     where = (page or paths.report).absolute()
     story = story_page(paths, page=page or paths.report)
-    names = Names(tables, found.plan, scripted=bool(story))
+    names = found.names
     context = {
         "paths": paths,
         "found": found,

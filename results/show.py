@@ -50,17 +50,16 @@ def show_run(paths: RunPaths, console: Console) -> None:
     command = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
-    names = Names(tables, found.plan, scripted=scripted)
-    _print_sentence(found.head, console, names=names)
-    print_breach(found, console, names=names)
-    print_story_of_witness(found, console, names=names)
+    _print_sentence(found.head, console, names=found.names)
+    print_breach(found, console)
+    print_story_of_witness(found, console)
     if found.told is not None:
         example = "message2" if scripted else "log-0-0:v785"
         named = f"(logquake show {command} p22#132 shows an op, and {example} a value)"
         say(console, named, style="dim")
     window = replica_window(tables, found.head.witness) if found.head.witness else None
     if window and not scripted:
-        _print_window(window, console, names=names)
+        _print_window(window, console, names=found.names)
     print_recurrence(found, console, command=command)
     say(console, "")
     print_table(console, ("it ran on", ""), _setting(paths, found))

@@ -1,7 +1,5 @@
 """A failure in a terminal: what was broken, the witness's story, the axis in rows, how often."""
 
-from collections.abc import Callable
-
 from rich.console import Console
 
 from results.page.broker_logs import BrokerLogs
@@ -19,26 +17,22 @@ _WIDTH = 200
 """Of a broker's line; the page has more."""
 
 
-def print_breach(
-    found: Investigation, console: Console, *, names: Callable[[str], str] = str
-) -> None:
+def print_breach(found: Investigation, console: Console) -> None:
     """Print the verdict's class, the promise that was broken, and where."""
     if found.kind[0]:
         say(console, f"{found.kind[0]}: {found.kind[1].partition(': ')[2] or found.kind[1]}")
     if found.breach is not None:
         promise = f"{found.breach.how}: {found.breach.promise}" if found.breach.promise else ""
-        where = f" At {names(found.breach.where)}." if found.breach.where else ""
+        where = f" At {found.names(found.breach.where)}." if found.breach.where else ""
         say(console, f"{promise}{where}".strip(), style="bold")
 
 
-def print_story_of_witness(
-    found: Investigation, console: Console, *, names: Callable[[str], str]
-) -> None:
+def print_story_of_witness(found: Investigation, console: Console) -> None:
     """Print who acknowledged, held, truncated, overwrote, and read; then the axis in rows."""
     if found.case is None or found.told is None:
         return
     rows = [
-        (each.when or ("end" if each.kind == "end" else "-"), each.who, names(each.what))
+        (each.when or ("end" if each.kind == "end" else "-"), each.who, found.names(each.what))
         for each in found.told.events
     ]
     say(console, "")

@@ -22,10 +22,12 @@ import orjson
 from results.atomic import StoreError
 from results.export.whole import written_whole
 from results.page.inert import inert
+from results.page.naming import Names, names_of
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.short import op_name
 from results.tables import RunTables
 from results.timelines.operations import (
     KINDS,
@@ -84,7 +86,7 @@ def events(paths: RunPaths) -> Iterator[Event]:
     Raises:
         StoreError: A table is damaged.
     """
-    tables = RunTables(paths)
+    tables, named = RunTables(paths), names_of(paths)
     operations = load_operations(paths, concurrency=_concurrency(paths))
     milestones = load_milestones(paths.milestones)
     last = int(operations.invoke_ns.max(initial=0))
@@ -96,8 +98,8 @@ def events(paths: RunPaths) -> Iterator[Event]:
     yield from _brokers(tables)
     for each in milestones:
         yield _moment(each.name, each.at_ns, {"detail": inert(json.dumps(each.detail))})
-    yield from _anomalies(paths)
-    yield from _clients(operations)
+    yield from _anomalies(paths, named)
+    yield from _clients(operations, named)
 
 
 def _concurrency(paths: RunPaths) -> int:
@@ -139,7 +141,7 @@ def _moment(name: str, at_ns: int, args: Mapping[str, str]) -> Event:
             "tid": 0, "args": dict(args)}  # fmt: skip
 
 
-def _anomalies(paths: RunPaths) -> Iterator[Event]:
+def _anomalies(paths: RunPaths, named: Names) -> Iterator[Event]:
     """Yield the described anomalies that tell when they came about."""
     try:
         verdict = read_verdict(paths.verdict)
@@ -149,7 +151,7 @@ def _anomalies(paths: RunPaths) -> Iterator[Event]:
         for example in summary.examples:
             at_ns = example.evidence.get("acknowledged_ns", example.evidence.get("ended_ns"))
             if isinstance(at_ns, int):
-                yield _moment(name, at_ns, {"sentence": inert(example.sentence)})
+                yield _moment(name, at_ns, {"sentence": inert(named(example.sentence))})
 
 
 def _brokers(tables: RunTables) -> Iterator[Event]:
@@ -187,33 +189,35 @@ def _partitions_led(rows: list[dict[str, Any]]) -> Iterator[Event]:
                    "ts": at_ns / _NS_PER_US, "args": {"partitions": count}}  # fmt: skip
 
 
-def _clients(operations: Operations) -> Iterator[Event]:
+def _clients(operations: Operations, named: Names) -> Iterator[Event]:
     """Yield the operations, a lane a thread."""
     for lane, name in enumerate(operations.lanes):
         yield from _lane(_CLIENTS, lane + 1, name)
     yield from _named(_CLIENTS, "clients", order=3)
     for start in range(0, operations.count, _ROWS):
-        yield from _operations(operations, start, min(operations.count, start + _ROWS))
+        for row in _rows(operations, start, min(operations.count, start + _ROWS)):
+            yield _operation(operations, row, named)
 
 
-def _operations(operations: Operations, start: int, end: int) -> Iterator[Event]:
-    names = ("op_id", "process", "lane", "f", "phase", "outcome", "invoke_ns", "complete_ns",
-             "messages", "place", "value", "offset", "error")  # fmt: skip
+def _rows(operations: Operations, start: int, end: int) -> Iterator[Mapping[str, int]]:
+    names = ("op_id", "ordinal", "process", "lane", "f", "phase", "outcome", "invoke_ns",
+             "complete_ns", "messages", "place", "value", "offset", "error")  # fmt: skip
     columns = (getattr(operations, name)[start:end].tolist() for name in names)
     for row in zip(*columns, strict=True):
-        yield _operation(operations, dict(zip(names, row, strict=True)))
+        yield dict(zip(names, row, strict=True))
 
 
-def _operation(operations: Operations, row: Mapping[str, int]) -> Event:
+def _operation(operations: Operations, row: Mapping[str, int], named: Names) -> Event:
     f, outcome = _word(KINDS, row["f"]), _word(OUTCOMES, row["outcome"])
     args: dict[str, object] = {
-        "op_id": row["op_id"], "process": row["process"], "phase": _word(PHASES, row["phase"]),
-        "outcome": outcome,
+        "op": op_name(row["process"], row["ordinal"]), "op_id": row["op_id"],
+        "process": row["process"], "phase": _word(PHASES, row["phase"]), "outcome": outcome,
     }  # fmt: skip
     if row["place"] != NONE:
         # Numbers of more than 53 bits are not safe in JSON.
-        args |= {"partition": operations.places[row["place"]], "value": str(row["value"]),
-                 "offset": row["offset"], "messages": row["messages"]}  # fmt: skip
+        args |= {"partition": operations.places[row["place"]], "value": named.value(row["value"]),
+                 "value_number": str(row["value"]), "offset": row["offset"],
+                 "messages": row["messages"]}  # fmt: skip
     if row["error"] != NONE:
         args["error"] = operations.errors[row["error"]]
     event: Event = {

@@ -1,7 +1,8 @@
 """One run's folder as a row of the index; whatever is missing or damaged is left out.
 
-The few small files that tell a run are read, never its tables. A file that is a symbolic link is
-taken for missing: nothing that lies outside of the store is read.
+The few small files that tell a run are read, and of its tables only a small one of ops, for their
+names. A file that is a symbolic link is taken for missing: nothing that lies outside of the store
+is read.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from results.index.rows import Ending, RunRow, RunState
 from results.nights import read_night
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.inert import inert
-from results.page.naming import said
+from results.page.naming import Names, said
 from results.page.reasons import heaviest_reason
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
@@ -30,9 +31,10 @@ from results.record.verdict import Verdict
 from results.repeats import setting_key, setting_words
 from results.signature import class_of, signature_of
 from results.store import is_alive
+from results.tables import RunTables
 from results.verdict_json import read_verdict
 
-MAX_VERDICT_BYTES = 64_000_000
+MAX_VERDICT_BYTES, MAX_OPS_BYTES = 64_000_000, 20_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _MAX_NAMES, _MAX_NAME = 200, 120
 """Of anomalies and faults, and characters of each: we have some forty, others may have any."""
@@ -76,7 +78,7 @@ def read_run(paths: RunPaths) -> RunRow:
         "state": _state(paths, verdict, milestones),
     }
     if verdict is not None:
-        parts |= _of_verdict(verdict, plan, _story(paths, troubles))
+        parts |= _of_verdict(verdict, plan, _story(paths, troubles), names=stored_names(paths))
     parts["trouble"] = "; ".join(troubles)[:_MAX_SENTENCE]
     return dataclasses.replace(row, **_printable(parts))  # type: ignore[arg-type]  # by field name
 
@@ -152,7 +154,18 @@ def _of_night(night: Night | None) -> dict[str, object]:
     }
 
 
-def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dict[str, object]:
+def stored_names(paths: RunPaths) -> Names:
+    """Return the names of a run in a store: of ops only where their table is small."""
+    ops = paths.table("ops")
+    inside = not paths.record.is_symlink() and is_plain(ops)
+    small = inside and ops.stat().st_size <= MAX_OPS_BYTES
+    plan, scripted = _plan(paths, []), is_plain(paths.steps)
+    return Names(RunTables(paths), plan, scripted=scripted, with_ops=small)
+
+
+def _of_verdict(
+    verdict: Verdict, plan: Plan | None, story: Story | None, *, names: Names
+) -> dict[str, object]:
     faults = _confirmed(verdict.stats)
     as_told = story.as_expected if story else None
     signature = signature_of(verdict, plan, faults, as_told=as_told)
@@ -165,8 +178,8 @@ def _of_verdict(verdict: Verdict, plan: Plan | None, story: Story | None) -> dic
         "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
         "sentence": head.sentence[:_MAX_SENTENCE],
-        "cause": _cause(verdict, head)[:_MAX_WITNESS],
-        "witness": _witness(verdict, head, story)[:_MAX_WITNESS],
+        "cause": names(_cause(verdict, head))[:_MAX_WITNESS],
+        "witness": names(_witness(verdict, head, story))[:_MAX_WITNESS],
         "anomalies": _named((name, counting(each)) for name, each in ranked_anomalies(verdict)),
         "faults": _named(sorted(faults.items())),
         "signature": signature.key if signature else "",

@@ -9,6 +9,9 @@ all that the record has about the witness, `witness.py` tells it as a story, `cl
 time around it (`moments.py`: as rows), `broker_logs.py` finds what brokers logged then, `breach.py`
 names the promise, and `recurrence.py` asks the index whether it was seen before.
 
+Ops and values have short names, which `naming.py` puts into sentences where they are printed.
+`glossary.py` has the words that explain terms.
+
 A scripted run is told by `story.py`: `scenes.py` has what each replica held at each step
 (`logs.py`: as runs of records), `changes.py` what became of it since the step before, `axis.py` and
 `drawing.py` where to draw it, `checkpoints.py` the lines of the brokers' files, `endings.py` what

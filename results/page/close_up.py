@@ -4,7 +4,7 @@ Everything is in units of the drawing, so that the template only prints. Marks o
 logs say are links to the lines.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -125,6 +125,7 @@ def close_up(
     window: tuple[float, float],
     faults: Sequence[FaultLine],
     lines: Sequence[LogLine] = (),
+    named: Callable[[str], str] = str,
 ) -> CloseUp:
     """Lay the axis out.
 
@@ -133,6 +134,7 @@ def close_up(
         window: (from, to) in seconds since the run's start.
         faults: Of the run.
         lines: Of brokers' logs, with their anchors.
+        named: What a value is called in a narrow place.
     """
     sheet = _Sheet(window=window)
     near = [each for each in faults if sheet.touches(each.requested_s, _end(each, sheet))]
@@ -140,8 +142,8 @@ def close_up(
     _add_leaders(sheet, case)
     _add_isr(sheet, case)
     _add_replicas(sheet, case)
-    _add_ops(sheet, "sent", case.sends)
-    _add_ops(sheet, "read", case.polls)
+    _add_ops(sheet, "sent", case.sends, named)
+    _add_ops(sheet, "read", case.polls, named)
     _add_lines(sheet, lines)
     moment = _moment(case)
     return CloseUp(
@@ -289,7 +291,7 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return [*kept[-2 * MAX_POINTS :], points[-1]]
 
 
-def _add_ops(sheet: _Sheet, name: str, rows: Sequence[Row]) -> None:
+def _add_ops(sheet: _Sheet, name: str, rows: Sequence[Row], named: Callable[[str], str]) -> None:
     bars = []
     inside = 0
     for row in rows:
@@ -305,7 +307,7 @@ def _add_ops(sheet: _Sheet, name: str, rows: Sequence[Row]) -> None:
             )
             span = begun / NS_PER_S, ended / NS_PER_S
             css = f"op {row['outcome'] if row['outcome'] in {'ok', 'fail', 'info'} else 'info'}"
-            bars.append(sheet.bar(span, css, label=str(row["value"]), title=title))
+            bars.append(sheet.bar(span, css, label=named(str(row["value"])), title=title))
     if bars:
         sheet.add(name, bars=bars)
     if inside > MAX_BARS:

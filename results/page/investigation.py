@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from results.atomic import StoreError
 from results.page.breach import Breach, breach_of, verdict_class
@@ -10,6 +11,7 @@ from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
 from results.page.faults import FaultLine, fault_lines
 from results.page.headline import Headline, headline
+from results.page.naming import Names
 from results.page.recurrence import Recurrence, recurrence
 from results.page.witness import Logged, Told, witness_story
 from results.record.clock import NS_PER_S
@@ -34,6 +36,7 @@ class Investigation:
         case: What the record has about the witness; None: there is none.
         told: The witness's story; None: nothing of it has a time.
         close_up: The axis around it.
+        names: Of the run's ops and values.
         logs: What brokers logged around it; None: their logs are not there.
         recurrence: Whether it was seen before, how often it recurs.
         faults, milestones: Of the run.
@@ -48,6 +51,7 @@ class Investigation:
     case: Case | None
     told: Told | None
     close_up: CloseUp | None
+    names: Names
     logs: BrokerLogs | None
     recurrence: Recurrence
     faults: list[FaultLine]
@@ -61,6 +65,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     verdict, trouble = _verdict(paths)
     faults, milestones = fault_lines(tables), load_milestones(paths.milestones)
     head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)
+    names = Names(tables, plan, scripted=paths.steps.exists())
     case = case_of(tables, head.witness) if head.witness else None
     told = None
     if case is not None:
@@ -70,7 +75,8 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     drawn = None
     if case is not None and told is not None:
         lines = logs.lines if logs else ()
-        drawn = close_up(case, window=told.window, faults=faults, lines=lines)
+        own = partial(names.cell, place=case.place)
+        drawn = close_up(case, window=told.window, faults=faults, lines=lines, named=own)
     return Investigation(
         verdict=verdict,
         head=head,
@@ -79,6 +85,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         case=case,
         told=told,
         close_up=drawn,
+        names=names,
         logs=logs,
         recurrence=recurrence(paths, verdict, plan, faults),
         faults=faults,

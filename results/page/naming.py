@@ -91,14 +91,17 @@ class Names:
         tables: Of the run; its ops are read when the first one is named.
         plan: Of the run; None: it cannot be read, and values keep their numbers.
         scripted: Whether it is a story, whose messages have names.
+        with_ops: Whether to read its ops; without them, ops keep their ids.
     """
 
-    def __init__(self, tables: RunTables, plan: Plan | None, *, scripted: bool) -> None:
+    def __init__(
+        self, tables: RunTables, plan: Plan | None, *, scripted: bool, with_ops: bool = True
+    ) -> None:
         self._tables = tables
+        self._with_ops = with_ops
         self.prefixes = value_prefixes(plan.topic_partitions if plan else (), scripted=scripted)
         """What stands before the sequence in a value's name, in the order of the plan."""
         self._ops: dict[int, str | None] = {}
-        self._ids: dict[int, Ints] = {}
         self._printed: dict[str, Printed] = {}
 
     def __call__(self, text: str) -> str:
@@ -164,10 +167,9 @@ class Names:
 
     def ids_of(self, process: int) -> Ints:
         """Return the ids of a process's ops, in their order."""
-        if process not in self._ids:
-            ids, processes = self._columns
-            self._ids[process] = np.sort(ids[processes == process])
-        return self._ids[process]
+        ids, processes = self._columns
+        mine: Ints = ids[processes == process]
+        return mine
 
     def value(self, value: int) -> str:
         """Return a value's name; its number where no such value can have been sent."""
@@ -179,19 +181,29 @@ class Names:
 
     @cached_property
     def _columns(self) -> tuple[Ints, Ints]:
-        ops = self._tables.record("ops", columns=("op_id", "process")).drop_null()
-        ids, processes = (ops[name].to_numpy().astype(np.int64) for name in ops.column_names)
+        """The ids of all ops, in their order, and their processes."""
+        if not self._with_ops:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        ops = self._tables.record("ops", columns=("op_id", "process"))
+        if any(column.null_count for column in ops.columns):
+            ops = ops.drop_null()  # Of a damaged record.
+        ids, processes = ops["op_id"].to_numpy(), ops["process"].to_numpy()
+        if np.any(ids[1:] < ids[:-1]):
+            order = np.argsort(ids, kind="stable")
+            ids, processes = ids[order], processes[order]
         return ids, processes
 
     def _op(self, op_id: int) -> str | None:
         if op_id not in self._ops:
             ids, processes = self._columns
-            found = processes[ids == op_id] if op_id < _MOST else processes[:0]
-            self._ops[op_id] = self._nth(op_id, int(found[0])) if len(found) else None
+            at = int(np.searchsorted(ids, op_id)) if op_id < _MOST else len(ids)
+            known = at < len(ids) and ids[at] == op_id
+            self._ops[op_id] = self._nth(at, int(processes[at])) if known else None
         return self._ops[op_id]
 
-    def _nth(self, op_id: int, process: int) -> str:
-        return op_name(process, int(np.searchsorted(self.ids_of(process), op_id)) + 1)
+    def _nth(self, at: int, process: int) -> str:
+        earlier = self._columns[1][:at]
+        return op_name(process, int(np.count_nonzero(earlier == process)) + 1)
 
     def _value(self, value: int) -> str | None:
         return value_name(value, self.prefixes)

@@ -1,7 +1,6 @@
 """The page of a run within the site, and the view of one under way."""
 
 import shlex
-from collections.abc import Callable
 from contextlib import suppress
 
 from flask import Blueprint, Response, request
@@ -10,9 +9,9 @@ from werkzeug.exceptions import NotFound
 from results.atomic import StoreError
 from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
-from results.index.reading import is_plain
+from results.index.reading import is_plain, stored_names
 from results.page.headline import counting, headline, ranked_anomalies
-from results.page.naming import names_of, said
+from results.page.naming import said
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.site.browsing import shelf
@@ -23,8 +22,6 @@ from results.verdict_json import read_verdict
 
 running = Blueprint("runs", __name__)
 _BESIDE = 6
-_MOST_OPS_BYTES = 20_000_000
-"""Of a table of ops that a page may look names up in."""
 
 
 @running.get("/run/<name>/<folder>/")
@@ -32,14 +29,14 @@ def run(name: str, folder: str) -> Response:
     """What happened, in short, and the way to everything of the run."""
     row = shelf().row(name, folder)
     paths, index = shelf().paths(row), shelf().index()
-    verdict = _verdict(paths)
+    verdict, names = _verdict(paths), stored_names(paths)
     alike = index.runs(RunQuery(setting=row.setting, limit=_BESIDE)) if row.setting else ()
     return page(
         "run.html",
         row=row,
         head=headline(verdict, alive=row.state == "running"),
         verdict=verdict,
-        in_words=_worded(paths),
+        in_words=lambda text: names.html(said(text)),
         anomalies=ranked_anomalies(verdict) if verdict else [],
         counting=counting,
         seen=index.seen(row.signature) if row.signature else None,
@@ -66,16 +63,6 @@ def _verdict(paths: RunPaths) -> Verdict | None:
     with suppress(StoreError, RecursionError):
         return read_verdict(paths.verdict)
     return None
-
-
-def _worded(paths: RunPaths) -> Callable[[str], str]:
-    """Return what puts a run's short names into a sentence; of ops only where that is cheap."""
-    ops = paths.table("ops")
-    small = not ops.exists() or (is_plain(ops) and ops.stat().st_size <= _MOST_OPS_BYTES)
-    if is_plain(paths.plan) and small:
-        names = names_of(paths)
-        return lambda text: names.html(said(text))
-    return said
 
 
 def _bundle_bytes(row: RunRow, paths: RunPaths) -> int | None:

@@ -64,6 +64,7 @@ def stored_run(store: Path) -> RunPaths:
         (["check"], "name a RUN, or a history with --history FILE"),
         (["check", "--engine", "local", "x*"], "no run matches 'x*'"),
         (["show", "sample:nonsense"], "there is no sample"),
+        (["show", "sample:valid", "p0#0"], "process 0 has ops p0#1 to p0#"),
         (["serve", "--store", "nowhere"], "there is no folder nowhere to serve"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -261,3 +262,15 @@ def test_show_imports_nothing_heavy_and_report_and_check_need_no_spark(here: Pat
         )  # fmt: skip
         code = 2 if words[0] == "check" else 0
         assert done.stderr == f"{code} []\n", words
+
+
+def test_a_stored_run_is_judged_and_shown_with_short_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sample = "sample:leader-epoch-1-high-watermark"
+    assert exit_code(["check", sample, "--engine", "local"]) == 1
+    assert "message2, acknowledged at offset 1 of peter-test01-0 at 66.277 s by op p1#1" in (
+        " ".join(capsys.readouterr().out.split())
+    )
+    assert exit_code(["show", sample, "p1#1"]) == 0
+    assert "p1#1 (op 2): send of process 1, main" in capsys.readouterr().out

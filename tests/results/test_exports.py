@@ -206,8 +206,9 @@ def test_a_trace_tells_of_brokers_faults_and_clients(told: RunPaths) -> None:
     assert led == [(4.2, 1), (23.0, 2), (41.0, 1), (66.0, 0)]
     never = by_name["send, never ended"]
     assert never["args"] == {
-        "op_id": 3, "process": 1, "phase": "main", "outcome": "info", "partition": "log-0-1",
-        "value": "72", "offset": -1, "messages": 1, "error": r"timed out\x1b[2J",
+        "op": "p1#1", "op_id": 3, "process": 1, "phase": "main", "outcome": "info",
+        "partition": "log-0-1", "value": "72", "value_number": "72", "offset": -1, "messages": 1,
+        "error": r"timed out\x1b[2J",
     }  # fmt: skip
     txn = by_name["txn"]
     assert (txn["ts"], txn["dur"], txn["args"]["value"]) == (0.01, 0.005, "71")

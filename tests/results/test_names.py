@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from results.atomic import StoreError
+from results.export.perfetto import events
+from results.index.reading import stored_names
+from results.page.close_up import close_up
+from results.page.investigation import investigate
 from results.page.naming import Names, names_of
 from results.record.paths import RunPaths
-from results.record.plan import plan_from
+from results.record.plan import dump_plan, plan_from
 from results.record.short import op_name, op_named, value_name, value_named, value_prefixes
 from results.record.tables import TABLES
 from results.record.values import pack_value
@@ -237,7 +241,47 @@ def test_pages_speak_of_ops_and_values_by_name_only_but_where_they_explain_them(
     assert not re.findall(r"\b(?:op|value) \d{10,}", seen)
 
 
+def test_a_trace_names_ops_and_values_as_pages_do() -> None:
+    found = [each["args"] for each in events(LOSS) if each["args"].get("op") == "p15#268"]
+    assert [(each["op_id"], each["value"], each["value_number"]) for each in found] == [
+        (1099511629897, "log-0-0:v131198", "4295098494")
+    ]
+    told = [each["args"]["sentence"] for each in events(LOSS) if each["name"] == "lost-write"]
+    assert told
+    assert not [sentence for sentence in told if NUMBER.search(sentence)]
+
+
 def test_a_damaged_table_of_ops_leaves_their_numbers(tmp_path: Path) -> None:
     of_run = names(tmp_path)
     (tmp_path / "record" / "ops.parquet").write_bytes(b"PAR1 no table")
     assert of_run("op 7 sent value 4294968081") == "op 7 sent value log-0-0:v785"
+
+
+def test_the_axis_labels_sends_by_their_names_where_they_fit() -> None:
+    found = investigate(LOSS, RunTables(LOSS))
+    assert found.case is not None
+    drawn = close_up(
+        found.case,
+        window=(17.48, 17.50),
+        faults=(),
+        named=lambda text: found.names.cell(text, "log-0-0"),
+    )
+    labels = [bar.label for strip in drawn.strips if strip.name == "sent" for bar in strip.bars]
+    assert labels == ["v131198"]
+
+
+@pytest.mark.parametrize("linked", ["table", "record"])
+def test_what_lists_runs_follows_no_link_for_a_name(tmp_path: Path, linked: str) -> None:
+    inside, outside = tmp_path / "run", tmp_path / "outside"
+    names(outside)
+    inside.mkdir()
+    (inside / "plan.toml").write_text(dump_plan(plan_from({})), encoding="utf-8")
+    target = RunPaths(outside)
+    if linked == "record":
+        (inside / "record").symlink_to(target.record)
+    else:
+        (inside / "record").mkdir()
+        RunPaths(inside).table("ops").symlink_to(target.table("ops"))
+    text = "value 4294968081, sent by op 7"
+    assert stored_names(RunPaths(inside))(text) == "value log-0-0:v785, sent by op 7"
+    assert names_of(RunPaths(inside))(text) == "value log-0-0:v785, sent by op p3#1"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
@@ -88,6 +89,9 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     assert "unseen not applicable" in page.text("checks")
     assert "Offered 23,500 operations; held 98.1 %; missed 440" in page.text("statistics")
     assert "send 10,650 0 660 11,310" in page.text("statistics")
+    for term in ("info", "held", "missed"):  # Each is explained where it stands.
+        assert f"{term}: {GLOSSARY[term]}" in page.text("statistics")
+    assert f"not applicable: {GLOSSARY['not applicable']}" in page.text("checks")
     assert "logquake run runs/log/20261121T104500Z-7/plan.toml" in page.text("again")
     assert "logquake check runs/log/20261121T104500Z-7" in page.text("again")
     assert page.open == []

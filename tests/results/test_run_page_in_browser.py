@@ -77,3 +77,14 @@ def test_marks_on_the_axis_lead_to_the_lines(make_run: MakeRun, browser: Reader)
         anchor = sight.page.evaluate("decodeURIComponent(location.hash)").removeprefix("#")
         assert anchor.startswith("line-n1-")
         assert sight.page.locator(f"li[id='{anchor}']").is_visible()
+
+
+def test_the_number_of_a_name_is_a_click_away(make_run: MakeRun, browser: Reader) -> None:
+    with browser.opened(write_report(make_run())) as sight:
+        number = sight.page.locator("#names td", has_text="value 8589935713")
+        assert not number.is_visible()
+        name = sight.page.locator("#verdict a.name", has_text="log-0-1:v1121").first
+        assert name.get_attribute("title") == "value 8589935713"
+        name.click()
+        number.wait_for(state="visible")
+        assert sight.complaints == []

@@ -651,7 +651,8 @@ def test_no_request_makes_the_site_fail(
 
 def test_the_cause_in_the_card_is_what_the_checker_said(client: FlaskClient) -> None:
     words = words_of(text_of(client, "/"))
-    assert LOSS[:1].upper() + LOSS[1:60] in words
+    assert LOSS.startswith("value 4294967298, acknowledged at offset 121 of log-0-1 at 22.300 s")
+    assert "Value log-0-0:v2, acknowledged at offset 121 of log-0-1 at 22.300 s by op 4711" in words
 
 
 def night_run(store: Path, minute: int, **changes: Any) -> RunPaths:  # noqa: ANN401 - `plant`'s own
