@@ -140,8 +140,11 @@ def _why(found: Anomaly) -> str:
             " another end of it, or served it as if it were committed"
         )
     if nodes:
-        return f"{', '.join(nodes)} hold it at the end, so a broker stored what had failed"
-    return "no final log holds it there, so a broker served what it had not stored, or took it back"
+        return (
+            f"{', '.join(nodes)} hold it at the end, though its client reported that it was never"
+            " sent: the client was wrong, or a broker made it"
+        )
+    return "no log that was read holds it at the end: a broker served it and did not keep it"
 
 
 CHECKER = Checker(

@@ -162,11 +162,11 @@ def _applies(facts: RunFacts) -> bool:
 def _why(found: Anomaly) -> str:
     nodes = texts_in(found, "logs_of")
     if not nodes:
-        return "no log that was read holds it so: it was changed between the log and its reader"
+        return "no log that was read holds it so: it was changed on its way to the reader"
     if len(nodes) > 1:
         return (
-            f"{', '.join(nodes)} hold it so behind a sum that is right: the leader that took it"
-            " changed it before it was replicated"
+            f"{', '.join(nodes)} hold it so behind a sum that is right: it was changed before it"
+            " was replicated, by the leader that took it or by the client's library"
         )
     return f"only {nodes[0]} holds it so behind a sum that is right: it was changed there"
 

@@ -36,7 +36,7 @@ from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings, texts_in
+from checkers.findings import anomaly_at, findings, number_in, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.unclean_elections import took_value_at
@@ -158,7 +158,12 @@ def _describe(group: Group, value: int, offsets: list[int]) -> Anomaly:
         NAME,
         sentence=f"{group.facts.name_of(value)} stands at offsets {at} of {group.place};"
         f" written by {'; '.join(written)}",
-        evidence={"value": value, "offsets": offsets, "writers": written},
+        evidence={
+            "value": value,
+            "offsets": offsets,
+            "writers": written,
+            "copies_left": _copies_left(group, value, offsets),
+        },
         offset=offsets[0],
     )
 
@@ -203,11 +208,16 @@ def _why(found: Anomaly) -> str:
     if len(producers) > 1 or len(epochs) > 1:
         which = "ids" if len(producers) > 1 else "epochs"
         return (
-            f"the client sent it under two producer {which}, and brokers recognise a repetition"
-            " within one epoch of one id only"
+            f"the copies have different producer {which}: the client sent it again, and brokers"
+            " recognise a repetition within one epoch of one id only"
         )
     if len(sequences) > 1:
         return "the client gave it two sequence numbers, so brokers took it for two messages"
+    if 0 <= number_in(found, "copies_left") <= 1:
+        return (
+            "all copies have one producer, epoch and sequence number, and the last leader's log"
+            " holds one at most: the other was cut off after it was read, and sent again"
+        )
     return (
         "all copies have one producer, epoch and sequence number, so a broker stored again what"
         " it had to recognise as stored"

@@ -115,7 +115,10 @@ def _applies(facts: RunFacts) -> bool:
 def _why(found: Anomaly) -> str:
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
     if read < logged:
-        return f"a leader of epoch {logged} wrote another record there after it was read"
+        return (
+            f"a leader of epoch {logged} wrote another record there after it was read, or the"
+            " answer named a wrong epoch"
+        )
     return (
         f"the leader of epoch {read} served it, and {found.evidence.get('log_of')} holds an older"
         " record there: it never had that leader's, or the answer named a wrong epoch"

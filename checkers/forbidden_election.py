@@ -151,8 +151,8 @@ def _why(found: Anomaly) -> str:
         each for each in numbers_in(found, "isr_before") if each != number_in(found, "leader")
     ]
     if found.evidence.get("isr_before") is None:
-        return "the controller kept a leader that it had taken out of the in-sync replicas"
-    alive = f", though it knew {', '.join(f'n{each}' for each in others)}" if others else ""
+        return "the controller named a leader outside of the in-sync replicas of the same record"
+    alive = f", of which there were {', '.join(f'n{each}' for each in others)}" if others else ""
     return f"the controller chose it from outside of the in-sync replicas{alive}"
 
 

@@ -176,7 +176,10 @@ def _applies(facts: RunFacts) -> bool:
 def _why(found: Anomaly) -> str:
     open_ = found.evidence.get("producers")
     told = f"{open_}: " if open_ else ""
-    return f"{told}neither its client nor its coordinator wrote the marker that ends it"
+    return (
+        f"{told}neither its client nor its coordinator wrote the marker that ends it, or the broker"
+        " did not heed that; the record does not show which"
+    )
 
 
 CHECKER = Checker(

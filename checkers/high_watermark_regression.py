@@ -255,6 +255,8 @@ def _why(found: Anomaly) -> str:
         return f"n{earlier} had announced more than the final reads were told to read"
     if (earlier, number_in(found, "earlier_epoch")) == (later, number_in(found, "later_epoch")):
         return f"n{later} took back what it had announced in the same epoch"
+    if number_in(found, "earlier_epoch") == number_in(found, "later_epoch"):
+        return f"n{earlier} and n{later} both announced one in the same epoch"
     return (
         f"n{later} led after n{earlier}, and does not know as committed what n{earlier} had"
         " announced"

@@ -354,6 +354,8 @@ def _why(found: Anomaly) -> str:
         )
     if len(epochs) < len(held):
         return "one record has no leader epoch: they were written in two message formats"
+    if Excuse.REUSED in found.excuses:
+        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
     if len(set(epochs.values())) == 1:
         return (
             f"both records are of epoch {min(epochs.values())}, in which one leader wrote once: one"

@@ -145,8 +145,8 @@ def _applies(facts: RunFacts) -> bool:
 def _why(found: Anomaly) -> str:
     node = found.evidence.get("node")
     return (
-        f"{node} cut its log below what it had called committed; the record does"
-        " not show what made it"
+        f"{node} cut its log below what it had called committed, or reported a wrong end or mark;"
+        " the record does not show which"
     )
 
 

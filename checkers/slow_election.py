@@ -198,8 +198,8 @@ def _why(found: Anomaly) -> str:
     named = sorted({each.rpartition(" ")[2] for each in texts_in(found, "believed")})
     brokers = [f"n{each}" for each in named if each.isdecimal()]
     if not brokers:
-        return "no broker named a leader, so the controllers had elected none"
-    return f"the controllers had named {' or '.join(brokers)}, which did not act as its leader"
+        return "no broker named a leader; whether the controllers had elected one is not recorded"
+    return f"brokers named {' or '.join(brokers)}, which did not answer as its leader"
 
 
 CHECKER = Checker(

@@ -214,8 +214,8 @@ SHARES_DERIVATION = Derivation(
 def _why(found: Anomaly) -> str:
     places = ", ".join(dict.fromkeys(texts_in(found, "hidden_places")))
     return (
-        f"the coordinator committed it, and {places} treats its part as aborted: by its marker,"
-        " or by its list of aborted transactions; the record does not show which"
+        f"its client was told that it committed, and readers of {places} were not given its part:"
+        " it counts as aborted there, or a broker left it out; the record does not show which"
     )
 
 

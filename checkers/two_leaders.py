@@ -43,7 +43,7 @@ from checkers.columns import (
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, seconds, texts_in
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Scope
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Scope
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
@@ -268,6 +268,8 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
 
 def _why(found: Anomaly) -> str:
     who = " and ".join(texts_in(found, "leaders"))
+    if Excuse.REUSED in found.excuses:
+        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
     match found.evidence.get("source"):
         case "replica-records":
             return f"{who} took that epoch's records from two leaders, or one copy was changed"

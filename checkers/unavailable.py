@@ -248,7 +248,10 @@ def _why(found: Anomaly) -> str:
         return "no send got an answer, so the record does not show what its brokers waited for"
     worst = errors[0].partition(" x ")[2]
     if worst.startswith("_"):
-        return f"no broker answered: the client gave up by itself ({worst})"
+        return (
+            f"no send was acknowledged before its client gave up ({worst}); what brokers answered"
+            " until then is not recorded"
+        )
     return f"its brokers refused with {worst}"
 
 

@@ -22,13 +22,14 @@ import pyarrow as pa
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.disk_losses import lost_on_disks
-from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, number_in, seconds
+from checkers.facts import FINAL, RunFacts
+from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
+from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -133,6 +134,7 @@ def _describe(group: Group, send: _Send) -> Anomaly:
             "op_id": op_id,
             "acknowledged_ns": known(acked_ns),
             **evidence_of(by),
+            "found_on": nodes_with(list(group.logs.get(FINAL, {}).values()), value),
         },
         offset=offset,
     )
@@ -175,11 +177,13 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks and not facts.compacted
 
 
-def _why_unseen(_found: Anomaly) -> str:
-    return (
-        "the last leader's log has not lost it, and final reads went past its offset, so a broker"
-        " left it out of its answers; polls do not record which broker answered"
-    )
+def _why_unseen(found: Anomaly) -> str:
+    if nodes := texts_in(found, "found_on"):
+        return (
+            f"{', '.join(nodes)} hold it, and final reads went past its offset, so a broker left it"
+            " out of its answers; polls do not record which broker answered"
+        )
+    return "final reads went past its offset, and no log that was read shows whether it is there"
 
 
 UNSEEN_CHECKER = Checker(
@@ -208,8 +212,8 @@ def _why_incomplete(found: Anomaly) -> str:
         open_ = number_in(found, "target_end") >= 0
         return "an open transaction holds readers up there" if open_ else "no final read was made"
     return (
-        "the reader got nothing more before its time was over; the record does not show whether"
-        " a broker held it up"
+        "the reader stopped before the end that it had to reach; the record does not show what held"
+        " it up"
     )
 
 

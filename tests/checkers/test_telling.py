@@ -20,27 +20,29 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("lost-write", {"found_on": []}, "no log could be read to its end"),
     ("inconsistent-offsets", {"truncations": ["n2 cut at 7"]}, "written again: n2 cut at 7"),
     ("inconsistent-offsets", {"truncations": []}, "no log was seen to be cut there"),
-    ("unseen", {}, "a broker left it out of its answers"),
-    ("final-read-incomplete", {"isolation": "read_committed"}, "before its time was over"),
+    ("unseen", {"found_on": ["n1", "n2"]}, "n1, n2 hold it, and final reads went past"),
+    ("unseen", {"found_on": []}, "no log that was read shows whether it is there"),
+    ("final-read-incomplete", {"isolation": "read_committed"}, "before the end that it had to"),
     ("final-read-incomplete", {"target_end": 9}, "an open transaction holds readers up"),
     ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
-    ("duplicate", {"writers": [SAME, SAME]}, "stored again what it had to recognise"),
-    ("duplicate", {"writers": [SAME, "producer 4 epoch 1 sequence 0"]}, "two producer epochs"),
-    ("duplicate", {"writers": [SAME, "producer 5 epoch 0 sequence 36"]}, "two producer ids"),
+    ("duplicate", {"writers": [SAME, SAME], "copies_left": 2}, "stored again what it had to"),
+    ("duplicate", {"writers": [SAME, SAME], "copies_left": 1}, "was cut off after it was read"),
+    ("duplicate", {"writers": [SAME, "producer 4 epoch 1 sequence 0"]}, "different producer ep"),
+    ("duplicate", {"writers": [SAME, "producer 5 epoch 0 sequence 36"]}, "different producer ids"),
     ("duplicate", {"writers": [SAME, "producer 4 epoch 0 sequence 40"]}, "two sequence numbers"),
     ("duplicate", {"writers": ["producer -1 epoch -1 sequence -1"] * 2}, "is not idempotent"),
     ("duplicate", {"writers": [SAME, "a producer that no replica's log tells"]}, "is unknown"),
     ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
     ("phantom", {"belongs_to": None}, "no client of this run"),
-    ("corrupt-record", {"logs_of": []}, "changed between the log and its reader"),
+    ("corrupt-record", {"logs_of": []}, "changed on its way to the reader"),
     ("corrupt-record", {"logs_of": ["n2"]}, "only n2 holds it so"),
     ("corrupt-record", {"logs_of": ["n1", "n2"]}, "n1, n2 hold it so"),
     ("ack-mismatch", {}, "either the leader answered with an offset"),
     ("G1a", {"transactional": True}, "never asked for a commit"),
-    ("G1a", {"transactional": False, "on": ["n1"]}, "n1 hold it at the end"),
-    ("G1a", {"transactional": False, "on": []}, "no final log holds it"),
+    ("G1a", {"transactional": False, "on": ["n1"]}, "n1 hold it at the end, though its client"),
+    ("G1a", {"transactional": False, "on": []}, "no log that was read holds it"),
     ("precommitted-read", {}, "while its transaction was open"),
-    ("torn-transaction", {"hidden_places": ["log-0-1", "log-0-1"]}, "and log-0-1 treats its part"),
+    ("torn-transaction", {"hidden_places": ["log-0-1", "log-0-1"]}, "of log-0-1 were not given"),
     ("poll-skip", {"across_rebalance": True}, "was rebalanced in between"),
     ("nonmonotonic-poll", {"across_rebalance": False}, "neither sought nor was assigned anew"),
     ("commit-lost", {"committed_by": 5, "last_op_id": 9, "offset": 3}, "older position of op 5"),
@@ -86,9 +88,9 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("epoch-regression", {"source": "log", "node": "n1"}, "n1 appended a record of an earlier"),
     ("epoch-regression", {"source": "metadata-log"}, "the controller wrote a smaller epoch"),
     ("epoch-regression", {"source": "metadata", "node": "n1"}, "n1 went back to an older view"),
-    ("forbidden-election", {"isr_before": [2, 1], "leader": 1}, "though it knew n2"),
+    ("forbidden-election", {"isr_before": [2, 1], "leader": 1}, "of which there were n2"),
     ("forbidden-election", {"isr_before": [1], "leader": 1}, "outside of the in-sync replicas"),
-    ("forbidden-election", {"isr_before": None}, "kept a leader that it had taken out"),
+    ("forbidden-election", {"isr_before": None}, "a leader outside of the in-sync replicas"),
     ("acknowledged-below-min-isr", {"isr": [3]}, "its leader, n3, did not refuse them"),
     ("acknowledged-below-min-isr", {"isr": []}, "its leader did not refuse them"),
     ("incomplete-leader", {"leader": -1}, "which broker began that epoch is not recorded"),
@@ -113,8 +115,8 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("high-watermark-ahead", {"later_by": 1, "later_epoch": 4}, "n1 announced later as leader of"),
     ("committed-truncation", {"how": ["n2 lost power"]}, "n2 lost power"),
     ("committed-truncation", {"how": [], "node": "n2"}, "no truncation of n2 was recorded there"),
-    ("log-end-regression", {"node": "n1"}, "n1 cut its log"),
-    ("epoch-mismatch", {"read_epoch": 1, "log_epoch": 2}, "a leader of epoch 2 wrote another"),
+    ("log-end-regression", {"node": "n1"}, "n1 cut its log below"),
+    ("epoch-mismatch", {"read_epoch": 1, "log_epoch": 2}, "a leader of epoch 2 wrote"),
     ("epoch-mismatch", {"read_epoch": 2, "log_epoch": 1, "log_of": "n3"}, "n3 holds an older"),
     ("uncommitted-read", {"announced_by": 2}, "above the high watermark, or the leader, n2,"),
     ("G1c", {"edges": ["write-read", "write-read"]}, "before its transaction was committed"),
@@ -123,9 +125,9 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("metadata-divergence", {"nodes": ["n1", "n3"]}, "n1 or n3 holds what the quorum's leader"),
     ("double-vote", {"node": "n3"}, "n3 did not keep"),
     ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused with NOT_ENOUGH_REPLICAS"),
-    ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "no broker answered"),
+    ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "gave up (_MSG_TIMED_OUT)"),
     ("unavailable", {"errors": []}, "no send got an answer"),
-    ("slow-election", {"believed": ["n1 named broker 3"]}, "had named n3, which did not act"),
+    ("slow-election", {"believed": ["n1 named broker 3"]}, "named n3, which did not answer"),
     ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
     ("isr-not-restored", {"isr": [1, 3]}, "did not count more than n1, n3"),
     ("hanging-transaction", {"producers": "producer 7"}, "producer 7: neither its client"),
@@ -160,9 +162,27 @@ def test_no_anomaly_is_left_out_above() -> None:
     assert [each.name for each in CHECKERS if not each.why(found(each.name, {"node": "n1"}))] == []
 
 
-def test_a_client_that_may_repeat_is_said_to_have_repeated() -> None:
-    allowed = found("duplicate", {"writers": [SAME, SAME]}, excuses=(Excuse.RETRIES.value,))
-    assert "is not idempotent" in WHY["duplicate"](allowed)
+@pytest.mark.parametrize(
+    ("name", "evidence", "excuse", "why"),
+    [
+        ("duplicate", {"writers": [SAME, SAME]}, Excuse.RETRIES, "is not idempotent"),
+        ("int-nonmonotonic-send", {}, Excuse.RETRIES, "is not idempotent"),
+        ("nonmonotonic-send", {}, Excuse.NEW_EPOCH, "took another epoch"),
+        ("two-leaders-in-epoch", {}, Excuse.REUSED, "KIP-380"),
+        ("log-divergence", {"nodes": ["n1", "n2"], "records": ["epoch 1, a", "epoch 1, b"]},
+         Excuse.REUSED, "KIP-380"),
+    ],
+)  # fmt: skip
+def test_what_the_run_asked_for_is_the_cause(
+    name: str, evidence: Evidence, excuse: Excuse, why: str
+) -> None:
+    assert why in WHY[name](found(name, evidence, excuses=(excuse.value,)))
+
+
+def test_two_brokers_that_announce_in_one_epoch_did_not_lead_in_turn() -> None:
+    evidence: Evidence = {"earlier_by": 3, "earlier_epoch": 1, "later_by": 1, "later_epoch": 1}
+    told = WHY["high-watermark-regression"](found("high-watermark-regression", evidence))
+    assert told == "n3 and n1 both announced one in the same epoch"
 
 
 def faults(*told: Disturbance) -> RunFacts:
