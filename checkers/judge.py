@@ -16,7 +16,7 @@ from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from checkers.telling import in_force, ranked, with_causes, words_of
-from results.record.milestones import STOPPED_ON
+from results.record.milestones import INTERRUPTED, STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import (
     MAX_EXAMPLES,
@@ -308,8 +308,12 @@ def _unchecked(
 ) -> list[str]:
     """Checks that the plan promised and that compared nothing, as a whole or somewhere.
 
-    Without those that say why: what they look for cannot show in every run.
+    Those that say why are left out: what they look for cannot show in every run. So are those that
+    found an anomaly without a row, as a final read that was never made.
     """
+    if _cut_before_clients(facts):
+        return []
+    found = {each.name for group in results.values() for each in group if each.anomalies}
     seen = {(topic, partition) for topic, _, partition in results}
     sentences = [
         f"nothing was recorded of {topic}-{partition}"
@@ -319,7 +323,7 @@ def _unchecked(
     sentences += [
         f"there was nothing to check for {name}"
         for name, rows in checked.items()
-        if rows == 0 and not says_why(results, name)
+        if rows == 0 and name not in found and not says_why(results, name)
     ]
     somewhere = [name for name, rows in checked.items() if rows]
     for name in somewhere:
@@ -353,15 +357,25 @@ def _first(sentences: Sequence[str]) -> str:
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
     """Tell if a partition that was written to gave a check nothing, and none of the reasons."""
     mine = [each for each in group if each.name == name]
-    told = any(each.rows or each.unshown or each.gaps for each in mine)
+    told = any(each.rows or each.unshown or each.gaps or each.anomalies for each in mine)
     return was_written(group) and bool(mine) and not told
+
+
+def _cut_before_clients(facts: RunFacts) -> bool:
+    """Tell whether a run was interrupted before there was anything to check."""
+    return facts.milestone(INTERRUPTED) is not None and facts.milestone("warmup") is None
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:
     """What the run did not get to, by its milestones."""
     sentences = []
+    if _cut_before_clients(facts):
+        sentences.append(
+            "the run ended before its clients began, so that there is nothing to judge"
+        )
     if facts.milestone("stopped") is None:
-        last = facts.played[-1].name if facts.played else "none"
+        names = [each.name for each in facts.played if each.name not in {"failed", INTERRUPTED}]
+        last = names[-1] if names else "none"
         sentences.append(
             "the run ended before its brokers were stopped, so that there is no final log"
             f" (its last milestone: {last})"

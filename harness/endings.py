@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from results.record.clock import RunClock
-from results.record.milestones import Milestone, append_milestone
+from results.record.milestones import INTERRUPTED, Milestone, append_milestone
 from results.record.paths import RunPaths
 
 
@@ -38,6 +38,13 @@ def noted(paths: RunPaths, clock: RunClock, result: StageResult) -> StageResult:
     detail = {"kind": result.ending.value, "sentence": result.sentence}
     note(paths, Milestone(name="failed", at_ns=clock.now_ns(), detail=detail))
     return result
+
+
+def noted_unplayed(paths: RunPaths, clock: RunClock) -> StageResult:
+    """Note in the milestones that a run was interrupted before its cluster started."""
+    note(paths, Milestone(name=INTERRUPTED, at_ns=clock.now_ns()))
+    sentence = "it was interrupted before its cluster started"
+    return noted(paths, clock, StageResult(ending=Ending.INTERRUPTED, sentence=sentence))
 
 
 def note(paths: RunPaths, milestone: Milestone) -> None:

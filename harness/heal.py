@@ -1,13 +1,38 @@
-"""`logquake heal`: what runs left behind whose controller is dead."""
+"""`logquake heal`: what became of runs whose command died, and what they left behind.
+
+A run that died while it was played gets the milestone `failed`. So a second heal has nothing to
+report of it, and the verdict on its record says why it is incomplete.
+"""
 
 from pathlib import Path
 
 from cluster.hosts.heal import Healed, heal_trials
+from harness.endings import note
 from harness.scratch import remove_scratch
-from nemesis.ledger import heal_dead_run
+from nemesis.ledger import heal_dead_run, open_entries
 from results.export.unpacking import remove_abandoned
-from results.record.clock import WaitTimeoutError
+from results.record.clock import NS_PER_S, WaitTimeoutError
+from results.record.milestones import STOPPING, Milestone, load_milestones
+from results.record.paths import RunPaths
 from results.store import Store, is_alive
+
+DIED = "died"
+"""The `kind` of the milestone `failed` of a run whose command died."""
+_SINCE = {
+    "looked": "before its cluster started",
+    "started": "while its brokers started",
+    "ready": "before its clients began",
+    "warmup": "in its warm-up",
+    "main": "in its main phase",
+    "main-ended": "while its faults were healed",
+    "healed": "while it recovered",
+    "recovered": "while it recovered",
+    STOPPING: "while its clients stopped",
+    "final-reads": "during its final reads",
+    "noted": "while its brokers stopped",
+    "stopped": "while its files were collected",
+}
+"""When a run died, by its last milestone."""
 
 
 def heal_store(root: Path) -> Healed:
@@ -22,13 +47,44 @@ def heal_store(root: Path) -> Healed:
         if is_alive(run):
             done.append(f"{run.run_id} is still under way: left alone")
             continue
-        healed = heal_dead_run(run)
-        done += [f"{run.run_id}: {sentence}" for sentence in healed.done]
-        failed += [f"{run.run_id}: {sentence}" for sentence in healed.failed]
-        try:
-            done += [f"{run.run_id}: {sentence}" for sentence in remove_scratch(run)]
-        except WaitTimeoutError as late:
-            failed.append(f"{run.run_id}: {late}")
+        done_here, failed_here = _heal_run(run)
+        done += [f"{run.run_id}: {sentence}" for sentence in done_here]
+        failed += [f"{run.run_id}: {sentence}" for sentence in failed_here]
     done += [f"removed {name}, of an import that was killed" for name in remove_abandoned(root)]
     trials = heal_trials()
     return Healed(done=(*done, *trials.done), failed=(*failed, *trials.failed))
+
+
+def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
+    """Heal a dead run; return what was done, and what could not be done now."""
+    in_force = len(open_entries(run.ledger))
+    died = _note_died(run)
+    healed = heal_dead_run(run)
+    done, failed = list(healed.done), list(healed.failed)
+    try:
+        done += remove_scratch(run)
+    except WaitTimeoutError as late:
+        failed.append(str(late))
+    if in_force and died and not failed:
+        faults = "1 fault was" if in_force == 1 else f"{in_force} faults were"
+        done.append(f"{faults} in force, and none is any more")
+    if died:
+        done = [died, *(done or ["nothing of it was left"])]
+    if done and run.milestones.exists() and not run.verdict.exists():
+        done.append(f"it has no verdict; logquake check {run.run_id} judges what was recorded")
+    return done, failed
+
+
+def _note_died(run: RunPaths) -> str:
+    """Note that a run died while it was played; return when, in a sentence, or nothing."""
+    reached = load_milestones(run.milestones)
+    names = {each.name for each in reached}
+    if names & {"failed", "collected", "audited"}:
+        return ""  # It came to an end of its own.
+    last = next((each for each in reversed(reached) if each.name in _SINCE), None)
+    if last is None:
+        return ""
+    sentence = f"its command ended {_SINCE[last.name]}"
+    detail = {"kind": DIED, "sentence": sentence}
+    note(run, Milestone(name="failed", at_ns=last.at_ns, detail=detail))
+    return f"{sentence}, {last.at_ns / NS_PER_S:.0f} s after its start or later"

@@ -1,16 +1,51 @@
-"""Ctrl-C, once and twice, and the end of the parent.
+"""Ctrl-C, once and twice, in the stage of a run and in its command; and the end of the parent.
 
 The first Ctrl-C ends the main phase early: the run still heals, recovers, reads to the end and is
-judged. The second one skips what is left but the healing. The parent's end kills this process,
-whose hosts then end all that they started (`cluster.hosts.agent`).
+judged. The second one skips what is left but the healing. While the stage listens, it answers, by
+its own console. Before and after that the command answers: before, no cluster is started; after,
+the run is not judged. The parent's end kills this process, whose hosts then end all that they
+started (`cluster.hosts.agent`).
 """
 
 import os
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
 from types import FrameType
+from typing import Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ANSWER_LIMIT_S = 5.0
+LISTENING = "\n"
+"""A stage writes it to its command when it begins to answer signals."""
+BEGINNING = (
+    "interrupted: no cluster is started, and the run ends within some seconds"
+    " (Ctrl-C again: end at once, without a verdict)"
+)
+HOSTS = (
+    "interrupted: the run has ended; its hosts are checked, which takes 20 s at most, and the run"
+    " is not judged (Ctrl-C again: end at once)"
+)
+JUDGING = (
+    "interrupted: the judgement ends, as a rule within 10 s, without a verdict"
+    " (Ctrl-C again changes nothing)"
+)
+DRAWING = "interrupted: the drawing ends, as a rule within a second (Ctrl-C again changes nothing)"
+KEEPING = "interrupted: no cluster is kept; what was started is stopped (the verdict stands)"
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Postpone signals; a process that is started meanwhile takes them when it listens."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Interrupts:
@@ -24,26 +59,139 @@ class Interrupts:
     def __init__(self) -> None:
         self.finish = threading.Event()
         self.abandon = threading.Event()
+        self._said: threading.Semaphore | None = None
 
     def listen(self) -> None:
-        """Take SIGINT, SIGTERM and SIGHUP from now on."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        """Take SIGINT, SIGTERM and SIGHUP from now on, and those that were postponed."""
+        for number in SIGNALS:
             signal.signal(number, self._interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def tell(self, first: Callable[[], None], second: Callable[[], None]) -> None:
         """Have a thread of its own say at once that a signal came: handlers must not print."""
+        said = self._said = threading.Semaphore(0)
 
         def heed() -> None:
             for event, say in ((self.finish, first), (self.abandon, second)):
                 event.wait()
                 say()
+                said.release()
 
         threading.Thread(target=heed, name="interrupts", daemon=True).start()
+
+    def settle(self) -> int:
+        """Take no more signals, and see that those taken are answered; return how many: 0 to 2."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        heard = self.finish.is_set() + self.abandon.is_set()
+        if self._said is not None:
+            for _ in range(heard):
+                self._said.acquire(timeout=ANSWER_LIMIT_S)
+        return heard
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
         if self.finish.is_set():
             self.abandon.set()
         self.finish.set()
+
+
+class _State(Enum):
+    """Who answers a signal, and how."""
+
+    BEGINNING = auto()
+    STAGE = auto()
+    HOSTS = auto()
+    CUT = auto()
+
+
+class Answers:
+    """Answers each signal that a run's command gets, from its folder's making to its end.
+
+    Attributes:
+        early: A signal came before the stage listened: no cluster is to be started.
+        late: A signal came after the stage's end: the run is not to be judged.
+
+    Args:
+        run_id: The run.
+        say: Prints a sentence. It is called inside of a signal handler.
+    """
+
+    def __init__(self, run_id: str, say: Callable[[str], None]) -> None:
+        self.early = self.late = False
+        self._run_id, self._say = run_id, say
+        self._state = _State.BEGINNING
+        self._stage: subprocess.Popen[bytes] | None = None
+        self._came = self._handed = 0
+        self._cut = self._then = ""
+
+    def __enter__(self) -> Self:
+        """Take signals; one that is ignored, as SIGHUP under nohup, stays so."""
+        taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._take) for number in taken}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Restore the handlers; or ignore signals, if one ended the block."""
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if kind is KeyboardInterrupt else handler)
+
+    def begins(self, stage: "subprocess.Popen[bytes]") -> None:
+        """Hand signals to a stage too, which takes them when it listens."""
+        self._stage = stage
+
+    def hand_on(self) -> None:
+        """Leave the answers to the stage: it listens."""
+        self._state = _State.STAGE
+
+    def stage_ended(self, heard: int) -> None:
+        """Answer again: the stage has ended, and answered so many signals."""
+        missed = min(self._handed, 2) > heard
+        self._stage, self._state, self._came = None, _State.HOSTS, 0
+        if missed:
+            self._take(signal.SIGINT, None)
+
+    def cut(self, answer: str, then: str) -> None:
+        """Let the first signal from now on end the work, by a `KeyboardInterrupt`.
+
+        Args:
+            answer: What is printed at once.
+            then: The message of the `KeyboardInterrupt`: what was not done, and how to do it.
+
+        Raises:
+            KeyboardInterrupt: A signal came since the stage's end.
+        """
+        if self.late:
+            raise KeyboardInterrupt(then)
+        self._cut, self._then, self._came, self._state = answer, then, 0, _State.CUT
+
+    def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
+        self._came += 1
+        if self._stage is not None and self._stage.poll() is None:
+            self._stage.send_signal(signal.SIGINT)
+            self._handed += 1
+        match self._state:
+            case _State.STAGE:
+                return
+            case _State.BEGINNING:
+                self._answer(BEGINNING)
+                self.early = True
+            case _State.HOSTS:
+                self._answer(HOSTS)
+                self.late = True
+            case _State.CUT:
+                if self._came == 1:
+                    self._say(self._cut)
+                    raise KeyboardInterrupt(self._then)
+
+    def _answer(self, sentence: str) -> None:
+        """Answer the first signal by a sentence, and the second by the end of the command."""
+        if self._came == 1:
+            self._say(sentence)
+        elif self._came == 2:  # noqa: PLR2004 - the second
+            raise KeyboardInterrupt(
+                f"{self._run_id} was not judged; logquake heal undoes what is left of it, and"
+                f" logquake check {self._run_id} judges it"
+            )
 
 
 def die_with_parent() -> None:

@@ -85,15 +85,22 @@ class Life:
         cluster = arena.start()
         cluster.start()
         arena.reach("ready")
+        if not self._interrupts.finish.is_set():  # There is nothing to shake any more.
+            self._play(cluster)
+        arena.stop(cluster)
+
+    def _play(self, cluster: KafkaCluster) -> None:
+        arena = self._arena
         topics = self._create_topics(cluster)
         arena.watch(cluster, topics)
+        if self._interrupts.finish.is_set():
+            return
         self._shake(cluster, topics)
         self._recover(cluster)
         self._end_traffic()
         if not self._interrupts.abandon.is_set():
             arena.read_all(cluster, topics)
             arena.note(cluster)
-        arena.stop(cluster)
 
     def _create_topics(self, cluster: KafkaCluster) -> list[CreatedTopic]:
         return cluster.create_topics(

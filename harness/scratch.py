@@ -8,11 +8,13 @@ heal` finds them.
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cluster.hosts.ledger import mark
+from cluster.hosts.leftovers import kill_leftovers
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 
@@ -45,6 +47,8 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+        if sys.exception() is not None:
+            kill_leftovers(paths.processes)  # What was interrupted may not have ended its JVM.
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -8,13 +8,13 @@ from rich.console import Console
 from cluster.protocol import ClusterError, UserError
 from harness.endings import Ending
 from harness.errors import InternalError
+from harness.interrupt import DRAWING, JUDGING, KEEPING
 from harness.judgement import Engine, choose_engine, judge_stored
 from harness.keep import keep_cluster
 from harness.scenarios.telling import compare_with_story
 from harness.scratch import scratch_in
 from harness.staging import Played, Staging
 from results.page.naming import names_of
-from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.report import write_report
@@ -53,36 +53,36 @@ class Session:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
-            try:
-                verdict = self._judge(played, chosen)
-            except KeyboardInterrupt:
-                again = f"logquake check {played.paths.run_id}"
-                raise KeyboardInterrupt(f"interrupted while it was judged; type: {again}") from None
+            verdict = self._judge(played, chosen)
             if self.keep:
-                self._keep(played.plan, played.paths)
+                self._keep(played)
         if played.result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
         return verdict
 
     def _judge(self, played: Played, chosen: Engine) -> Verdict:
-        plan, paths = played.plan, played.paths
+        plan, paths, run = played.plan, played.paths, played.paths.run_id
+        played.answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
         self._say(f"judging ({chosen.name})")
         with scratch_in(paths):
             verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
         compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
-        page = write_report(paths)
         print_verdict(verdict, self.console, names=names_of(paths))
         if compared:
             self._say(compared)
+        played.answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
+        page = write_report(paths)
         self._say(f"the page: {page}")
         return verdict
 
-    def _keep(self, plan: Plan, paths: RunPaths) -> None:
+    def _keep(self, played: Played) -> None:
+        plan, paths = played.plan, played.paths
+        played.answers.cut(KEEPING, "no cluster is kept: it was ended by Ctrl-C")
         self._say("starting the cluster again on copies of the nodes' files")
         try:
             keep_cluster(plan, paths)
         except (ClusterError, KeyboardInterrupt) as failed:  # The verdict stands all the same.
-            self._say(str(failed) or "no cluster is kept: it was ended by Ctrl-C")
+            self._say(str(failed))
             return
         self._say(
             f"the cluster is kept: logquake node {paths.run_id} n1 -- COMMAND; end it with"

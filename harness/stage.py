@@ -2,8 +2,9 @@
 
 `python -m harness.stage RUN_FOLDER RESULT_FD START_NS`, started by `harness.staging` through the
 hosts' prefix, so that this process, the clients and the observer are on the brokers' network. The
-plan is read from the run's folder. How it ended is written to RESULT_FD as one JSON object; what
-happened is in the record. Whatever happens, faults are healed and hosts are taken down.
+plan is read from the run's folder. An empty line on RESULT_FD says that the stage answers signals
+now. Another one is a JSON object: how the run ended, and how many signals were answered (`heard`).
+What happened is in the record. Whatever happens, faults are healed and hosts are taken down.
 """
 
 import errno
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,8 +20,8 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
-from harness.endings import Ending, StageResult, note, noted
-from harness.interrupt import Interrupts, die_with_parent
+from harness.endings import Ending, StageResult, note, noted, noted_unplayed
+from harness.interrupt import LISTENING, Interrupts, die_with_parent
 from harness.life import Life
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
@@ -42,15 +44,31 @@ def main() -> None:
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])
     die_with_parent()
-    result = play(paths, RunClock(start_ns=start_ns))
-    with os.fdopen(result_fd, "w", encoding="utf-8") as pipe:
-        json.dump(asdict(result), pipe)
-
-
-def play(paths: RunPaths, clock: RunClock) -> StageResult:
-    """Play a run; every failure ends as a result, after everything was undone."""
     interrupts = Interrupts()
+    with os.fdopen(result_fd, "w", encoding="utf-8") as pipe:
+        result = play(
+            paths,
+            RunClock(start_ns=start_ns),
+            interrupts=interrupts,
+            listening=lambda: print(end=LISTENING, file=pipe, flush=True),
+        )
+        json.dump({**asdict(result), "heard": interrupts.settle()}, pipe)
+
+
+def play(
+    paths: RunPaths, clock: RunClock, *, interrupts: Interrupts, listening: Callable[[], None]
+) -> StageResult:
+    """Play a run; every failure ends as a result, after everything was undone.
+
+    Args:
+        paths: The run's folder.
+        clock: Its clock.
+        interrupts: Takes the signals.
+        listening: Is called when signals are answered here.
+    """
     interrupts.listen()
+    if interrupts.finish.is_set():  # It came while this process started, and was answered.
+        return noted_unplayed(paths, clock)
     console = Console(stderr=os.environ.get("LOGQUAKE_STDERR") == "1", soft_wrap=True)
 
     def interrupted() -> None:
@@ -58,6 +76,7 @@ def play(paths: RunPaths, clock: RunClock) -> StageResult:
         console.print(f"  {ONCE}", markup=False, highlight=False)
 
     interrupts.tell(interrupted, lambda: console.print(f"  {TWICE}", markup=False, highlight=False))
+    listening()
     try:
         plan = plan_from(load_plan(paths.plan))
         with ExitStack() as undo:

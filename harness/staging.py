@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
@@ -28,7 +28,8 @@ from cluster.kafka.java import Java, find_java
 from cluster.kafka.versions import machines
 from harness.audit import audit
 from harness.elsewhere import abilities_for, refuse_elsewhere
-from harness.endings import Ending, StageResult, note, noted
+from harness.endings import Ending, StageResult, note, noted, noted_unplayed
+from harness.interrupt import LISTENING, Answers, postponed
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import story_of
@@ -52,12 +53,14 @@ class Played:
         paths: Its folder.
         result: How it ended.
         clock: Its clock.
+        answers: Answers signals as long as the run is locked.
     """
 
     plan: Plan
     paths: RunPaths
     result: StageResult
     clock: RunClock
+    answers: Answers
     dropped: tuple[str, ...] = ()
 
 
@@ -87,8 +90,14 @@ class Staging:
         Raises:
             UserError, PlanError, StoreError: Something that the user can mend; there is no run.
         """
-        plan, java, dropped = self._prepare()
-        with Store(self.store).create(plan.name, plan.seed) as paths:
+        try:
+            plan, java, dropped = self._prepare()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted before the run began: nothing to judge") from None
+        with (
+            Store(self.store).create(plan.name, plan.seed) as paths,
+            Answers(paths.run_id, self._answer) as answers,
+        ):
             clock = RunClock.starting_now()
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
             if plan.scenario is not None:
@@ -102,8 +111,15 @@ class Staging:
                 java_version=java.major if java else None,
             )
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
-            result = self._play_audited(plan, paths, clock)
-            yield Played(plan=plan, paths=paths, result=result, clock=clock, dropped=dropped)
+            result = self._play_audited(plan, paths, clock, answers)
+            yield Played(
+                plan=plan,
+                paths=paths,
+                result=result,
+                clock=clock,
+                answers=answers,
+                dropped=dropped,
+            )
 
     def _prepare(self) -> tuple[Plan, Java | None, tuple[str, ...]]:
         java = None if self.plan.is_reference else find_java()
@@ -133,12 +149,14 @@ class Staging:
                 keep_classes(java, distribution, progress=self._say)
         return as_played(self.plan, choice.hosts, abilities=abilities), java, dropped
 
-    def _play_audited(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
+    def _play_audited(
+        self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers
+    ) -> StageResult:
         """Play the run; see that its hosts are as before, and undo what is left of it if not."""
         before = audit(plan, paths)
         # So that a run that dies before its hosts are looked at again is known as one.
         note(paths, Milestone(name="looked", at_ns=clock.now_ns()))
-        result = self._play(plan, paths, clock)
+        result = self._play(plan, paths, clock, answers)
         if result.ending in {Ending.PLAYED, Ending.INTERRUPTED}:
             changes = before.changes()
             self._clean_up(paths)
@@ -152,37 +170,52 @@ class Staging:
         note(paths, Milestone(name="audited", at_ns=clock.now_ns(), detail=changes))
         return result
 
-    def _play(self, plan: Plan, paths: RunPaths, clock: RunClock) -> StageResult:
-        prefix = enter_prefix() if plan.hosts == "namespace" else []
+    def _play(self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers) -> StageResult:
         read_fd, write_fd = os.pipe()
+        with os.fdopen(read_fd, encoding="utf-8") as pipe:
+            try:
+                with postponed():
+                    if answers.early:
+                        return noted_unplayed(paths, clock)
+                    stage = self._started(plan, paths, clock, write_fd)
+                    answers.begins(stage)
+            finally:
+                os.close(write_fd)
+            # At the end of the block its standard input is closed: it dies if it still runs.
+            with stage:
+                values: dict[str, Any] = {}
+                for line in pipe:
+                    if line == LISTENING:
+                        answers.hand_on()
+                    else:
+                        values = json.loads(line)
+                answers.stage_ended(values.get("heard", 0))
+        if not values:
+            return _ended_by_itself(stage.returncode, paths, clock)
+        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
+
+    def _started(
+        self, plan: Plan, paths: RunPaths, clock: RunClock, result_fd: int
+    ) -> "subprocess.Popen[bytes]":
+        prefix = enter_prefix() if plan.hosts == "namespace" else []
         # -P: no `results` of the folder that we were started in takes our package's place.
-        argv = [sys.executable, "-P", "-m", "harness.stage", str(paths.root), str(write_fd)]
+        argv = [sys.executable, "-P", "-m", "harness.stage", str(paths.root), str(result_fd)]
         # Marked, so that `logquake heal` finds the stage and all that it starts.
         environment = os.environ | mark(paths.processes)
         environment["LOGQUAKE_STDERR"] = "1" if self.console.stderr else "0"
         with ExitStack() as stack:
             # Of many runs only their results are shown; what each says of itself is kept.
             aside = stack.enter_context(_said(paths).open("ab")) if self.console.quiet else None
-            # A session of its own: Ctrl-C reaches the stage once, through `_forward`.
-            stage = subprocess.Popen(  # noqa: S603 - our own program
+            # A session of its own: Ctrl-C reaches the stage once, through `Answers`.
+            return subprocess.Popen(  # noqa: S603 - our own program
                 [*prefix, *argv, str(clock.start_ns)],
                 stdin=subprocess.PIPE,
                 stdout=aside,
                 stderr=aside,
-                pass_fds=(write_fd,),
+                pass_fds=(result_fd,),
                 env=environment,
                 start_new_session=True,
             )
-        os.close(write_fd)
-        with _Forwarding(stage), os.fdopen(read_fd, encoding="utf-8") as pipe:
-            text = pipe.read()
-            stage.wait()
-        if stage.stdin is not None:
-            stage.stdin.close()
-        if not text:
-            return _ended_by_itself(stage.returncode, paths, clock)
-        values = json.loads(text)
-        return StageResult(ending=Ending(values["ending"]), sentence=values["sentence"])
 
     def _clean_up(self, paths: RunPaths) -> None:
         healed = heal_dead_run(paths)
@@ -192,29 +225,16 @@ class Staging:
     def _say(self, sentence: str) -> None:
         self.console.print(sentence, markup=False, highlight=False)
 
+    def _answer(self, sentence: str) -> None:
+        """Print inside of a signal handler: the console may be in the middle of a print."""
+        if not self.console.quiet:
+            start = "\n" if self.console.is_terminal else ""  # The terminal has printed `^C`.
+            with suppress(OSError, ValueError):  # It may be gone, or be none.
+                os.write(self.console.file.fileno(), f"{start}{sentence}\n".encode())
+
 
 def _said(paths: RunPaths) -> Path:
     return paths.root / "stage.log"
-
-
-class _Forwarding:
-    """Hands signals on to the stage while it plays, and waits on."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self, stage: "subprocess.Popen[bytes]") -> None:
-        self._stage = stage
-
-    def __enter__(self) -> None:
-        self._before = {number: signal.signal(number, self._forward) for number in self._SIGNALS}
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _forward(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's
-        if self._stage.poll() is None:
-            self._stage.send_signal(signal.SIGINT)
 
 
 def _ended_by_itself(status: int, paths: RunPaths, clock: RunClock) -> StageResult:

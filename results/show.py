@@ -16,7 +16,7 @@ from results.page.figures import figures
 from results.page.glossary import GLOSSARY
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.investigation import Investigation, investigate
-from results.page.naming import Names, said
+from results.page.naming import Names, said, without_verdict
 from results.page.outages import outages
 from results.page.plural import many
 from results.page.replicas import Cell, ReplicaWindow, replica_window
@@ -111,7 +111,8 @@ def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], 
     say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
     if head.witness and head.witness.cause:
         say(console, names(said(head.witness.cause)), style="bold")
-    if head.witness:
+    reasons = (head.sentence, *head.more)
+    if head.witness and not any(head.witness.sentence in each for each in reasons):
         say(console, names(said(head.witness.sentence)))
     for sentence in head.more[:_MAX_REASONS]:
         say(console, sentence)
@@ -184,7 +185,7 @@ def _listed(paths: RunPaths) -> tuple[str, str, str]:
     if verdict is None:
         return paths.run_id, "running" if alive else "none", "" if alive else "not judged"
     head = headline(verdict)
-    return paths.run_id, head.tone, head.sentence.partition(": ")[2] or head.sentence
+    return paths.run_id, head.tone, without_verdict(head.sentence)
 
 
 def _print_window(window: ReplicaWindow, console: Console, *, names: Names) -> None:

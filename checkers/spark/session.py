@@ -5,11 +5,14 @@ start, the end of that file is what the user is told. Nothing depends on HOME, a
 in a namespace of its own can run it (tried).
 """
 
+import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,15 +83,24 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(
         prefix="logquake-spark-", ignore_cleanup_errors=True
     ) as scratch:
-        before = list(sys.path)
-        session = _started(chosen, Path(scratch))
+        before, root = list(sys.path), logging.getLogger()
+        root.addFilter(_no_ctrl_c)
+        session = None
         try:
+            session = _started(chosen, Path(scratch))
             if cores(chosen) is None:
                 _ship(session.sparkContext, chosen, Path(scratch))
             yield session
         finally:
-            _stop(session)
+            if session is not None:
+                _stop(session)
             sys.path[:] = before  # `addPyFile` puts the archive into it, which is gone now.
+            root.removeFilter(_no_ctrl_c)
+
+
+def _no_ctrl_c(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs of each Ctrl-C, by the root logger and with a traceback."""
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _started(master: str, scratch: Path) -> SparkSession:
@@ -102,7 +114,8 @@ def _started(master: str, scratch: Path) -> SparkSession:
         with output.open("wb") as file, _python(master):
             output_to = {"stdout": file, "stderr": file}
             gateway = launch_gateway(settings, output_to)  # type: ignore[no-untyped-call]  # pyspark
-            context = SparkContext(conf=settings, gateway=gateway)
+            with _own_ctrl_c():
+                context = SparkContext(conf=settings, gateway=gateway)
     except (PySparkException, Py4JError, OSError) as failed:
         why = _why(failed, output)
         if gateway is not None:
@@ -113,6 +126,17 @@ def _started(master: str, scratch: Path) -> SparkSession:
         ) from failed
     context.setLogLevel("ERROR")
     return SparkSession(context)
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Keep the handler of Ctrl-C, which pyspark replaces: ours answers at once."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _why(failed: Exception, output: Path) -> str:

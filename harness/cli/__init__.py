@@ -17,6 +17,7 @@ from cluster.protocol import ClusterError
 from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
+from harness.interrupt import SIGNALS
 from results.atomic import StoreError
 from results.record.plan import PlanError
 
@@ -53,9 +54,14 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit; SIGTERM ends it as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(exit_code(sys.argv[1:]))
+    """Run the command line and exit; SIGTERM ends it as Ctrl-C does, and so does SIGHUP."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores the latter.
+            signal.signal(number, signal.default_int_handler)
+    code = exit_code(sys.argv[1:])
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # While Python ends, it would take the code's place.
+    sys.exit(code)
 
 
 def exit_code(arguments: list[str]) -> int:
@@ -63,7 +69,8 @@ def exit_code(arguments: list[str]) -> int:
     try:
         return logquake.main(arguments, prog_name="logquake", standalone_mode=False) or 0
     except (click.Abort, KeyboardInterrupt) as ended:
-        _complain(str(ended) or "interrupted before there was anything to judge")
+        # click raises its own Abort from a KeyboardInterrupt.
+        _complain(str(ended) or str(ended.__cause__ or "") or "interrupted")
         return UNKNOWN
     except Exception as failed:  # noqa: BLE001 - the interpreter of commands
         return _code_of(failed)

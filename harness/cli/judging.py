@@ -149,12 +149,13 @@ def _judge_here(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
         return []
     with TemporaryDirectory(prefix="logquake-") as folder:
         # A sample is package data, which may be read-only: its copy is judged.
-        return judge_stored(
-            [(copy_sample(run, Path(folder)) if is_sample(run) else run).root for run in runs],
-            judge=judge,
-            engine=engine,
-            store=judge is None,
-        )
+        roots = [(copy_sample(run, Path(folder)) if is_sample(run) else run).root for run in runs]
+        try:
+            return judge_stored(roots, judge=judge, engine=engine, store=judge is None)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                "interrupted: no run was judged; the same command does it"
+            ) from None
 
 
 def _worst(verdicts: Sequence[Verdict]) -> int:

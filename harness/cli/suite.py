@@ -32,7 +32,10 @@ from results.record.clock import pause_until, stopwatch_s, unix_s
 
 REFRESH_S = 1.0
 LOG_COLUMNS = 160
-FINISHING = b"no more runs are started; those under way come to their end\n"
+FINISHING = (
+    b"no more runs are started; those under way come to their end (Ctrl-C again: end their main"
+    b" phases); go on later with: logquake suite run SUITE.toml --resume\n"
+)
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
 

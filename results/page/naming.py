@@ -37,6 +37,7 @@ _NUMBER = re.compile(r"\d+")
 _OP_KEYS, _VALUE_KEYS = ("op_id", "op_ids"), ("value", "values")
 _OPS = "ops"
 """Evidence that is a list of op ids; a number of that name counts them."""
+_INTERRUPTED = re.compile(r"(?:Interrupted at [\d.]+ s\. )?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,20 @@ def said(text: str) -> str:
     """Return words as a sentence; the name of a message or node is no word, and stays as it is."""
     whole = as_sentence(text)
     return f"{text[0]}{whole[1:]}" if _STORY_WORD.match(text) else whole
+
+
+def interruption(sentence: str) -> str:
+    """Return how a verdict's sentence says that the run was interrupted; empty if it was not."""
+    found = _INTERRUPTED.match(sentence)
+    return found[0] if found else ""
+
+
+def without_verdict(sentence: str) -> str:
+    """Return a verdict's sentence for a list that has the verdict in another column."""
+    begins = interruption(sentence)
+    rest = sentence.removeprefix(begins)
+    told = rest.partition(": ")[2] or rest
+    return f"{begins}{said(told)}" if begins else told
 
 
 def names_of(paths: RunPaths) -> "Names":

@@ -8,6 +8,7 @@ from flask import Response, url_for
 
 from results.engine import size_words, template_engine
 from results.index import RunRow
+from results.page.naming import interruption, without_verdict
 from results.repeats import RANGE
 from results.site.matrix import LETTERS, TONE_WORDS, faults_of, workload_of
 
@@ -32,6 +33,8 @@ def _engine() -> jinja2.Environment:
         "size": size_words,
         "workload": workload_of,
         "faults": faults_of,
+        "interruption": interruption,
+        "without_verdict": without_verdict,
     }
     engine.globals |= {
         "url_for": url_for,

@@ -250,6 +250,32 @@ def test_harness_anomalies_are_unknown_and_never_allowed() -> None:
     assert short.unknown_because == ("final-read-incomplete: final-read-incomplete!",)
 
 
+def test_a_check_that_found_that_there_is_nothing_had_something_to_check() -> None:
+    """Of a partition that was never read again there is no row, and an anomaly."""
+    unread = replace(found("final-read-incomplete"), rows=0)
+    assert verdict(unread).unknown_because == ("final-read-incomplete: final-read-incomplete!",)
+    empty = verdict(CheckResult(name="final-read-incomplete", rows=0))
+    assert empty.unknown_because == ("there was nothing to check for final-read-incomplete",)
+
+
+def test_a_run_that_was_interrupted_before_its_clients_says_so_and_not_what_each_check_lacks() -> (
+    None
+):
+    cut = replace(facts(plan=PLAN), milestones=(
+        Milestone(name="started", at_ns=1), Milestone(name="interrupted", at_ns=2),
+        Milestone(name="failed", at_ns=3, detail={"kind": "interrupted"}),
+    ))  # fmt: skip
+    early = verdict(CheckResult(name="log-divergence", rows=0), about=cut)
+    assert early.valid is Validity.UNKNOWN
+    first, second, *_ = early.unknown_because
+    assert first == "the run ended before its clients began, so that there is nothing to judge"
+    assert second.endswith("there is no final log (its last milestone: started)")
+    assert not any("nothing to check for" in each for each in early.unknown_because)
+    late = replace(cut, milestones=(*cut.milestones, Milestone(name="warmup", at_ns=4)))
+    lacking = verdict(CheckResult(name="log-divergence", rows=0), about=late)
+    assert "there was nothing to check for log-divergence" in lacking.unknown_because
+
+
 def test_a_malformed_history_makes_client_side_finds_untrusted_but_not_replica_side_ones() -> None:
     both = verdict(found("malformed-history"), found("lost-write"))
     assert both.valid is Validity.UNKNOWN

@@ -18,13 +18,15 @@ from harness import doctor
 from harness.doctor import examine_machine, print_findings
 from harness.endings import Ending
 from harness.heal import heal_store
-from harness.interrupt import Interrupts
+from harness.interrupt import Answers, Interrupts
 from harness.judgement import choose_engine
 from harness.plans import as_played, refuse_impossible
 from harness.staging import Staging
+from nemesis.ledger import Ledger
 from nemesis.schedule import deal_schedule
+from nemesis.undo import Join
 from results.record.clock import RunClock
-from results.record.milestones import load_milestones
+from results.record.milestones import Milestone, append_milestone, load_milestones
 from results.record.plan import dump_plan, plan_from
 from results.store import Store
 
@@ -79,7 +81,8 @@ def test_a_stage_that_died_is_told_and_noted(
     plan = plan_from({"hosts": "process"})
     with Store(tmp_path / "runs").create("log", 1) as paths:
         session = Staging(plan, tmp_path / "runs", Console(quiet=True))
-        result = session._play(plan, paths, RunClock.starting_now())
+        with Answers(paths.run_id, pytest.fail) as answers:
+            result = session._play(plan, paths, RunClock.starting_now(), answers)
     assert result.ending is Ending.CLUSTER
     assert said in result.sentence
     noted = load_milestones(paths.milestones)[-1]
@@ -93,6 +96,32 @@ def test_heal_leaves_a_living_run_alone(tmp_path: Path) -> None:
     with store.create("log", 1) as paths:
         assert heal_store(store.root).done == (f"{paths.run_id} is still under way: left alone",)
     assert heal_store(store.root) == Healed()
+
+
+def test_heal_says_once_what_became_of_a_dead_run_and_how_to_judge_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs").create("log", 1) as paths:
+        for name, at_ns in (("started", 1), ("main", 4 * 10**9), ("broker-ended", 7 * 10**9)):
+            append_milestone(paths.milestones, Milestone(name=name, at_ns=at_ns))
+        Ledger(paths.ledger).write(1, [Join(cut_id="fault-1", links=(("n1", "n2"),))])
+    run = paths.run_id
+    assert heal_store(tmp_path / "runs").done == (
+        f"{run}: its command ended in its main phase, 4 s after its start or later",
+        f"{run}: 1 fault was in force, and none is any more",
+        f"{run}: it has no verdict; logquake check {run} judges what was recorded",
+    )
+    noted = load_milestones(paths.milestones)[-1]
+    assert (noted.name, noted.detail["kind"]) == ("failed", "died")
+    assert noted.detail["sentence"] == "its command ended in its main phase"
+    assert heal_store(tmp_path / "runs") == Healed()
+
+
+@pytest.mark.parametrize("end", ["failed", "collected", "audited"])
+def test_heal_takes_no_run_that_came_to_its_end_for_a_dead_one(tmp_path: Path, end: str) -> None:
+    with Store(tmp_path / "runs").create("log", 1) as paths:
+        for name in ("main", end):
+            append_milestone(paths.milestones, Milestone(name=name, at_ns=1))
+    assert heal_store(tmp_path / "runs") == Healed()
+    assert len(load_milestones(paths.milestones)) == 2
 
 
 def test_heal_ends_the_processes_of_a_dead_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,10 @@ from cluster.protocol import ClusterError
 from harness import audit as audit_module
 from harness.audit import audit
 from harness.endings import Ending, StageResult
+from harness.interrupt import BEGINNING, Answers
 from harness.staging import Staging
 from results.record.clock import RunClock, wait_until
-from results.record.milestones import load_milestones
+from results.record.milestones import INTERRUPTED, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 
@@ -122,6 +124,21 @@ def test_what_vanished_and_what_changed_are_differences_too() -> None:
     }
 
 
+def test_a_run_that_is_interrupted_before_its_stage_has_none_and_notes_why(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "run")
+    plan, said = processes(run), Console(file=io.StringIO())
+    answered: list[str] = []
+    with Answers(run.run_id, answered.append) as answers:
+        os.kill(os.getpid(), signal.SIGTERM)
+        result = Staging(plan, tmp_path, said)._play_audited(
+            plan, run, RunClock.starting_now(), answers
+        )
+    assert answered == [BEGINNING]
+    assert result.ending is Ending.INTERRUPTED
+    names = [each.name for each in load_milestones(run.milestones)]
+    assert names == ["looked", INTERRUPTED, "failed", "audited"]
+
+
 @pytest.mark.parametrize("ending", [Ending.PLAYED, Ending.CLUSTER])
 def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
     ending: Ending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +156,8 @@ def test_a_session_notes_what_a_played_run_left_and_ends_it_all_the_same(
 
     monkeypatch.setattr(Staging, "_play", play)
     said = Console(file=io.StringIO(), soft_wrap=True)
-    Staging(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now())
+    with Answers(run.run_id, pytest.fail) as answers:
+        Staging(plan, tmp_path, said)._play_audited(plan, run, RunClock.starting_now(), answers)
     assert left[0].wait(timeout=20) == -9
     looked, noted = load_milestones(run.milestones)
     assert (looked.name, noted.name) == ("looked", "audited")

@@ -37,6 +37,27 @@ def test_temporary_files_of_all_processes_lie_in_the_runs_folder(
     assert (os.environ["TMPDIR"], tempfile.gettempdir()) == ("/elsewhere", before)
 
 
+def test_what_an_interrupted_judgement_started_is_killed_and_its_files_are_removed(
+    tmp_path: Path,
+) -> None:
+    paths, started = RunPaths(tmp_path), list["subprocess.Popen[bytes]"]()
+
+    def judge() -> None:
+        with scratch_in(paths):
+            started.append(subprocess.Popen(["sleep", "600"]))
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            judge()
+        assert started[0].wait(timeout=20) == -9
+    finally:
+        for child in started:
+            child.kill()
+            child.wait()
+    assert not paths.scratch.exists()
+
+
 def test_a_folder_that_java_could_not_be_told_is_not_used(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "my runs")
     paths.root.mkdir()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.exit_codes import UNKNOWN
+from harness.interrupt import JUDGING
 from harness.stage import ONCE
 from results.page.headline import headline
 from results.record.clock import wait_until
@@ -115,9 +117,11 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
         run.wait()
     finally:
         run.kill()
-    root = newest(tmp_path).root
+    root, run_id = newest(tmp_path).root, newest(tmp_path).run_id
     healed = logquake("heal", store=tmp_path)
     assert healed.returncode == 0, healed.stderr
+    assert f"{run_id}: its command ended in its main phase" in healed.stdout
+    assert f"logquake check {run_id} judges what was recorded" in healed.stdout
     wait_until(lambda: not running(root), timeout_s=10, what="the end of every process of the run")
     assert "nothing to heal" in logquake("heal", store=tmp_path).stdout
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
@@ -126,7 +130,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     checked = logquake("check", "latest", *HERE, "--json", store=tmp_path)
     assert checked.returncode == 2, checked.stderr[-3000:]
     verdict = json.loads(checked.stdout)[0]
-    assert verdict["unknown_because"]
+    assert "the run failed: its command ended in its main phase" in verdict["unknown_because"]
     assert verdict["checked"]["malformed-history"]["rows"] > 100
 
 
@@ -152,3 +156,39 @@ def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
     assert headline(verdict).sentence.startswith(f"Interrupted at {at_s} s. ")
     assert reached(tmp_path, "collected")
     assert not running(newest(tmp_path).root)
+
+
+@pytest.mark.spark
+def test_a_judgement_that_is_ended_leaves_nothing_behind_and_says_what_judges_the_run(
+    tmp_path: Path,
+) -> None:
+    """Ctrl-C in the middle of Spark: pyspark's own handler would say nothing, and leave its JVM."""
+    said = tmp_path / "output.log"
+    words = ("--hosts", "process", "--time-limit", "10", "--nemesis", "pause", "--engine", "spark")
+    run = start_run(tmp_path, "--system", "reference", "--rate", "50", *words)
+    try:
+        wait_until(
+            lambda: (
+                list(newest(tmp_path).scratch.glob("*/spark.log"))
+                if (tmp_path / "latest").exists()
+                else None
+            ),
+            timeout_s=120,
+            what="Spark's start",
+        )
+        run.send_signal(signal.SIGINT)
+        wait_until(lambda: JUDGING in said.read_text(), timeout_s=5, what="an answer")
+        assert run.wait(timeout=60) == UNKNOWN
+    finally:
+        run.kill()
+    paths = newest(tmp_path)
+    assert f"{paths.run_id} was not judged; logquake check {paths.run_id} does it" in (
+        said.read_text()
+    )
+    assert "Traceback" not in said.read_text()
+    assert not paths.scratch.exists()
+    assert not running(paths.root)
+    assert read_verdict(paths.verdict) is None
+    checked = logquake("check", paths.run_id, *HERE, store=tmp_path)
+    assert checked.returncode in {0, 2}, checked.stderr
+    assert read_verdict(paths.verdict) is not None

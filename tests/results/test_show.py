@@ -8,6 +8,7 @@ from rich.console import Console
 
 from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
+from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.show import list_runs, print_verdict, show_run
 from results.store import Store
@@ -112,6 +113,31 @@ def test_a_valid_run_with_what_is_allowed_is_listed_as_that_and_not_in_green(
     line = printed(console).splitlines()[1]
     assert f"{ESCAPE}[36mallowed{ESCAPE}[0m" in line
     assert "1 acknowledged write was lost, and that is allowed." in line
+
+
+def test_that_a_run_was_interrupted_is_in_the_list_too(make_run: MakeRun) -> None:
+    paths = make_run()
+    cut = dataclasses.replace(judged(paths), stats={"interrupted_at_s": 12.5})
+    write_verdict(paths, cut)
+    console = Console(width=200, file=io.StringIO())
+    list_runs(Store(paths.root.parent.parent), console)
+    assert "Interrupted at 12.5 s. 3 acknowledged writes were lost." in printed(console)
+
+
+def test_a_reason_that_is_the_witness_is_said_once(make_run: MakeRun) -> None:
+    paths = make_run()
+    (lost,) = [each for name, each in judged(paths).anomalies.items() if name == "lost-write"]
+    sentence = lost.examples[0].sentence
+    for reasons in (
+        (f"lost-write: {sentence}",),
+        ("the run failed: n1", f"lost-write: {sentence}"),
+    ):
+        verdict = dataclasses.replace(
+            judged(paths), valid=Validity.UNKNOWN, unknown_because=reasons
+        )
+        console = Console(width=2000, file=io.StringIO())
+        print_verdict(verdict, console)
+        assert printed(console).count(sentence) == 1, reasons
 
 
 def test_an_empty_store_says_how_to_fill_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -31,6 +32,7 @@ from results.site import make_site
 from results.site.guard import hosts_of
 from results.site.tallies import MAX_WORDS, Tallies
 from results.store import Store, lock_run
+from results.verdict_json import read_verdict, write_verdict
 from tests.results.planted import (
     LATE,
     LOSS,
@@ -386,6 +388,18 @@ def test_a_stream_of_garbage_is_no_trouble(tmp_path: Path) -> None:
     (paths.live / "faults.garbage.arrows").write_bytes(b"\xff\xff\xff\xff" + b"\0" * 100)
     os.mkfifo(paths.live / "faults.fifo.arrows")
     assert "operations 990" in words_of(text_of(site(tmp_path), f"/live/{paths.run_id}"))
+
+
+def test_lists_say_which_runs_were_interrupted(tmp_path: Path) -> None:
+    doubtful = plant(tmp_path, "20261122T010000Z", because=("the run failed: n1 died",))
+    lost = plant(tmp_path, "20261122T020000Z", anomalies={"lost-write": anomaly()})
+    for paths in (doubtful, lost):
+        verdict = read_verdict(paths.verdict)
+        assert verdict is not None
+        write_verdict(paths, replace(verdict, stats={"interrupted_at_s": 2.5}))
+    words = words_of(text_of(site(tmp_path), "/runs"))
+    assert "Interrupted at 2.5 s. The run failed: n1 died" in words
+    assert "Interrupted at 2.5 s. 3 acknowledged writes were lost." in words
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:

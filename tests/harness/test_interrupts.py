@@ -1,0 +1,181 @@
+"""Who answers a signal when, and what is done then: the command's part, and the stage's."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cli import exit_code, logquake
+from harness.exit_codes import UNKNOWN
+from harness.interrupt import (
+    BEGINNING,
+    HOSTS,
+    JUDGING,
+    LISTENING,
+    SIGNALS,
+    Answers,
+    Interrupts,
+    postponed,
+)
+
+LISTENER = """
+import json, sys
+from harness.interrupt import LISTENING, Interrupts
+interrupts = Interrupts()
+print("up", flush=True)
+sys.stdin.readline()
+interrupts.listen()
+interrupts.tell(lambda: None, lambda: None)
+print(end=LISTENING, flush=True)
+interrupts.finish.wait(20)
+print(interrupts.settle(), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def leave_handlers_as_they_were() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    assert {number: signal.getsignal(number) for number in SIGNALS} == before
+
+
+@pytest.fixture(name="listener")
+def start_listener() -> Iterator["subprocess.Popen[bytes]"]:
+    with postponed():
+        child = subprocess.Popen(
+            [sys.executable, "-c", LISTENER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        yield child
+        child.kill()
+
+
+def listen(child: "subprocess.Popen[bytes]") -> None:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == LISTENING.encode()
+
+
+def heard(child: "subprocess.Popen[bytes]") -> int:
+    assert child.stdout is not None
+    return int(child.stdout.readline())
+
+
+def interrupt(number: signal.Signals = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+def end_by_signals() -> None:
+    with Answers("log/1", list[str]().append):
+        interrupt()
+        interrupt()
+
+
+def test_before_a_stage_the_first_signal_is_answered_and_the_second_ends_the_command() -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append) as answers:
+        interrupt(signal.SIGTERM)
+        assert said == [BEGINNING]
+        assert answers.early
+        with pytest.raises(KeyboardInterrupt, match=r"logquake check log/1 judges it"):
+            interrupt()
+    assert not answers.late
+
+
+def test_a_signal_that_comes_while_a_stage_starts_waits_for_it(
+    listener: "subprocess.Popen[bytes]",
+) -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append) as answers:
+        answers.begins(listener)
+        interrupt()
+        assert said == [BEGINNING], "the stage does not listen yet"
+        assert listener.poll() is None, "it would have died of the signal"
+        listen(listener)
+        assert heard(listener) == 1
+        answers.stage_ended(1)
+    assert (said, answers.late) == ([BEGINNING], False)
+
+
+def test_a_stage_that_listens_answers_and_what_it_missed_is_answered_afterwards(
+    listener: "subprocess.Popen[bytes]",
+) -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append) as answers:
+        answers.begins(listener)
+        listen(listener)
+        answers.hand_on()
+        interrupt()
+        count = heard(listener)
+        assert (said, count) == ([], 1)
+        answers.stage_ended(0)
+        assert said == [HOSTS]
+        assert answers.late
+        with pytest.raises(KeyboardInterrupt, match="log/1 was not judged; a command does it"):
+            answers.cut(JUDGING, "log/1 was not judged; a command does it")
+
+
+def test_what_is_cut_ends_at_the_first_signal_and_cleans_up_undisturbed() -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append) as answers:
+        answers.stage_ended(0)
+        answers.cut(JUDGING, "how to judge it")
+        with pytest.raises(KeyboardInterrupt, match="how to judge it"):
+            interrupt()
+        interrupt()
+        interrupt(signal.SIGHUP)
+    assert said == [JUDGING]
+
+
+def test_the_last_words_of_a_command_that_a_signal_ended_are_not_cut() -> None:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            end_by_signals()
+        interrupt(signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Answers("log/1", pytest.fail):
+            interrupt(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_stage_that_settles_has_answered_all_that_it_took_and_takes_no_more() -> None:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    interrupts, said = Interrupts(), list[str]()
+    interrupts.listen()
+    try:
+        interrupts.tell(lambda: said.append("first"), lambda: said.append("second"))
+        interrupt()
+        interrupt()
+        assert interrupts.settle() == 2
+        assert said == ["first", "second"]
+        interrupt()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_the_command_line_says_why_it_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt("log/1 was not judged")
+
+    monkeypatch.setattr(logquake, "invoke", interrupted)
+    assert exit_code(["runs"]) == UNKNOWN
+    assert capsys.readouterr().err.strip() == "logquake: log/1 was not judged"
