@@ -64,7 +64,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     say(console, "")
     print_table(console, ("it ran on", ""), _setting(paths, found))
     if found.verdict:
-        _print_anomalies(found.verdict, console, tone=found.head.tone)
+        _print_anomalies(found.verdict, console, tone=found.head.tone, names=found.names)
         _print_resting(found.verdict, console)
     _print_faults(found.faults, console)
     _print_figures(tables, found, console)
@@ -101,27 +101,29 @@ def print_verdict(
     head = headline(verdict, alive=alive)
     _print_sentence(head, console, names=names)
     if verdict is not None:
-        _print_anomalies(verdict, console, tone=head.tone)
+        _print_anomalies(verdict, console, tone=head.tone, names=names)
         if hidden := unshown_count(verdict):
             told = many(hidden, "thing")
             say(console, f"this run could not show {told}: logquake show tells which", style="dim")
 
 
 def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], str]) -> None:
-    say(console, head.sentence, style=STYLES.get(head.tone, "bold"))
+    say(console, names(head.sentence), style=STYLES.get(head.tone, "bold"))
     if head.witness and head.witness.cause:
         say(console, names(said(head.witness.cause)), style="bold")
     reasons = (head.sentence, *head.more)
     if head.witness and not any(head.witness.sentence in each for each in reasons):
         say(console, names(said(head.witness.sentence)))
     for sentence in head.more[:_MAX_REASONS]:
-        say(console, sentence)
+        say(console, names(sentence))
     if len(head.more) > _MAX_REASONS:
         say(console, f"and {many(len(head.more) - _MAX_REASONS, 'more reason')}, in verdict.json")
 
 
-def _print_anomalies(verdict: Verdict, console: Console, *, tone: str) -> None:
-    _print_reasons(verdict.unknown_because if tone != "unknown" else (), console)
+def _print_anomalies(
+    verdict: Verdict, console: Console, *, tone: str, names: Callable[[str], str]
+) -> None:
+    _print_reasons(verdict.unknown_because if tone != "unknown" else (), console, names=names)
     ranked = ranked_anomalies(verdict)
     if ranked:
         rows = [
@@ -154,9 +156,11 @@ def _print_resting(verdict: Verdict, console: Console) -> None:
             say(console, f"    not shown: {sentence}", style="yellow")
 
 
-def _print_reasons(reasons: Sequence[str], console: Console) -> None:
+def _print_reasons(
+    reasons: Sequence[str], console: Console, *, names: Callable[[str], str]
+) -> None:
     for why in reasons[:_MAX_REASONS]:
-        say(console, why, style="yellow")
+        say(console, names(why), style="yellow")
     if len(reasons) > _MAX_REASONS:
         more = f"and {many(len(reasons) - _MAX_REASONS, 'more reason')}, in verdict.json"
         say(console, more, style="yellow")

@@ -177,7 +177,7 @@ def _of_verdict(
         "verdict_class": class_of(verdict, as_told=as_told),
         "ending": "" if as_told is None else Ending.AS_TOLD if as_told else Ending.OTHERWISE,
         "judge": verdict.judge,
-        "sentence": head.sentence[:_MAX_SENTENCE],
+        "sentence": names(head.sentence)[:_MAX_SENTENCE],
         "cause": names(_cause(verdict, head))[:_MAX_WITNESS],
         "witness": names(_witness(verdict, head, story))[:_MAX_WITNESS],
         "anomalies": _named((name, counting(each)) for name, each in ranked_anomalies(verdict)),

@@ -110,7 +110,12 @@ class Names:
 
     def html(self, text: str) -> Markup:
         """Return the same for a page, where each name shows its number when it is pointed at."""
-        return self._marked(text, Markup('<abbr title="{1}">{0}</abbr>').format)
+        return self._marked(text, _abbreviation)
+
+    def alone(self, text: str) -> Markup:
+        """Return the same of a value's number that stands alone."""
+        name = self._value(int(text)) if _is_number(text) else None
+        return escape(inert(text)) if name is None else _abbreviation(name, f"value {text}")
 
     def linked(self, text: str) -> Markup:
         """Return the same for a page that also explains its names (`printed`) and leads there."""
@@ -231,7 +236,7 @@ class Names:
         for before, name, long in self._parts(shortened(text)):
             marked += escape(inert(before, keep="\n"))
             if name:
-                marked += mark(inert(name), long)
+                marked += mark(name, long)
         return marked
 
     def _parts(self, text: str) -> Iterator[tuple[str, str, str]]:
@@ -250,6 +255,10 @@ class Names:
                 yield text[at:start], name, f"{word} {number[0]}"
                 at = end
         yield text[at:], "", ""
+
+
+def _abbreviation(name: str, long: str) -> Markup:
+    return Markup('<abbr title="{}">{}</abbr>').format(long, inert(name))
 
 
 def _is_number(text: str) -> bool:

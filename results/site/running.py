@@ -37,6 +37,7 @@ def run(name: str, folder: str) -> Response:
         head=headline(verdict, alive=row.state == "running"),
         verdict=verdict,
         in_words=lambda text: names.html(said(text)),
+        alone=names.alone,
         anomalies=ranked_anomalies(verdict) if verdict else [],
         counting=counting,
         seen=index.seen(row.signature) if row.signature else None,

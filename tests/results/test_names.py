@@ -1,5 +1,6 @@
 """Short names: `p22#132` and `log-0-0:v785`, made and understood, in sentences and on pages."""
 
+import dataclasses
 import io
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from results.atomic import StoreError
 from results.export.perfetto import events
-from results.index.reading import stored_names
+from results.index.reading import read_run, stored_names
 from results.page.close_up import close_up
 from results.page.investigation import investigate
 from results.page.naming import Names, names_of
@@ -19,13 +20,15 @@ from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.short import op_name, op_named, value_name, value_named, value_prefixes
 from results.record.tables import TABLES
+from results.record.terms import Validity
 from results.record.values import pack_value
 from results.report import render_report
 from results.samples import sample_paths
+from results.show import show_run
 from results.show_named import show_named
 from results.tables import RunTables
-from results.verdict_json import read_verdict
-from tests.results.conftest import write_rows
+from results.verdict_json import read_verdict, write_verdict
+from tests.results.conftest import MakeRun, write_rows
 
 PLACES = (("log-0", 0), ("log-0", 1), ("log-1", 0), ("log-1", 1))
 NUMBER = re.compile(r"\b\d{10,19}\b")
@@ -285,3 +288,23 @@ def test_what_lists_runs_follows_no_link_for_a_name(tmp_path: Path, linked: str)
     text = "value 4294968081, sent by op 7"
     assert stored_names(RunPaths(inside))(text) == "value log-0-0:v785, sent by op 7"
     assert names_of(RunPaths(inside))(text) == "value log-0-0:v785, sent by op p3#1"
+
+
+def test_reasons_of_an_unknown_verdict_name_ops_too(make_run: MakeRun) -> None:
+    paths = make_run()
+    row = {"op_id": 1099511637417, "process": 4, "f": "send", "phase": "main", "outcome": "ok"}
+    write_rows(paths.table("ops"), TABLES["ops"], [row], paths.run_id)
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None
+    why = "op 1099511637417 is recorded more than once"
+    write_verdict(
+        paths,
+        dataclasses.replace(verdict, valid=Validity.UNKNOWN, anomalies={}, unknown_because=(why,)),
+    )
+    console = Console(file=io.StringIO(), width=160)
+    show_run(paths, console)
+    assert isinstance(console.file, io.StringIO)
+    assert "Unknown: op p4#1 is recorded more than once" in console.file.getvalue()
+    page = render_report(paths)
+    assert page.count("p4#1</a> is recorded more than once") == 2
+    assert "p4#1 is recorded more than once" in read_run(paths).sentence
