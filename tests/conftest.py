@@ -1,5 +1,6 @@
 """Settings of all tests, and what several folders of tests share."""
 
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,10 @@ from tests.side_by_side import long_first, spread
 
 if TYPE_CHECKING:
     from tests.results.browser import Reader
+
+# Where tests are begun in the background a shell has Ctrl-C ignored, in all that they start, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine is slow now and then; no test may fail by the clock.
 # On CI, Hypothesis would draw the same examples each time in this one, too.
