@@ -16,9 +16,9 @@ import numpy as np
 from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, read_whole, shrank
 from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, present, select, within
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL
-from checkers.group import Group
+from checkers.group import Group, Leader
 
 _NS_PER_S = 1_000_000_000
 _BEFELL = {
@@ -38,25 +38,17 @@ _MEANWHILE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Next:
+class Next(Leader):
     """Who led next.
 
     Attributes:
-        broker, epoch: Who, and in which epoch.
         told_ns: Until when that was so at the latest: when that epoch, or a later one, was told
             first; beyond all times if never.
         unclean: Whether the controller called the election unclean.
     """
 
-    broker: int
-    epoch: int
     told_ns: int
     unclean: bool
-
-    @property
-    def node(self) -> str:
-        """The node's name: broker 2 is n2."""
-        return f"n{self.broker}"
 
 
 def cause_of_loss(
@@ -179,9 +171,7 @@ def _befell(
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
     """Tell whether no other replica ever had the record."""
-    others = {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)} - {leader.node}
-    logs = group.logs.get(FINAL, {})
-    replicas = others & set(logs) if len(logs) >= group.facts.plan.replication else others
+    replicas = set(replicas_of(group)) - {leader.node}
     return bool(replicas) and all(_never_had(group, record, node) for node in replicas)
 
 
@@ -190,19 +180,17 @@ def _never_had(group: Group, record: Acked, node: str) -> bool:
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
         return False
-    copies = [copies[node] for copies in group.logs.values() if node in copies]
-    held = any(bool(np.isin(record.value, each.values)) for each in copies)
-    known = log.whole and log.start <= record.offset
     return (
-        known
-        and not held
+        log.whole
+        and log.start <= record.offset
+        and not _had(group, record, node)
         and not shrank(group, record, node)
-        and (cut_at(group, record, node) is None)
+        and cut_at(group, record, node) is None
     )
 
 
-def _had_once(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether some copy of a replica, of before the end, has the record."""
+def _had(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether some copy of a replica has the record."""
     return any(
         bool(np.isin(record.value, copies[node].values))
         for copies in group.logs.values()
@@ -239,7 +227,7 @@ def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> s
     ]
     if then.unclean:
         whence = ", from outside of the in-sync replicas,"
-    elif last and _had_once(group, record, then.node):
+    elif last and _had(group, record, then.node):
         whence = f", which had truncated its log at offset {cut_at(group, record, then.node)},"
     elif isrs and then.broker not in isrs[-1]:
         whence = ", which was not in the last ISR that was told,"
