@@ -19,6 +19,7 @@ from checkers.columns import equal, ints, present, select, within
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL
 from checkers.group import Group, Leader
+from checkers.protocol import DISK_DOUBTS
 
 _NS_PER_S = 1_000_000_000
 _BEFELL = {
@@ -74,8 +75,10 @@ def cause_of_loss(
         told = f"{first.node} acknowledged {what} ({acks})"
         return f"{told}; these brokers tell no epochs, so why it is gone is not known"
     if disks := lost_on_disks(group, record.offset, record.acked_ns):
-        told = f"{first.node} acknowledged {what} ({acks})"
-        return f"{told}, and each replica that had it lost it to a fault ({', '.join(disks)})"
+        told, faults = f"{first.node} acknowledged {what} ({acks})", ", ".join(disks)
+        if set(disks) & set(DISK_DOUBTS):
+            return f"{told}; faults may have taken the only copies of it ({faults})"
+        return f"{told}, and faults cut each replica's log off below it ({faults})"
     then = _next(group, record, max(each.epoch for each in by))
     epochs = " or ".join(str(each.epoch) for each in by)
     meanwhile, afterwards = _befell(group, record, first, then)
