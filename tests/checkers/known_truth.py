@@ -7,12 +7,13 @@ it, and return each wrong statement as a sentence.
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkers.facts import Disturbance
 from results.page.broker_logs import BrokerLogs
+from results.page.investigation import Investigation
 from results.page.witness import Event, Kind, Told
 from results.record.clock import NS_PER_S
 from results.record.verdict import Example
@@ -282,3 +283,31 @@ def lines_missing(logs: BrokerLogs | None, value: int, truth: Truth) -> Iterator
     for cut in truth.cuts:
         if cut.line and value in cut.dropped and (cut.node, f"INFO {cut.line}") not in shown:
             yield f"not shown: {cut.node} at {cut.at_ns / NS_PER_S:.3f} s: {cut.line}"
+
+
+def wrong_story(
+    looked: Investigation, example: Example, truth: Truth, counts: Counter[str]
+) -> Iterator[str]:
+    """Yield what page and terminal tell of an example that is not so, and count what they tell.
+
+    Args:
+        looked: What they tell.
+        example: Of what.
+        truth: Of its partition.
+        counts: Stories, their events by kind, candidates that causes name, lines that prove.
+    """
+    if looked.told is None:
+        counts["without a story"] += 1
+        return
+    counts["stories"] += 1
+    counts.update(f"event {each.kind}" for each in looked.told.events)
+    yield from wrong_in_story(looked.told, example, truth)
+    value, acked_ns = (example.evidence.get(key) for key in ("value", "acknowledged_ns"))
+    if looked.head.anomaly != "lost-write" or not isinstance(value, int):
+        return
+    if isinstance(acked_ns, int) and example.evidence.get("missing_from_leaders_log"):
+        counts[f"{candidates(example.cause)} named"] += 1
+        yield from wrong_in_cause(example.cause, value, acked_ns, truth)
+    proving = [each for each in truth.cuts if each.line and value in each.dropped]
+    counts["lines proving"] += len(proving)
+    yield from lines_missing(looked.logs, value, truth)

@@ -12,17 +12,9 @@ import pytest
 
 from checkers.acknowledger import Acked, Acknowledger, acknowledgers
 from checkers.causes import cause_of_loss
-from results.page.investigation import Investigation
 from results.record.paths import RunPaths
-from results.record.verdict import Example
 from tests.checkers.acknowledged_model import AcknowledgedRun
-from tests.checkers.known_truth import (
-    Truth,
-    candidates,
-    lines_missing,
-    wrong_in_cause,
-    wrong_in_story,
-)
+from tests.checkers.known_truth import wrong_in_cause, wrong_story
 from tests.checkers.modelled_record import Told, group_of_run
 
 NIGHT, PARTS = 2000, 20
@@ -72,27 +64,6 @@ def told_of(seed: int, folder: Path, counts: Counter[str]) -> Iterator[str]:
     for name, example in found[:STORIES]:
         for wrong in wrong_story(told.story_of(name, example), example, run.truth, counts):
             yield f"seed {seed}, {name} at {example.offset}: {wrong}"
-
-
-def wrong_story(
-    looked: Investigation, example: Example, truth: Truth, counts: Counter[str]
-) -> Iterator[str]:
-    if looked.told is None:
-        counts["without a story"] += 1
-        return
-    counts["stories"] += 1
-    counts.update(f"event {each.kind}" for each in looked.told.events)
-    yield from wrong_in_story(looked.told, example, truth)
-    value = example.evidence.get("value")
-    if looked.head.anomaly == "lost-write" and isinstance(value, int):
-        counts[f"{candidates(example.cause)} named"] += 1
-        acked_ns = example.evidence["acknowledged_ns"]
-        assert isinstance(acked_ns, int)
-        yield from wrong_in_cause(example.cause, value, acked_ns, truth)
-        counts["lines proving"] += sum(
-            1 for each in truth.cuts if each.line and value in each.dropped
-        )
-        yield from lines_missing(looked.logs, value, truth)
 
 
 def test_each_event_of_a_story_lies_where_it_was(tmp_path: Path) -> None:

@@ -1,0 +1,213 @@
+"""What truly happened to each partition of a simulated cluster, as its nodes' machines did it.
+
+A `Ledger` stands between the simulator and the nodes' machines: it sees each event that goes in and
+each effect that comes out, with the virtual time, and keeps a `Truth` of each partition.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from kio.schema.errors import ErrorCode
+
+from cluster.files.batches import read_segment, records
+from cluster.reference.broker.node import Node
+from cluster.reference.machine import (
+    Append,
+    Arrived,
+    Asker,
+    Effect,
+    Event,
+    Nanoseconds,
+    Reply,
+    Say,
+    Truncate,
+)
+from cluster.reference.messages.data import ProduceRequest, ProduceResponse
+from cluster.reference.partition.partition import Partition
+from cluster.reference.simulator.disk import SimulatedDisk
+from cluster.reference.simulator.host import Boot, Booted
+from cluster.reference.simulator.simulation import Simulation
+from results.record.values import decode_payload
+from tests.checkers.known_truth import Begun, Cut, Truth
+
+_Record = tuple[int, int | None]
+"""Leader epoch and value."""
+Row = Mapping[str, object]
+
+
+def _records(data: bytes) -> list[_Record]:
+    batches = read_segment(data).batches
+    return [(batch.leader_epoch, decode_payload(record.value))
+            for batch in batches for record in records(batch)]  # fmt: skip
+
+
+class Ledger:
+    """Keeps what happened.
+
+    Args:
+        simulation: Tells the time.
+
+    Attributes:
+        truths: By partition: `log-0-1`.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.truths: defaultdict[str, Truth] = defaultdict(Truth)
+        self._answers: defaultdict[str, list[tuple[int, int, int, int, int, bool]]] = defaultdict(
+            list
+        )
+        self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
+
+    def over(self, boots: Mapping[int, Boot]) -> dict[int, Boot]:
+        """Return what makes each node, with the ledger before its machine."""
+        return {number: self._over(number, boot) for number, boot in boots.items()}
+
+    def _over(self, number: int, boot: Boot) -> Boot:
+        def seen(disk: SimulatedDisk) -> Booted:
+            booted = boot(disk)
+            node = booted.machine
+            assert isinstance(node, Node)
+            return Booted(
+                machine=_Seen(self, number, node), storage=booted.storage, said=booted.said
+            )
+
+        return seen
+
+    def answered(self, place: str, answer: tuple[int, int, int, int, int, bool]) -> None:
+        """Note (time, broker, epoch, offset, value, whether the ISR was the leader alone)."""
+        self._answers[place].append(answer)
+
+    def closed(self, place: str, sends: Sequence[Row]) -> Truth:
+        """Return the truth of a partition, with who acknowledged each of its sends."""
+        truth = self.truths[place]
+        by_value: defaultdict[int, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
+        for at_ns, broker, epoch, offset, value, alone in self._answers[place]:
+            by_value[value].append((at_ns, broker, epoch, offset, alone))
+        for row in sends:
+            value, until_ns = row["value"], row["complete_ns"]
+            if not row["acked"] or not isinstance(value, int) or not isinstance(until_ns, int):
+                continue
+            told = [each for each in by_value[value] if each[0] <= until_ns
+                    and row["offset"] in {None, each[3]}]  # fmt: skip
+            _, broker, epoch, offset, alone = max(told)
+            truth.acknowledged[value] = (broker, epoch, offset)
+            if alone:
+                truth.alone.add(value)
+        truth.final = {node: dict(enumerate(log)) for (node, where), log in self.logs.items()
+                       if where == place}  # fmt: skip
+        return truth
+
+
+class _Seen:
+    """A node's machine, and who looks at what it does."""
+
+    def __init__(self, ledger: Ledger, number: int, node: Node) -> None:
+        self._ledger, self._number, self._node, self._name = ledger, number, node, f"n{number}"
+        self._asked: dict[Asker, Mapping[str, list[int]]] = {}
+        self._known: set[str] = set()
+
+    def start(self, now: Nanoseconds) -> Sequence[Effect]:
+        return self._done(self._node.start(now))
+
+    def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
+        if isinstance(event, Arrived) and isinstance(event.message, ProduceRequest):
+            self._asked[event.asker] = {
+                f"{each.topic}-{each.partition}": [
+                    value for _, value in _records(each.records) if value is not None
+                ]
+                for each in event.message.partitions
+            }
+        return self._done(self._node.on(now, event))
+
+    def _done(self, effects: Sequence[Effect]) -> Sequence[Effect]:
+        partitions = self._node.replicas.partitions if self._node.replicas else {}
+        for partition in partitions.values():
+            if partition.log.folder not in self._known:
+                self._known.add(partition.log.folder)
+                self._found(partition, effects)
+            self._led(partition)
+        said = [effect.text for effect in effects if isinstance(effect, Say)]
+        for effect in effects:
+            if isinstance(effect, Append) and effect.folder in self._known:
+                self._append(effect.folder, effect.base_offset, effect.data)
+            elif isinstance(effect, Truncate) and effect.folder in self._known:
+                deed = f"partition={effect.folder}]"
+                line = next((each for each in said if deed in each and "Truncating to" in each), "")
+                self._cut(effect.folder, effect.offset, line=line)
+            elif isinstance(effect, Reply) and effect.asker in self._asked:
+                self._replied(effect)
+        return effects
+
+    @property
+    def _now(self) -> int:
+        return self._ledger.simulation.now_ns
+
+    def _log(self, folder: str) -> list[_Record]:
+        return self._ledger.logs[self._name, folder]
+
+    def _found(self, partition: Partition, effects: Sequence[Effect]) -> None:
+        """Compare what a start found with what had been written."""
+        folder = partition.log.folder
+        fresh = [each.data for each in effects if isinstance(each, Append)
+                 and each.folder == folder]  # fmt: skip
+        data = b"".join(batch.data for batch in partition.log.batches())
+        found = _records(data.removesuffix(b"".join(fresh)) if fresh else data)
+        had = self._log(folder)
+        same = next((at for at, pair in enumerate(zip(found, had, strict=False))
+                     if pair[0] != pair[1]), min(len(found), len(had)))  # fmt: skip
+        if same < len(had):
+            self._cut(folder, same, disk=True)
+        self._extend(folder, found[same:])
+
+    def _led(self, partition: Partition) -> None:
+        folder, state = partition.log.folder, partition.state
+        begun = self._ledger.truths[folder].begun
+        if partition.leading is not None and state.leader_epoch not in begun:
+            begun[state.leader_epoch] = Begun(
+                broker=self._number, at_ns=self._now, unclean=bool(state.leader_recovery_state),
+                values=frozenset(value for _, value in self._log(folder) if value is not None),
+            )  # fmt: skip
+
+    def _append(self, folder: str, base_offset: int, data: bytes) -> None:
+        assert base_offset == len(self._log(folder)), (self._name, folder, base_offset)
+        self._extend(folder, _records(data))
+
+    def _extend(self, folder: str, found: Sequence[_Record]) -> None:
+        truth = self._ledger.truths[folder]
+        self._log(folder).extend(found)
+        for value in (each for _, each in found if each is not None):
+            truth.held[value].add(self._name)
+            truth.appended_ns.setdefault(value, self._now)
+        truth.ends[self._name].append((self._now, len(self._log(folder))))
+
+    def _cut(self, folder: str, offset: int, *, line: str = "", disk: bool = False) -> None:
+        truth, log = self._ledger.truths[folder], self._log(folder)
+        dropped = frozenset(value for _, value in log[offset:] if value is not None)
+        if len(log) <= offset:
+            return  # It has no effect.
+        del log[offset:]
+        cut = Cut(
+            node=self._name, at_ns=self._now, from_offset=offset, dropped=dropped, line=line
+        )  # fmt: skip
+        (truth.disk if disk else truth.cuts).append(cut)
+        truth.ends[self._name].append((self._now, offset))
+
+    def _replied(self, reply: Reply) -> None:
+        asked = self._asked.pop(reply.asker)
+        if not isinstance(reply.message, ProduceResponse) or self._node.replicas is None:
+            return
+        for each in reply.message.partitions:
+            place = f"{each.topic}-{each.partition}"
+            if each.error_code is ErrorCode.none:
+                for answer in self._answers(place, each.base_offset, asked[place]):
+                    self._ledger.answered(place, answer)
+
+    def _answers(
+        self, place: str, offset: int, values: Sequence[int]
+    ) -> Iterator[tuple[int, int, int, int, int, bool]]:
+        assert self._node.replicas is not None
+        state = self._node.replicas.partitions[place].state
+        alone = state.isr == (self._number,)
+        for at, value in enumerate(values, offset):
+            yield self._now, self._number, state.leader_epoch, at, value, alone
