@@ -5,7 +5,8 @@ each effect that comes out, with the virtual time, and keeps a `Truth` of each p
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -41,6 +42,21 @@ def _records(data: bytes) -> list[_Record]:
             for batch in batches for record in records(batch)]  # fmt: skip
 
 
+class _Answer(NamedTuple):
+    """A broker acknowledged a value.
+
+    Attributes:
+        alone: Whether the leader was the whole ISR.
+    """
+
+    at_ns: int
+    broker: int
+    epoch: int
+    offset: int
+    value: int
+    alone: bool
+
+
 class Ledger:
     """Keeps what happened.
 
@@ -54,9 +70,7 @@ class Ledger:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.truths: defaultdict[str, Truth] = defaultdict(Truth)
-        self._answers: defaultdict[str, list[tuple[int, int, int, int, int, bool]]] = defaultdict(
-            list
-        )
+        self._answers: defaultdict[str, list[_Answer]] = defaultdict(list)
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
     def over(self, boots: Mapping[int, Boot]) -> dict[int, Boot]:
@@ -74,26 +88,25 @@ class Ledger:
 
         return seen
 
-    def answered(self, place: str, answer: tuple[int, int, int, int, int, bool]) -> None:
-        """Note (time, broker, epoch, offset, value, whether the ISR was the leader alone)."""
-        self._answers[place].append(answer)
+    def answered(self, place: str, answers: Iterable["_Answer"]) -> None:
+        """Note what a broker acknowledged."""
+        self._answers[place].extend(answers)
 
     def closed(self, place: str, sends: Sequence[Row]) -> Truth:
         """Return the truth of a partition, with who acknowledged each of its sends."""
         truth = self.truths[place]
-        by_value: defaultdict[int, list[tuple[int, int, int, int, bool]]] = defaultdict(list)
-        for at_ns, broker, epoch, offset, value, alone in self._answers[place]:
-            by_value[value].append((at_ns, broker, epoch, offset, alone))
+        by_value: defaultdict[object, list[_Answer]] = defaultdict(list)
+        for each in self._answers[place]:
+            by_value[each.value].append(each)
         for row in sends:
-            value, until_ns = row["value"], row["complete_ns"]
-            if not row["acked"] or not isinstance(value, int) or not isinstance(until_ns, int):
-                continue
-            told = [each for each in by_value[value] if each[0] <= until_ns
-                    and row["offset"] in {None, each[3]}]  # fmt: skip
-            _, broker, epoch, offset, alone = max(told)
-            truth.acknowledged[value] = (broker, epoch, offset)
-            if alone:
-                truth.alone.add(value)
+            value, until_ns, offset = row["value"], row["complete_ns"], row["offset"]
+            if row["acked"] and isinstance(value, int) and isinstance(until_ns, int):
+                told = [each for each in by_value[value] if each.at_ns <= until_ns
+                        and offset in {None, each.offset}]  # fmt: skip
+                last = max(told, key=lambda each: each.at_ns)
+                truth.acknowledged[value] = (last.broker, last.epoch, last.offset)
+                if last.alone:
+                    truth.alone.add(value)
         truth.final = {node: dict(enumerate(log)) for (node, where), log in self.logs.items()
                        if where == place}  # fmt: skip
         return truth
@@ -200,14 +213,9 @@ class _Seen:
         for each in reply.message.partitions:
             place = f"{each.topic}-{each.partition}"
             if each.error_code is ErrorCode.none:
-                for answer in self._answers(place, each.base_offset, asked[place]):
-                    self._ledger.answered(place, answer)
-
-    def _answers(
-        self, place: str, offset: int, values: Sequence[int]
-    ) -> Iterator[tuple[int, int, int, int, int, bool]]:
-        assert self._node.replicas is not None
-        state = self._node.replicas.partitions[place].state
-        alone = state.isr == (self._number,)
-        for at, value in enumerate(values, offset):
-            yield self._now, self._number, state.leader_epoch, at, value, alone
+                state = self._node.replicas.partitions[place].state
+                self._ledger.answered(place, [
+                    _Answer(at_ns=self._now, broker=self._number, epoch=state.leader_epoch,
+                            offset=offset, value=value, alone=state.isr == (self._number,))
+                    for offset, value in enumerate(asked[place], each.base_offset)
+                ])  # fmt: skip

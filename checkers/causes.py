@@ -22,7 +22,7 @@ from checkers.group import Group, Leader
 from checkers.protocol import DISK_DOUBTS
 
 _NS_PER_S = 1_000_000_000
-_BEFELL = {
+BEFELL = {
     "kill": "was killed", "stop": "was stopped", "pause": "was paused",
     "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk",
     "read-only": "could not write any more",
@@ -157,7 +157,7 @@ def _befell(
         each
         for each in group.facts.disturbances
         if leader.node in each.nodes
-        and each.kind in _BEFELL
+        and each.kind in BEFELL
         and 0 <= each.confirmed_ns <= then.told_ns
         and each.ended_ns >= record.acked_ns >= 0
     ]
@@ -166,7 +166,7 @@ def _befell(
     fault = max(hits, key=lambda each: each.confirmed_ns)
     if fault.confirmed_ns > record.acked_ns:
         after_s = ceil((fault.confirmed_ns - record.acked_ns) / _NS_PER_S * 10) / 10
-        return "", (f"{_BEFELL[fault.kind]} within {after_s:.1f} s",)
+        return "", (f"{BEFELL[fault.kind]} within {after_s:.1f} s",)
     if fault.confirmed_ns <= record.sent_ns and record.acked_ns <= fault.healing_ns:
         return f" {_MEANWHILE[fault.kind]}" if fault.kind in _MEANWHILE else "", ()
     return "", ()

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from checkers.causes import BEFELL
 from checkers.facts import Disturbance
 from results.page.broker_logs import BrokerLogs
 from results.page.investigation import Investigation
@@ -193,10 +194,8 @@ _ELECTED = re.compile(
     r" elected|(led again)) in epoch (\d+)( without it)?"
 )
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
-_BEFELL = re.compile(r"(was [a-z ]+?|lost power|lost its disk) within ([\d.]+) s")
+_BEFELL = re.compile(rf"({'|'.join(set(BEFELL.values()))}) within ([\d.]+) s")
 _WHILE = re.compile(r"\(acks=\w+\) while (?:it|the others)")
-_KINDS = {"was killed": "kill", "was cut off": "isolate", "lost power": "power-loss",
-          "lost its disk": "wipe", "was paused": "pause", "was stopped": "stop"}  # fmt: skip
 
 
 def candidates(cause: str) -> int:
@@ -254,7 +253,7 @@ def _wrong_fault(cause: str, value: int, acked_ns: int, truth: Truth) -> Iterato
     node = f"n{truth.acknowledged[value][0]}"
     if match := _BEFELL.search(cause):
         until_ns = acked_ns + round(float(match[2]) * NS_PER_S)
-        if not any(each.kind == _KINDS[match[1]] and node in each.nodes
+        if not any(BEFELL.get(each.kind) == match[1] and node in each.nodes
                    and acked_ns <= each.confirmed_ns <= until_ns
                    for each in truth.disturbances):  # fmt: skip
             yield f"{node} {match[0]}: no such fault"
