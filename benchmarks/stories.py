@@ -90,6 +90,7 @@ def plan_of(sort: str, seed: int) -> Plan:
 def played(sort: str, seed: int, store: Path) -> Line:
     """Play a run, judge it, and hold its stories to the truth."""
     paths = RunPaths(store / sort / f"{seed}")
+    shutil.rmtree(paths.root, ignore_errors=True)  # What a kill left.
     paths.root.mkdir(parents=True)
     plan = plan_of(sort, seed)
     refuse_unsimulated(plan)
