@@ -6,12 +6,14 @@ each effect that comes out, with the virtual time, and keeps a `Truth` of each p
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from cluster.files.batches import read_segment, records
 from cluster.reference.broker.node import Node
+from cluster.reference.controller.image import MetadataImage, PartitionImage
 from cluster.reference.machine import (
     Append,
     Arrived,
@@ -65,11 +67,14 @@ class Ledger:
 
     Attributes:
         truths: By partition: `log-0-1`.
+        logs: By node and partition.
+        led: Partitions and epochs whose leaders have begun to lead.
     """
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.truths: defaultdict[str, Truth] = defaultdict(Truth)
+        self.led: set[tuple[str, int]] = set()
         self._answers: defaultdict[str, list[_Answer]] = defaultdict(list)
         self.logs: defaultdict[tuple[str, str], list[_Record]] = defaultdict(list)
 
@@ -87,6 +92,10 @@ class Ledger:
             )
 
         return seen
+
+    def values(self, node: str, place: str) -> frozenset[int]:
+        """Return the values in a replica's log."""
+        return frozenset(value for _, value in self.logs[node, place] if value is not None)
 
     def answered(self, place: str, answers: Iterable["_Answer"]) -> None:
         """Note what a broker acknowledged."""
@@ -119,6 +128,7 @@ class _Seen:
         self._ledger, self._number, self._node, self._name = ledger, number, node, f"n{number}"
         self._asked: dict[Asker, Mapping[str, list[int]]] = {}
         self._known: set[str] = set()
+        self._seen: tuple[MetadataImage, int] = (node.image, -1)
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
         return self._done(self._node.start(now))
@@ -134,6 +144,10 @@ class _Seen:
         return self._done(self._node.on(now, event))
 
     def _done(self, effects: Sequence[Effect]) -> Sequence[Effect]:
+        if (self._node.image, self._node.image.offset) != self._seen:
+            self._seen = (self._node.image, self._node.image.offset)
+            for chosen in self._node.image.partitions():
+                self._elected(chosen)
         partitions = self._node.replicas.partitions if self._node.replicas else {}
         for partition in partitions.values():
             if partition.log.folder not in self._known:
@@ -173,14 +187,25 @@ class _Seen:
             self._cut(folder, same, disk=True)
         self._extend(folder, found[same:])
 
-    def _led(self, partition: Partition) -> None:
-        folder, state = partition.log.folder, partition.state
-        begun = self._ledger.truths[folder].begun
-        if partition.leading is not None and state.leader_epoch not in begun:
-            begun[state.leader_epoch] = Begun(
-                broker=self._number, at_ns=self._now, unclean=bool(state.leader_recovery_state),
-                values=frozenset(value for _, value in self._log(folder) if value is not None),
+    def _elected(self, chosen: PartitionImage) -> None:
+        """Note an election, when the first node knows of it; its leader may be away by then."""
+        place = f"{chosen.topic}-{chosen.partition}"
+        begun = self._ledger.truths[place].begun
+        if chosen.leader >= 0 and chosen.leader_epoch not in begun:
+            begun[chosen.leader_epoch] = Begun(
+                broker=chosen.leader, at_ns=self._now,
+                unclean=bool(chosen.leader_recovery_state),
+                values=self._ledger.values(f"n{chosen.leader}", place),
             )  # fmt: skip
+
+    def _led(self, partition: Partition) -> None:
+        """Note with what a leader begins."""
+        place, epoch = partition.log.folder, partition.state.leader_epoch
+        begun = self._ledger.truths[place].begun
+        if partition.leading is not None and (place, epoch) not in self._ledger.led:
+            self._ledger.led.add((place, epoch))
+            values = self._ledger.values(self._name, place)
+            begun[epoch] = replace(begun[epoch], values=values)
 
     def _append(self, folder: str, base_offset: int, data: bytes) -> None:
         assert base_offset == len(self._log(folder)), (self._name, folder, base_offset)

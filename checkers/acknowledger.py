@@ -4,9 +4,10 @@ A client is told an offset, and not by whom. Each (broker, leader epoch) that an
 have been it, unless something says otherwise: the broker knew of a later epoch before the send, or
 only of an earlier one after it; it was away while the send was under way; its log was read to the
 end, never lost anything from that offset on, and has something else there; what it lost there was
-of later epochs; its log ended elsewhere while it led; or the copies that are left are of later
-epochs. Where two are left, both are named. Where replicas may have been made anew, or files were
-not read, nothing follows from what a log lacks.
+of later epochs; its log ended elsewhere while it led; or the copies that are left are of other
+epochs, unless the client had the time to send again: then they may be of another try. Where two are
+left, both are named. Where replicas may have been made anew, or files were not read, nothing
+follows from what a log lacks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +110,7 @@ class _Answers:
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
     written = written_epochs(group, record.offset, record.value)
-    left = [each for each in group.view(_claims) if _wrote(group, each, written)]
+    left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
     rules: Sequence[Callable[[Acknowledger], bool]] = (
         lambda who: _can_have_held(group, record, who),
         lambda who: _led_then(group, record, who),
@@ -121,14 +122,37 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     return tuple(left)
 
 
-def _wrote(group: Group, who: Acknowledger, written: frozenset[int]) -> bool:
+def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
     """Tell whether a leader may have answered for a record of which copies of some epochs are left.
 
-    One that was sent again may have been written by an earlier leader, and only be recognized.
+    What was sent again may lie there from another try, by an earlier leader or a later one.
     """
     if not written or who.epoch < 0:
         return True
-    return who.epoch >= min(written) if group.facts.idempotent else who.epoch in written
+    if not _may_be_resent(group, record):
+        return who.epoch in written
+    # A broker never goes back to an epoch of before one in which it took a try.
+    later = {
+        each.broker
+        for each in group.view(_claims)
+        if each.epoch > who.epoch and each.epoch in written
+    }
+    return not later or (who.broker not in later and not _one_by_one(group))
+
+
+def _may_be_resent(group: Group, record: Acked) -> bool:
+    """Tell whether a client had the time to send a record more than once."""
+    took_ns = record.acked_ns - record.sent_ns
+    unknown = min(record.sent_ns, record.acked_ns) < 0
+    return group.facts.retries and (unknown or took_ns >= group.facts.resends_after_ns)
+
+
+def _one_by_one(group: Group) -> bool:
+    """Tell whether no leader acknowledges what a later one has written.
+
+    With idempotence an acknowledgement is that of the whole ISR, and the next leader is one of it.
+    """
+    return group.facts.idempotent and not group.facts.plan.unclean_elections
 
 
 def _claims(group: Group) -> list[Acknowledger]:
@@ -150,7 +174,8 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
         return True
     index = log.at(record.offset)
     if index is not None and int(log.values[index]) == record.value:
-        return who.epoch < 0 or int(log.epochs[index]) <= who.epoch
+        older = who.epoch < 0 or int(log.epochs[index]) <= who.epoch
+        return older or (_may_be_resent(group, record) and not _one_by_one(group))
     cut = cut_at(group, record, who.node)
     if cut is not None:
         return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)

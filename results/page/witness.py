@@ -25,6 +25,8 @@ MAX_EVENTS = 40
 _MAX_SENDS = 6
 _MAX_REIGNS = 10
 _MAX_FAULTS = 10
+_BACKOFF_NS = 100_000_000
+"""A client that gets no answer waits so long before it sends again (retry.backoff.ms)."""
 _BEFORE_S, _AFTER_S = 2.0, 3.0
 """Around what happened to the witness itself."""
 _NEAR_S = 30.0
@@ -190,7 +192,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
     """Tell whether the leader of a reign, and no other, can have acknowledged a send.
 
     A leader that is cut off goes on while another leads: only the epoch in a copy tells which of
-    the two it was. An election is seen late, and the next leader may answer what is sent again.
+    the two it was, and only if the client had no time to send to both. An election is seen late.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -203,6 +205,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
         reign.leader >= 0
         and epochs == {reign.epoch}
         and reign.from_ns <= sent_ns <= row["complete_ns"] <= until_ns
+        and row["complete_ns"] - sent_ns < _BACKOFF_NS
     )
 
 

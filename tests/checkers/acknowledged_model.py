@@ -186,7 +186,8 @@ class AcknowledgedRun:
 
     def send_one(self, value: int) -> None:
         sent_ns, told = self.now, None
-        for _ in range(1 + (self.random.random() < 0.2)):
+        for tried in range(1 + (self.random.random() < 0.2)):
+            self.now += 100 * MS * tried  # A client waits before it sends again.
             leaders = [each for each in self.brokers.values() if each.leads]
             if not leaders:
                 break
