@@ -218,7 +218,9 @@ CHECKER = Checker(
 )
 
 
-def _why_outside(_found: Anomaly) -> str:
+def _why_outside(found: Anomaly) -> str:
+    if "SIGSTOP" in str(found.evidence.get("how")):
+        return "no kernel and no broker stops a process so: something outside of the run did"
     return (
         "no program sends itself that signal by accident: the kernel did (its OOM killer), or"
         " something outside of the run"
