@@ -46,7 +46,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(_found: Anomaly) -> str:
-    return "Logquake's healing left it there; `logquake heal` takes it away"
+    return "Logquake's healing left it there, which is a bug of Logquake"
 
 
 CHECKER = Checker(

@@ -142,7 +142,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("not-enough-traffic", {}, "the outcomes and errors of operations"),
     ("fault-without-effect", {"started": 2}, "its witness saw no effect"),
     ("fault-without-effect", {"started": 0}, "it was never begun"),
-    ("host-not-restored", {}, "`logquake heal` takes it away"),
+    ("host-not-restored", {}, "a bug of Logquake"),
 ]  # fmt: skip
 
 
