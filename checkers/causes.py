@@ -19,6 +19,7 @@ from checkers.columns import equal, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL
 from checkers.group import Group
+from checkers.protocol import Excuse
 
 _NS_PER_S = 1_000_000_000
 _BEFELL = {
@@ -29,6 +30,11 @@ _BEFELL = {
     "one-way-in": "heard no more of the others", "one-way-out": "was no more heard by the others",
 }  # fmt: skip
 """What a fault does to its targets that can cost a leader its place, where all of it is at once."""
+_DOUBTFUL = {
+    Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
+    Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
+}
+"""What disks may have cost, and nobody can tell."""
 _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
     "one-way-in": "while it heard nothing of the others",
@@ -83,6 +89,9 @@ def cause_of_loss(
         return f"{told}; these brokers tell no epochs, so why it is gone is not known"
     if disks := lost_on_disks(group, record.offset, record.acked_ns):
         told = f"{first.node} acknowledged {what} ({acks})"
+        doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
+        if doubtful:
+            return f"{told}; {doubtful[0]}, and the record does not show whether it did"
         return f"{told}, and each replica that had it lost it to a fault ({', '.join(disks)})"
     then = _next(group, record, max(each.epoch for each in by))
     epochs = " or ".join(str(each.epoch) for each in by)
@@ -240,7 +249,12 @@ def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> s
     if then.unclean:
         whence = ", from outside of the in-sync replicas,"
     elif last and _had_once(group, record, then.node):
-        whence = f", which had truncated its log at offset {cut_at(group, record, then.node)},"
+        cut = cut_at(group, record, then.node)
+        whence = (
+            ", which had held it,"
+            if cut is None
+            else f", which had truncated its log at offset {cut},"
+        )
     elif isrs and then.broker not in isrs[-1]:
         whence = ", which was not in the last ISR that was told,"
     return f"{then.node}{whence} was elected in epoch {then.epoch}{had}"

@@ -297,8 +297,13 @@ def _promised_order(facts: RunFacts) -> bool:
 
 def _why(found: Anomaly) -> str:
     edges = set(texts_in(found, "edges"))
-    if _WORDS[WW] in edges:
+    if edges == {_WORDS[WW]}:
         return "Kafka puts the writes of concurrent transactions into each log as they come"
+    if _WORDS[WW] in edges:
+        return (
+            "a record of a later transaction lies before one of an earlier: transactions were"
+            " concurrent, a log was cut back, or an answer named a wrong offset"
+        )
     if edges - {_WORDS[WR]}:
         return (
             "a broker served a record of an op that the order of a process, or the clock, puts"

@@ -251,8 +251,8 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
 
 def _why(found: Anomaly) -> str:
     earlier, later = number_in(found, "earlier_by"), number_in(found, "later_by")
-    if later < 0:
-        return f"n{earlier} had announced more than the final reads were told to read"
+    if earlier < 0 or later < 0:
+        return "more had been announced, or read as committed, than was announced afterwards"
     if (earlier, number_in(found, "earlier_epoch")) == (later, number_in(found, "later_epoch")):
         return f"n{later} took back what it had announced in the same epoch"
     if number_in(found, "earlier_epoch") == number_in(found, "later_epoch"):

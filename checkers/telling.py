@@ -111,7 +111,7 @@ def with_causes(
             if name in words[root].explains
         }
         examples = tuple(
-            replace(each, cause=each.cause or _root(each, roots) or why or UNEXPLAINED)
+            replace(each, cause=each.cause or _both(_root(each, roots), why) or UNEXPLAINED)
             for each, why in zip(summaries[name].examples, otherwise[name], strict=True)
         )
         caused[name] = replace(summaries[name], examples=examples)
@@ -134,10 +134,15 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
     return f" (at {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
 
 
+def _both(root: str, why: str) -> str:
+    """Return what may explain an anomaly, and what its own evidence says."""
+    return "; by itself: ".join(each for each in (root, why) if each)
+
+
 def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:
     """Return which anomaly of the same partition explains one; empty if none does.
 
-    It certainly does at the same offset; below it, it may.
+    Only places are compared, neither times nor values, so that it may, and no more is said.
 
     Args:
         example: Of the symptom.
@@ -154,10 +159,9 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
         ]
         found = min(below, key=lambda each: (each.offset not in offsets, each.offset), default=None)
         if found is not None:
-            verb = "follows" if found.offset in offsets else "may follow"
             first = reason.partition(";")[0]
             whence = "" if found.cause in {"", UNEXPLAINED} else f"; as to that, {found.cause}"
-            return f"it {verb} from {name} at offset {found.offset}: {first}{whence}"
+            return f"it may follow from {name} at offset {found.offset}: {first}{whence}"
     return ""
 
 
