@@ -132,7 +132,7 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     nodes = texts_in(found, "on")
     if found.evidence.get("transactional"):
         return (

@@ -168,7 +168,7 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks
 
 
-def _why(_found: Anomaly) -> str:
+def _why(_group: Group, _found: Anomaly) -> str:
     return (
         "either the leader answered with an offset that it had not given, or the record was cut"
         " off there and another try of the send was kept; the record does not show which"

@@ -142,7 +142,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.least_insync > 1 and not facts.weak_acks
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     isr = numbers_in(found, "isr")
     who = f"its leader, n{isr[0]}," if len(isr) == 1 else "its leader"
     return f"{who} did not refuse them as NOT_ENOUGH_REPLICAS, though it told that ISR itself"

@@ -277,6 +277,11 @@ def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:
     )
 
 
+def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger, ...]:
+    """Return who may have led a partition at some time between two, and so answered clients."""
+    return acknowledgers(group, Acked(value=NONE, offset=NONE, sent_ns=from_ns, acked_ns=until_ns))
+
+
 def named(found: Sequence[Acknowledger]) -> str:
     """Return them for people: `broker 2, leader of epoch 1, or broker 3, leader of epoch 2`."""
     return ", or ".join(each.text for each in found) or "nobody was seen to lead"

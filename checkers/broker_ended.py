@@ -190,7 +190,7 @@ def _from_outside(group: Group) -> Findings:
     return _check(group, outside=True)
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     said = texts_in(found, "said")
     return f"it said: {said[-1]}" if said else "it left no last words"
 
@@ -218,7 +218,7 @@ CHECKER = Checker(
 )
 
 
-def _why_outside(found: Anomaly) -> str:
+def _why_outside(_group: Group, found: Anomaly) -> str:
     if "SIGSTOP" in str(found.evidence.get("how")):
         return "no kernel and no broker stops a process so: something outside of the run did"
     return (

@@ -62,7 +62,7 @@ def _describe(group: Group, answer: Answer) -> Anomaly:
     )
 
 
-def _why(_found: Anomaly) -> str:
+def _why(_group: Group, _found: Anomaly) -> str:
     return (
         "no member tried to commit it, so the coordinator made it up or mixed up partitions or"
         " groups; which broker coordinated the group is not recorded"

@@ -71,7 +71,7 @@ def applies(facts: RunFacts) -> bool:
     return facts.plan.workload == "groups"
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     older = number_in(found, "committed_by")
     answer = f"the older position of op {older}" if older >= 0 else "another position"
     if number_in(found, "offset") < 0:

@@ -322,7 +322,7 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     node = found.evidence.get("node")
     how = texts_in(found, "how")
     if how:

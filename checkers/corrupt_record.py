@@ -159,7 +159,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.contents_known
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     nodes = texts_in(found, "logs_of")
     if not nodes:
         return "no log that was read holds it so: it was changed on its way to the reader"

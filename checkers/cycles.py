@@ -295,7 +295,7 @@ def _promised_order(facts: RunFacts) -> bool:
     return seeks_cycles(facts) and facts.ww_deps
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     edges = set(texts_in(found, "edges"))
     if edges == {_WORDS[WW]}:
         return "Kafka puts the writes of concurrent transactions into each log as they come"

@@ -95,7 +95,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     return (
         f"{found.evidence.get('node')} did not keep, or did not heed, its first vote of that epoch"
     )

@@ -193,7 +193,7 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
 _WRITER = re.compile(r"producer (-?\d+) epoch (-?\d+) sequence (-?\d+)")
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     """Tell who wrote the value twice, from (producer, epoch, sequence) of its copies."""
     writers = [_WRITER.fullmatch(each) for each in texts_in(found, "writers")]
     known = [tuple(map(int, each.groups())) for each in writers if each]

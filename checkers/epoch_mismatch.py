@@ -112,7 +112,7 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
     if read < logged:
         return (

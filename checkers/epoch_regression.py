@@ -267,7 +267,7 @@ def _describe(group: Group, fell: Regression) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     node = found.evidence.get("node")
     match found.evidence.get("source"):
         case "checkpoint":

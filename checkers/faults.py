@@ -101,7 +101,7 @@ def _applies(facts: RunFacts) -> bool:
     return bool(_expected(facts))
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     if number_in(found, "started"):
         return "it was begun, and its witness saw no effect; the table of faults says what it saw"
     return "it was never begun: the main phase was over, or nothing fitted"

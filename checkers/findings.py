@@ -116,7 +116,7 @@ def seconds(time_ns: int) -> str:
     return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"
 
 
-def out_of_order(found: Anomaly) -> str:
+def out_of_order(_group: Group, found: Anomaly) -> str:
     """Return why two acknowledged records of one log may stand in the wrong order."""
     if Excuse.RETRIES in found.excuses:
         return "its producer is not idempotent, so a later request may overtake one that is retried"

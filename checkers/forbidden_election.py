@@ -146,7 +146,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     others = [
         each for each in numbers_in(found, "isr_before") if each != number_in(found, "leader")
     ]

@@ -190,7 +190,7 @@ def _last_assigned(group: Group, stuck: Stuck) -> Evidence:
     return {"assigned_to": known(process), "assigned_ns": known(at_ns)}
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     process, at_ns = number_in(found, "assigned_to"), number_in(found, "assigned_ns")
     if process < 0:
         return "no member was recorded as assigned the partition"

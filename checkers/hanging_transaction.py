@@ -173,7 +173,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     open_ = found.evidence.get("producers")
     told = f"{open_}: " if open_ else ""
     return (

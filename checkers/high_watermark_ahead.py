@@ -214,7 +214,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     later = f"n{number_in(found, 'later_by')} announced later"
     return (
         f"{found.evidence.get('node')} called more committed than {later} as leader of epoch"

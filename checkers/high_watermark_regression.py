@@ -249,7 +249,7 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     earlier, later = number_in(found, "earlier_by"), number_in(found, "later_by")
     if earlier < 0 or later < 0:
         return "more had been announced, or read as committed, than was announced afterwards"

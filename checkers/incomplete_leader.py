@@ -124,7 +124,7 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     if "told_epoch" in found.evidence:
         return (
             f"a majority voted for {found.evidence.get('node')} in epoch"

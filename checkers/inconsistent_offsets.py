@@ -154,7 +154,7 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
     return ", ".join(parts)
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     cuts = texts_in(found, "truncations")
     if cuts:
         return f"a log was cut there and written again: {cuts[0]}"

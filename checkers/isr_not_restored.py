@@ -153,7 +153,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and facts.plan.replication > 1
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     isr = numbers_in(found, "isr")
     return (
         f"the leader did not count more than {', '.join(f'n{each}' for each in isr)} as in sync;"

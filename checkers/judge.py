@@ -4,7 +4,7 @@ Everything is reported, whoever judges; a judge only decides what counts (`check
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -15,7 +15,7 @@ from checkers.guarantees import guarantees
 from checkers.protocol import Checker, Premise
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
-from checkers.telling import in_force, ranked, with_causes, words_of
+from checkers.telling import ranked, with_causes, words_of
 from results.record.milestones import INTERRUPTED, STOPPED_ON
 from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import (
@@ -88,7 +88,7 @@ class _Tally:
     weighty: int = 0
     broken: set[str] = field(default_factory=set)
     examples: list[tuple[Example, str]] = field(default_factory=list)
-    """Each with what its evidence says of its cause."""
+    """Each with what the rows of its place show of its cause."""
 
 
 def weigh(
@@ -180,7 +180,7 @@ def _tallies(
                 if checker.anomaly_class is AnomalyClass.LIVENESS:
                     needed.add(Premise.UNDISTURBED)
                 failed = tuple(sorted(each.value for each in broken & needed))
-                _add(tally, result, weights, failed, why=checker.why)
+                _add(tally, result, weights, failed)
     for tally in tallies.values():
         tally.examples.sort(key=lambda each: _rank(each[0]))
     return tallies
@@ -197,21 +197,13 @@ def _add(
     result: CheckResult,
     weights: "_Weights",
     failed: tuple[str, ...],
-    *,
-    why: Callable[[Anomaly], str],
 ) -> None:
     harness = tally.anomaly_class is AnomalyClass.HARNESS
     for anomaly in result.anomalies:
         row, doubtful = (None, ()) if harness else weights.of(result.name, anomaly.excuses)
         broken = (*anomaly.broken_premises, *failed, *doubtful)
         _count(tally, 1, broken, is_allowed=row is not None)
-        reason = why(anomaly)
-        tally.examples.append(
-            (
-                _example(anomaly, row, broken),
-                f"{reason}{in_force(weights.facts, anomaly)}" if reason else "",
-            )
-        )
+        tally.examples.append((_example(anomaly, row, broken), anomaly.reason))
     for (excuses, noted), count in result.beyond:
         row, doubtful = (None, ()) if harness else weights.of(result.name, excuses)
         _count(tally, count, (*noted, *failed, *doubtful), is_allowed=row is not None)

@@ -340,7 +340,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     held = dict(zip(texts_in(found, "nodes"), texts_in(found, "records"), strict=False))
     lacking = [node for node, record in held.items() if record == _NOTHING]
     if lacking:

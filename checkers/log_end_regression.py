@@ -142,7 +142,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     node = found.evidence.get("node")
     return (
         f"{node} cut its log below what it had called committed, or reported a wrong end or mark;"

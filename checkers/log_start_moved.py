@@ -97,7 +97,7 @@ def _applies(facts: RunFacts) -> bool:
 _BELOW = "what lay below the new start of a log is gone"
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     return (
         f"no setting of the plan lets a broker do that; the log of {found.evidence.get('node')}'s"
         " broker says why it moved its start, if anything does"

@@ -276,7 +276,7 @@ _JUMPED_OVER = Words(
 )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     """Return why a record that a log holds was left out; of others `cause_of_loss` says why."""
     if nodes := texts_in(found, "found_on"):
         return (

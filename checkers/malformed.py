@@ -94,7 +94,7 @@ def _describe(group: Group, flaw: _Flaw) -> Anomaly:
     return anomaly_at(group, NAME, sentence=sentence, evidence={key: number})
 
 
-def _why(_found: Anomaly) -> str:
+def _why(_group: Group, _found: Anomaly) -> str:
     return "Logquake recorded it wrongly; no broker has a part in it"
 
 

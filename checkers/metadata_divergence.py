@@ -72,7 +72,7 @@ def _applies(facts: RunFacts) -> bool:
     return plan.mode is Mode.CONTROLLERS or (plan.mode is Mode.COMBINED and plan.nodes > 1)
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     return (
         f"{' or '.join(texts_in(found, 'nodes'))} holds what the quorum's leader did not write"
         " there; the record does not show which of them"

@@ -93,7 +93,7 @@ def _describe(group: Group, row: int) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     home = found.evidence.get("belongs_to")
     if home:
         return f"its sender sent it to {home} only, so a broker stored or served it here as well"

@@ -250,7 +250,7 @@ _STEPS = "steps of readers from where they stood to their next record"
 _INNER_STEPS = "pairs of records that follow one another in an op"
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     """Return why a reader may have gone back or ahead."""
     if found.evidence.get("across_rebalance"):
         return "its group was rebalanced in between, so it went on from what was committed"

@@ -74,7 +74,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional or facts.history
 
 
-def _why(_found: Anomaly) -> str:
+def _why(_group: Group, _found: Anomaly) -> str:
     return (
         "a broker served the record to a read_committed reader while its transaction was open, so"
         " above the last stable offset"

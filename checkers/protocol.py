@@ -121,7 +121,13 @@ class Findings:
     unshown: tuple[str, ...] = ()
 
 
-def no_reason(_found: Anomaly) -> str:
+class Proved(str):
+    """A reason that is the whole cause: no other anomaly's cause adds to it."""
+
+    __slots__ = ()
+
+
+def no_reason(_group: Group, _found: Anomaly) -> str:
     """Return no cause: the check gives its anomalies their own, or has none to give."""
     return ""
 
@@ -153,8 +159,9 @@ class Checker:
         during: From when that is.
         words: The anomaly for people; None: as the contract's check of that name has them.
         told_as: Other words for what all of these examples show; None: `words` fit.
-        why: The cause of one of its anomalies that has none yet, from its evidence, as
-            `Anomaly.cause`; it names what the record lacks.
+        why: The reason of one of its anomalies that has no cause yet, from the rows of its group
+            (those of `tables`), as `Anomaly.reason`; it names what the record lacks. If it is
+            `Proved`, it becomes the anomaly's cause.
     """
 
     name: str
@@ -169,7 +176,7 @@ class Checker:
     during: During = During.RUN
     words: Words | None = None
     told_as: Callable[[Sequence[Example]], Words | None] = _as_ever
-    why: Callable[[Anomaly], str] = no_reason
+    why: Callable[[Group, Anomaly], str] = no_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

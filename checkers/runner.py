@@ -6,12 +6,13 @@ must make the verdict unknown rather than end the pipeline.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from checkers.group import Group
-from checkers.protocol import Checker, Labels, Scope
+from checkers.protocol import Checker, Labels, Proved, Scope
 from checkers.registry import checkers_of
+from checkers.telling import in_force
 from results.record.verdict import Anomaly
 
 T = TypeVar("T")
@@ -71,17 +72,28 @@ def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckRes
 
 
 def _run(checker: Checker, group: Group) -> CheckResult:
-    found = guarded(checker.name, group, checker.check)
-    if isinstance(found, CheckResult):
-        return found
+    return guarded(checker.name, group, lambda given: _result(checker, given))
+
+
+def _result(checker: Checker, group: Group) -> CheckResult:
+    found = checker.check(group)
     return CheckResult(
         name=checker.name,
         rows=found.rows,
-        anomalies=found.anomalies,
+        anomalies=tuple(_explained(checker, group, each) for each in found.anomalies),
         beyond=tuple(sorted(found.beyond.items())),
         gaps=found.gaps,
         unshown=found.unshown,
     )
+
+
+def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
+    """Return an anomaly with the reason that its check can give, and the faults of that time."""
+    reason = "" if found.cause else checker.why(group, found)
+    if not reason:
+        return found
+    told = f"{reason}{in_force(group.facts, found)}"
+    return replace(found, cause=told) if isinstance(reason, Proved) else replace(found, reason=told)
 
 
 def dump_result(result: CheckResult) -> str:

@@ -182,7 +182,7 @@ _TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
 _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
-def _between(_found: Anomaly) -> str:
+def _between(_group: Group, _found: Anomaly) -> str:
     return "other writers' messages came between, as no promise keeps them from it"
 
 

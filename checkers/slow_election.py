@@ -194,7 +194,7 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     named = sorted({each.rpartition(" ")[2] for each in texts_in(found, "believed")})
     brokers = [f"n{each}" for each in named if each.isdecimal()]
     if not brokers:

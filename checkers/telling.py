@@ -93,14 +93,14 @@ def with_causes(
 ) -> dict[str, AnomalySummary]:
     """Return anomalies whose examples all have a cause.
 
-    That is the one that its check gave it; or the anomaly that explains it; or what its evidence
-    says; or that the record does not show why.
+    That is the one that its check proved; or what the rows of its place show, with the anomaly that
+    may explain it; or that the record does not show why.
 
     Args:
         summaries: The anomalies by name.
         words: Of each.
         order: Their names, roots first.
-        otherwise: What the evidence of each example says, empty if nothing.
+        otherwise: The reason of each example, empty if its check has none.
         described: All examples of each that checks described, those that are stored among them.
     """
     caused: dict[str, AnomalySummary] = {}
@@ -111,7 +111,7 @@ def with_causes(
             if name in words[root].explains
         }
         examples = tuple(
-            replace(each, cause=each.cause or _both(_root(each, roots), why) or UNEXPLAINED)
+            replace(each, cause=each.cause or _both(why, _root(each, roots)) or UNEXPLAINED)
             for each, why in zip(summaries[name].examples, otherwise[name], strict=True)
         )
         caused[name] = replace(summaries[name], examples=examples)
@@ -134,9 +134,9 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
     return f" (at {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
 
 
-def _both(root: str, why: str) -> str:
-    """Return what may explain an anomaly, and what its own evidence says."""
-    return "; by itself: ".join(each for each in (root, why) if each)
+def _both(why: str, root: str) -> str:
+    """Return what the rows of an anomaly's place show, and which anomaly may explain it."""
+    return "; ".join(each for each in (why, root) if each)
 
 
 def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:

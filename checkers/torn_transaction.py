@@ -211,7 +211,7 @@ SHARES_DERIVATION = Derivation(
 )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     places = ", ".join(dict.fromkeys(texts_in(found, "hidden_places")))
     return (
         f"its client was told that it committed, and readers of {places} were not given its part:"

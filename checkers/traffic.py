@@ -82,7 +82,7 @@ def _describe(group: Group, gap: _Count) -> Anomaly:
     )
 
 
-def _why(_found: Anomaly) -> str:
+def _why(_group: Group, _found: Anomaly) -> str:
     return "the outcomes and errors of operations, on the page and in `logquake show`, say why"
 
 

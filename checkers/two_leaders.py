@@ -266,7 +266,7 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     who = " and ".join(texts_in(found, "leaders"))
     if Excuse.REUSED in found.excuses:
         return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"

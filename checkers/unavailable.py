@@ -242,7 +242,7 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and not facts.no_acks
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     errors = texts_in(found, "errors")
     if not errors:
         return "no send got an answer, so the record does not show what its brokers waited for"

@@ -168,7 +168,7 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
     )
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     return (
         "the broker that answered the poll served it above the high watermark, or the leader,"
         f" n{number_in(found, 'announced_by')}, announced less than was committed"

@@ -264,7 +264,7 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.compacted and not facts.forgets and facts.plan.replication > 1
 
 
-def _why(found: Anomaly) -> str:
+def _why(_group: Group, found: Anomaly) -> str:
     node = found.evidence.get("node")
     if texts_in(found, "not_on"):
         return (

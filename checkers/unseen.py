@@ -177,7 +177,7 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks and not facts.compacted
 
 
-def _why_unseen(found: Anomaly) -> str:
+def _why_unseen(_group: Group, found: Anomaly) -> str:
     if nodes := texts_in(found, "found_on"):
         return (
             f"{', '.join(nodes)} hold it, and final reads went past its offset, so a broker left it"
@@ -207,7 +207,7 @@ UNSEEN_CHECKER = Checker(
 )
 
 
-def _why_incomplete(found: Anomaly) -> str:
+def _why_incomplete(_group: Group, found: Anomaly) -> str:
     if not found.evidence.get("isolation"):
         open_ = number_in(found, "target_end") >= 0
         return "an open transaction holds readers up there" if open_ else "no final read was made"

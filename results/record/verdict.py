@@ -56,7 +56,8 @@ class Anomaly:
         excuses: Names of the rows of the contract's table that would allow it (`acks-0-1`,
             `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
         broken_premises: Premises of the checker that did not hold here; any makes it untrusted.
-        cause: Why it came so, for people, in one sentence without a capital; empty if nobody asked.
+        cause: Why it came so, for people, in one sentence without a capital; empty if unknown.
+        reason: What the rows of its place show of its cause, where another anomaly may add to it.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Anomaly:
     excuses: tuple[str, ...] = ()
     broken_premises: tuple[str, ...] = ()
     cause: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from checkers.facts import Disturbance, RunFacts
+from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.registry import CHECKERS, WORDS
 from checkers.telling import UNEXPLAINED, in_force, ranked, with_causes, words_of
@@ -14,6 +15,11 @@ from results.record.verdict import Anomaly, AnomalySummary, Evidence, Example
 
 WHY = {each.name: each.why for each in reversed(CHECKERS)}
 SAME = "producer 4 epoch 0 sequence 36"
+NOTHING = Group(
+    facts=RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), tables={}, topic="log-0",
+    partition=0,
+)  # fmt: skip
+"""A partition of which no row is there: what is told then follows from the evidence alone."""
 
 WHYS: list[tuple[str, Evidence, str]] = [
     ("lost-write", {"found_on": ["n1", "n2"]}, "n1, n2 hold it, so a broker left it out"),
@@ -152,7 +158,7 @@ def found(name: str, evidence: Evidence, *, excuses: tuple[str, ...] = ()) -> An
 
 @pytest.mark.parametrize(("name", "evidence", "why"), WHYS)
 def test_an_anomaly_says_why_by_its_evidence(name: str, evidence: Evidence, why: str) -> None:
-    told = WHY[name](found(name, evidence))
+    told = WHY[name](NOTHING, found(name, evidence))
     assert why in told
     assert not told.endswith(".")
 
@@ -160,7 +166,9 @@ def test_an_anomaly_says_why_by_its_evidence(name: str, evidence: Evidence, why:
 def test_no_anomaly_is_left_out_above() -> None:
     told = {name for name, _, _ in WHYS}
     assert {name for name in WORDS if name.partition("-")[0] not in {"G0", "G1c", "int"}} <= told
-    assert [each.name for each in CHECKERS if not each.why(found(each.name, {"node": "n1"}))] == []
+    assert [
+        each.name for each in CHECKERS if not each.why(NOTHING, found(each.name, {"node": "n1"}))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -177,12 +185,12 @@ def test_no_anomaly_is_left_out_above() -> None:
 def test_what_the_run_asked_for_is_the_cause(
     name: str, evidence: Evidence, excuse: Excuse, why: str
 ) -> None:
-    assert why in WHY[name](found(name, evidence, excuses=(excuse.value,)))
+    assert why in WHY[name](NOTHING, found(name, evidence, excuses=(excuse.value,)))
 
 
 def test_two_brokers_that_announce_in_one_epoch_did_not_lead_in_turn() -> None:
     evidence: Evidence = {"earlier_by": 3, "earlier_epoch": 1, "later_by": 1, "later_epoch": 1}
-    told = WHY["high-watermark-regression"](found("high-watermark-regression", evidence))
+    told = WHY["high-watermark-regression"](NOTHING, found("high-watermark-regression", evidence))
     assert told == "n3 and n1 both announced one in the same epoch"
 
 
@@ -233,9 +241,11 @@ def test_a_symptom_at_or_above_its_roots_offset_may_follow() -> None:
     )
     below, at, above = told["inconsistent-offsets"]
     assert below == "own"
-    assert at.startswith("it may follow from lost-write at offset 7: an offset that was cut off")
-    assert above.startswith("it may follow from lost-write at offset 7")
-    assert at.endswith("; as to that, only n2 had it; by itself: own")
+    assert at.startswith(
+        "own; it may follow from lost-write at offset 7: an offset that was cut off"
+    )
+    assert above.startswith("own; it may follow from lost-write at offset 7")
+    assert at.endswith("; as to that, only n2 had it")
 
 
 def test_another_partitions_loss_explains_nothing() -> None:
