@@ -1,10 +1,9 @@
 """Rules by which the tables and the files of a record say the same of one thing."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from pathlib import PurePath
 
 from cluster.files.checkpoints import leader_epochs, offset_checkpoint, quorum_state
 from tests.broken.causality import MILESTONES, Facts, Place, is_quorum, place_of, rule
@@ -200,45 +199,46 @@ def truncations(facts: Facts) -> Iterator[str]:
 @rule("replica_states", "quorum_states")
 def files_unlike_tables(facts: Facts) -> Iterator[str]:
     """The checkpoint files of each node say what the tables say that they say."""
-    with TemporaryDirectory() as scratch:
-        facts.record.save_nodes(Path(scratch))
-        yield from unlike_files(facts, (Path(scratch) / "nodes").resolve())
+    return unlike_files(facts, facts.record.node_files())
 
 
-def unlike_files(facts: Facts, nodes: Path) -> Iterator[str]:
-    """Yield what the files in a folder `nodes` say otherwise than the tables."""
-    states = {(each["node"], *place_of(each)): each for each in facts.finals}
-    for folder in sorted(nodes.glob("n*/data/*-*/")):
-        node, (topic, _, partition) = folder.parent.parent.name, folder.name.rpartition("-")
-        state = states.get((node, topic, int(partition)))
-        if state is not None:
-            yield from _unlike(folder, state)
-        elif not topic.startswith("__"):
-            yield f"{folder.relative_to(nodes)} is there, and the tables have none"
+def unlike_files(facts: Facts, files: Mapping[PurePath, str]) -> Iterator[str]:
+    """Yield what nodes' files, by their paths, say otherwise than the tables."""
+    there = {path.parent for path in files if path.name == "leader-epoch-checkpoint"}
+    told = {_folder(each): each for each in facts.finals}
+    for folder in there - told.keys():
+        if not folder.name.startswith("__"):
+            yield f"{folder} is there, and the tables have none"
+    for folder in there & told.keys():
+        yield from _unlike(files, folder, told[folder])
     for state in facts.record.rows("quorum_states", observed_ns=None, incarnation=0):
-        path = nodes / state["node"] / "data/__cluster_metadata-0/quorum-state"
+        path = PurePath(state["node"], "data", "__cluster_metadata-0", "quorum-state")
         if state["log_end_offset"] is not None:
-            file = quorum_state(path.read_text(encoding="utf-8"))
+            file = quorum_state(files[path])
             if (file.epoch, file.leader) != (state["epoch"], state["leader"]):
                 yield f"{state['node']}'s quorum-state has epoch {file.epoch}"
 
 
-def _unlike(folder: Path, state: Row) -> Iterator[str]:
+def _folder(state: Row) -> PurePath:
+    return PurePath(state["node"], "data", f"{state['topic']}-{state['partition']}")
+
+
+def _unlike(files: Mapping[PurePath, str], folder: PurePath, state: Row) -> Iterator[str]:
     place, data = place_of(state), folder.parent
-    epochs = leader_epochs((folder / "leader-epoch-checkpoint").read_text(encoding="utf-8"))
+    epochs = leader_epochs(files[folder / "leader-epoch-checkpoint"])
     lines = [(each.epoch, each.start_offset) for each in epochs]
     told = [(line["epoch"], line["start_offset"]) for line in state["epochs"] or ()]
     if lines != told:
         yield f"{state['node']}'s file of epochs of {place} has {lines}, the table {told}"
     if is_quorum(place):
         return
-    marks, starts, flushed = (
-        offset_checkpoint((data / f"{name}-checkpoint").read_text(encoding="utf-8")).get(place)
+    mark, start, flushed = (
+        offset_checkpoint(files[data / f"{name}-checkpoint"]).get(place)
         for name in ("replication-offset", "log-start-offset", "recovery-point-offset")
     )
-    if marks != state["high_watermark"]:
-        yield f"{state['node']}'s high watermark of {place}: {marks}, the table's otherwise"
-    if (starts or 0) != state["log_start_offset"]:
-        yield f"{state['node']}'s start of {place}: {starts}, the table's otherwise"
+    if mark != state["high_watermark"]:
+        yield f"{state['node']}'s high watermark of {place}: {mark}, the table's otherwise"
+    if (start or 0) != state["log_start_offset"]:
+        yield f"{state['node']}'s start of {place}: {start}, the table's otherwise"
     if (flushed or 0) > state["log_end_offset"]:
         yield f"{state['node']} flushed {place} to {flushed}, behind its end"

@@ -1,74 +1,78 @@
-"""The checkpoint files of a run's nodes, written as the tables of a changed record have them."""
+"""The checkpoint files of a run's nodes, as the tables of a changed record have them."""
 
 import json
-import shutil
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Any
 
 from cluster.files.checkpoints import offset_checkpoint
 
 _Row = Mapping[str, Any]
+_COLUMNS = {
+    "replication-offset-checkpoint": "high_watermark",
+    "recovery-point-offset-checkpoint": "log_end_offset",
+    "log-start-offset-checkpoint": "log_start_offset",
+}
 
 
-def write_nodes(
-    base: Path, target: Path, states: Collection[_Row], quorum: Collection[_Row]
-) -> None:
-    """Copy the nodes' files to a folder that is not there yet, with other checkpoints.
+def node_files(
+    base: Path, states: Collection[_Row], quorum: Collection[_Row]
+) -> dict[PurePath, str]:
+    """Return the text of each file of the nodes, by its path in the folder `nodes`.
 
     Args:
         base: The folder `nodes` of the base.
-        target: That of the changed run.
         states: The rows of `replica_states` that come of files. A replica without a row has none.
         quorum: The rows of `quorum_states` that come of files.
     """
-    shutil.copytree(base, target)
-    for data in target.glob("n*/data"):
-        mine = {
-            (row["topic"], row["partition"]): row
-            for row in states
-            if row["node"] == data.parent.name
-        }
-        _write_epochs(data, mine)
-        _write_offsets(data, mine)
-    for row in quorum:
-        path = target / row["node"] / "data/__cluster_metadata-0/quorum-state"
-        file = json.loads(path.read_text(encoding="utf-8"))
-        told = {"leaderId": row["leader"], "leaderEpoch": row["epoch"], "votedId": row["voted_for"]}
-        file |= {name: -1 if value is None else value for name, value in told.items()}
-        path.write_text(json.dumps(file, separators=(",", ":")), encoding="utf-8")
+    replicas = {(row["node"], row["topic"], row["partition"]): row for row in states}
+    voters = {row["node"]: row for row in quorum}
+    files: dict[PurePath, str] = {}
+    for path, text in texts(base).items():
+        node, folder = path.parts[0], path.parent.name
+        topic, _, partition = folder.rpartition("-")
+        if path.name in _COLUMNS:
+            mine = [row for (name, *_), row in replicas.items() if name == node]
+            files[path] = _offsets(path.name, text, mine)
+        elif path.name == "quorum-state":
+            files[path] = _quorum_state(text, voters[node])
+        elif path.name != "leader-epoch-checkpoint":
+            files[path] = text
+        elif state := replicas.get((node, topic, int(partition))):
+            files[path] = _lines([(row["epoch"], row["start_offset"]) for row in state["epochs"]])
+        elif topic.startswith("__"):
+            files[path] = text
+    return files
 
 
-def _write_epochs(data: Path, states: Mapping[tuple[str, int], _Row]) -> None:
-    for folder in data.glob("*-*/"):
-        topic, _, partition = folder.name.rpartition("-")
-        state = states.get((topic, int(partition)))
-        if state is not None:
-            lines = [(each["epoch"], each["start_offset"]) for each in state["epochs"] or ()]
-            _write(folder / "leader-epoch-checkpoint", lines)
-        elif not topic.startswith("__"):
-            shutil.rmtree(folder)
+@cache
+def texts(base: Path) -> dict[PurePath, str]:
+    """Return the text of each file of a folder, by its path in it."""
+    paths = sorted(path for path in base.rglob("*") if path.is_file())
+    return {path.relative_to(base): path.read_text(encoding="utf-8") for path in paths}
 
 
-def _write_offsets(data: Path, states: Mapping[tuple[str, int], _Row]) -> None:
-    """Write the three files of offsets; a start at 0 has no line, as Kafka leaves it out."""
-    for name, column in (
-        ("replication-offset", "high_watermark"),
-        ("recovery-point-offset", "log_end_offset"),
-        ("log-start-offset", "log_start_offset"),
-    ):
-        path = data / f"{name}-checkpoint"
-        if not path.exists():
-            continue
-        offsets = offset_checkpoint(path.read_text(encoding="utf-8"))
-        offsets = {at: offset for at, offset in offsets.items() if at[0].startswith("__")}
-        for place, state in states.items():
-            offset = state[column]
-            if not place[0].startswith("__") and (offset or name == "replication-offset"):
-                offsets[place] = offset
-        _write(path, [(topic, partition, at) for (topic, partition), at in offsets.items()])
+def _offsets(name: str, text: str, states: Collection[_Row]) -> str:
+    """Return a file of offsets; a start at 0 has no line, as Kafka leaves it out."""
+    offsets = offset_checkpoint(text)
+    kept = {place: offset for place, offset in offsets.items() if place[0].startswith("__")}
+    for state in states:
+        offset = state[_COLUMNS[name]]
+        if not state["topic"].startswith("__") and (offset or _COLUMNS[name] == "high_watermark"):
+            kept[state["topic"], state["partition"]] = offset
+    return _lines([(*place, offset) for place, offset in kept.items()])
 
 
-def _write(path: Path, lines: Collection[tuple[object, ...]]) -> None:
-    text = [" ".join(map(str, line)) for line in lines]
-    path.write_text("\n".join(["0", str(len(text)), *text]) + "\n", encoding="utf-8")
+def _quorum_state(text: str, row: _Row) -> str:
+    told = {"leaderId": row["leader"], "leaderEpoch": row["epoch"], "votedId": row["voted_for"]}
+    known = {name: -1 if value is None else value for name, value in told.items()}
+    return json.dumps({**json.loads(text), **known}, separators=(",", ":"))
+
+
+def _lines(lines: Collection[tuple[object, ...]]) -> str:
+    def text() -> Iterator[str]:
+        yield from ("0", str(len(lines)))
+        yield from (" ".join(map(str, line)) for line in lines)
+
+    return "\n".join(text()) + "\n"

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from results.record.seal import seal
 from results.record.tables import TABLES
 from results.record.terms import F
 from results.tables import read_table
-from tests.broken.node_files import write_nodes
+from tests.broken.node_files import node_files, texts
 
 Row = dict[str, Any]
 
@@ -122,7 +122,7 @@ class Record:
         for each in (base.topics, base.environment, base.ledger):
             if each.exists():
                 (root / each.name).symlink_to(each.absolute())
-        self.save_nodes(root)
+        self._save_nodes(paths.nodes)
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
@@ -136,17 +136,24 @@ class Record:
         (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
         return root
 
-    def save_nodes(self, root: Path) -> None:
-        """Write the nodes' files to a run's folder: a link, where no change touches them."""
-        nodes = self._base.paths.nodes
-        tables = ("replica_states", "quorum_states")
-        if all(self.rows(name) == self._base.rows[name] for name in tables):
-            (root / nodes.name).symlink_to(nodes.absolute())
-            return
-        of_files = [row for row in self.rows("quorum_states", observed_ns=None)
-                    if row["log_end_offset"] is not None]  # fmt: skip
+    def node_files(self) -> dict[PurePath, str]:
+        """Return the text of each file of the nodes, by its path in the folder `nodes`."""
+        of_files = [
+            row
+            for row in self.rows("quorum_states", observed_ns=None)
+            if row["log_end_offset"] is not None
+        ]
         states = self.rows("replica_states", snapshot="final")
-        write_nodes(nodes, root / nodes.name, states, of_files)
+        return node_files(self._base.paths.nodes, states, of_files)
+
+    def _save_nodes(self, target: Path) -> None:
+        nodes, files = self._base.paths.nodes, self.node_files()
+        if files == texts(nodes):
+            target.symlink_to(nodes.absolute())
+            return
+        for path, text in files.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_text(text, encoding="utf-8")
 
     def _count_messages(self) -> None:
         """Count again what each op sent, or read outside of a transaction."""

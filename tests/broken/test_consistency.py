@@ -127,7 +127,9 @@ def test_a_rule_finds_each_contradiction_that_is_planted(rule: Rule) -> None:
 def test_files_that_differ_from_the_tables_are_found() -> None:
     record = Record(BASES / "log")
     _of(record, "replica_states", snapshot="final").update(epochs=[], high_watermark=9)
-    assert len(list(unlike_files(Facts(record), BASES / "log/nodes"))) == len({"epochs", "mark"})
+    assert len(list(unlike_files(Facts(record), Record(BASES / "log").node_files()))) == len(
+        {"epochs", "mark"}
+    )
 
 
 def test_a_change_of_each_row_contradicts_nothing_but_what_it_is_about() -> None:
