@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from results.record.clock import NS_PER_S
-from tests.broken.brokers import NODES, lose, unread, write_twice
+from tests.broken.brokers import NODES, lose, read_late, unread, write_twice
 from tests.broken.corpus import Spot, spot_of
 from tests.broken.record import Record, Row
 
@@ -11,7 +11,7 @@ TIMED_OUT, REFUSED = "_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE"
 _FINAL = 1_000_000
 """Processes from here on make the final reads."""
 _LATE_PHASES = ("recovery", "final")
-_STORED = ("value", "record_hash", "producer_id", "producer_epoch", "sequence")
+STORED = ("value", "record_hash", "producer_id", "producer_epoch", "sequence")
 
 
 def unsent_value(record: Record, spot: Spot, *, partition: int | None = None) -> int:
@@ -33,14 +33,20 @@ def last_spot(record: Record, spot: Spot) -> Spot:
     return spot_of(record, max(sends, key=lambda row: int(row["offset"])))
 
 
-def reads(record: Record, spot: Spot, *, least: int = 1) -> list[Row]:
+def reads(record: Record, spot: Spot, *, least: int = 1, from_ns: int = 0) -> list[Row]:
     """Return what one ok poll of the main phase returned of the spot's partition, in its order.
 
     Of the polls with so many records at least it is the nearest to the spot's time.
+
+    Args:
+        record: The run.
+        spot: The message.
+        least: How many records the poll returned, at least.
+        from_ns: When it began, at the earliest.
     """
     by_op: dict[int, list[Row]] = {}
     for row in record.rows("polls", outcome="ok", **spot.place):
-        if row["phase"] not in _LATE_PHASES:
+        if row["phase"] not in _LATE_PHASES and row["invoke_ns"] >= from_ns:
             by_op.setdefault(row["op_id"], []).append(row)
     ops = [rows for rows in by_op.values() if len(rows) >= least and rows[0]["offset"] > least]
     found = min(ops, key=lambda rows: abs(int(rows[0]["complete_ns"]) - spot.at_ns))
@@ -62,24 +68,37 @@ def next_reads(record: Record, read: Sequence[Row]) -> list[Row]:
 
 
 def swap(record: Record, one: Spot, other: Spot) -> None:
-    """Have two messages of a partition be written in each other's place."""
+    """Have two messages of a partition be written in each other's place.
+
+    Readers get what lies behind the first place when the message in it is sent, and not before.
+    """
     moved = {one.offset: other, other.offset: one}
+    sent_ns = max(int(each.send["invoke_ns"]) for each in (one, other))
+    read_late(record, min(one, other, key=lambda each: each.offset), sent_ns)
     logs = record.rows("replica_records", snapshot="final", **one.place)
     stored = {(row["node"], row["offset"]): dict(row) for row in logs}
     for row in logs:
         if row["offset"] in moved:
-            row |= {
-                name: stored[row["node"], moved[row["offset"]].offset][name] for name in _STORED
-            }
+            row |= {name: stored[row["node"], moved[row["offset"]].offset][name] for name in STORED}
     for row in record.rows("polls", **one.place):
         if row["offset"] in moved:
             row["value"] = moved[row["offset"]].value
     one.send["offset"], other.send["offset"] = other.offset, one.offset
 
 
-def write_stranger(record: Record, spot: Spot, value: int) -> None:
-    """Have each node write a record with another value behind the spot's, and readers get it."""
-    write_twice(record, spot, value=value, record_hash=value ^ 0x5EED)
+def write_stranger(record: Record, spot: Spot, value: int, **stored: object) -> None:
+    """Have each node write a record with another value behind the spot's, and readers get it.
+
+    Args:
+        record: The run.
+        spot: The message.
+        value: Of the record.
+        stored: Its hash, its producer and its number; without them it is of no known producer.
+    """
+    unknown = dict.fromkeys(("producer_id", "producer_epoch", "sequence"), -1)
+    write_twice(
+        record, spot, **{**unknown, "value": value, "record_hash": value ^ 0x5EED, **stored}
+    )
     for row in record.rows("polls", offset=spot.offset + 1, **spot.place):
         row["value"] = value
 
@@ -164,6 +183,24 @@ def write_no_more(record: Record, spot: Spot, from_ns: int) -> None:
         for table, columns in names.items():
             for row in record.rows(table, **place):
                 row |= {name: min(row[name], end) for name in columns if row[name] is not None}
+        _begin_epochs(record, there, end)
+
+
+def _begin_epochs(record: Record, spot: Spot, end: int) -> None:
+    """Have epochs behind an end at which nothing is written any more begin at their leaders only.
+
+    A leader notes its epoch when it becomes one; a follower does with the epoch's first record.
+    """
+    led = {
+        (f"n{row['leader']}", row["leader_epoch"])
+        for row in record.rows("leadership", source="metadata-log", **spot.place)
+    }
+    for row in record.rows("replica_states", snapshot="final", **spot.place):
+        row["epochs"] = [
+            {**line, "start_offset": min(line["start_offset"], end)}
+            for line in row["epochs"]
+            if line["start_offset"] < end or (row["node"], line["epoch"]) in led
+        ]
 
 
 def take_nothing(record: Record, spot: Spot, from_ns: int, *, timeout_s: int = 7) -> None:

@@ -1,16 +1,20 @@
 """What brokers do to a record: the steps that changes are made of."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 from checkers.facts import QUORUM_TOPIC
+from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 
 NODES = ("n1", "n2", "n3")
+_SESSION_NS = 3 * NS_PER_S
+"""After so long the controllers miss a broker (`broker.session.timeout.ms` of a run)."""
 
 
 def leader_of(record: Record, spot: Spot) -> str:
@@ -63,9 +67,40 @@ def cut(
     for row in record.rows("replica_states", **spot.place):
         told = from_ns is not None and (row["observed_ns"] or 0) >= from_ns
         if row["node"] in nodes and (told or row["snapshot"] == "final"):
-            for name in ("log_end_offset", "high_watermark", "last_stable_offset"):
-                if row[name] is not None:
-                    row[name] = min(row[name], end)
+            end_at(row, end)
+
+
+def end_at(state: Row, end: int) -> None:
+    """Have a replica's log end at an offset, or before: a cut takes the epochs behind it along."""
+    for name in ("log_end_offset", "high_watermark", "last_stable_offset"):
+        if state[name] is not None:
+            state[name] = min(state[name], end)
+    if state["epochs"] is not None:
+        state["epochs"] = [line for line in state["epochs"] if line["start_offset"] < end]
+
+
+def begin_at(state: Row, start: int) -> None:
+    """Have a replica's log begin at an offset: the epoch that is under way begins there, too."""
+    state["log_start_offset"] = start
+    if state["epochs"]:
+        before = [line for line in state["epochs"] if line["start_offset"] <= start]
+        later = [line for line in state["epochs"] if line["start_offset"] > start]
+        state["epochs"] = [*({**line, "start_offset": start} for line in before[-1:]), *later]
+
+
+def note_cut(record: Record, spot: Spot, node: str, *, offset: int, why: str) -> None:
+    """Have a node's server log tell that it cut its log of the spot's partition."""
+    record.add(
+        "truncations",
+        {"topic_id": spot.send["topic_id"], **spot.place},
+        observed_ns=None, node=node, incarnation=0, from_offset=offset, to_offset=None,
+        reason=why, source="server-log",
+    )  # fmt: skip
+
+
+def follow(leader: int, epoch: int, end: int) -> str:
+    """Return why a follower cuts its log (KIP-101), as the harness takes it from server logs."""
+    return f"follower of broker {leader}: epoch {epoch} ends at offset {end} there"
 
 
 _WHEN = {
@@ -113,6 +148,9 @@ def move(record: Record, spot: Spot, to: Callable[[int], int], *, since_ns: int 
                     row[name] = to(row[name])
             for epoch in row.get("epochs") or ():
                 epoch["start_offset"] = to(epoch["start_offset"])
+            if table == "truncations" and row["reason"]:
+                said = re.compile(r"(?<=ends at offset )\d+")
+                row["reason"] = said.sub(lambda at: str(to(int(at.group()))), row["reason"])
 
 
 def never_write(record: Record, spot: Spot) -> None:
@@ -244,12 +282,15 @@ def _assigned(record: Record, read: Row, *, until: int) -> list[Row]:
 
 
 def end_broker(record: Record, node: str, at_ns: int, *, code: str, said: str) -> None:
-    """Have a broker end by itself while it is cut off, and stay away: nothing is heard of it again.
+    """Have a broker end by itself, and stay away: nothing is heard of it again.
 
-    Its files are as they were then; the others stay in sync without it.
+    Its files are as they were then; the others stay in sync without it. It leads nothing then, or
+    is cut off.
     """
     number = int(node.removeprefix("n"))
-    detail = {"node": node, "code": code, "said": said}
+    lives = {row["incarnation"] for row in record.rows("quorum_states", node=node)
+             if (row["observed_ns"] or 0) <= at_ns}  # fmt: skip
+    detail = {"node": node, "incarnation": str(max(lives)), "code": code, "said": said}
     record.milestones.append({"name": ENDED, "at_ns": at_ns, "detail": detail})
     record.milestones.sort(key=lambda each: int(each["at_ns"]))
     for each in record.milestones:
@@ -257,20 +298,17 @@ def end_broker(record: Record, node: str, at_ns: int, *, code: str, said: str) -
             each["detail"][node] = "killed"
         if each["name"] == "recovered":
             each["detail"]["failed"] = f"a partition's in-sync replicas lack {node}"
-    ends = _ends_by(record, node, at_ns)
-    for (topic, partition), end in ends.items():
+    for (topic, partition), end in _ends_by(record, node, at_ns).items():
         place = {"topic": topic, "partition": partition, "node": node}
-        left = range(end)
-        record.drop("replica_records", partial(_lies_outside, left), **place)
-        for row in record.rows("replica_states", snapshot="final", **place):
-            row["log_end_offset"] = end
-            row["high_watermark"] = min(row["high_watermark"] or 0, end)
-            row["epochs"] = [each for each in row["epochs"] if each["start_offset"] < end]
+        record.drop("replica_records", partial(_lies_outside, range(end)), **place)
+        for row in record.rows("replica_states", **place):
+            end_at(row, end)
     for table in ("replica_states", "quorum_states"):
         record.drop(table, lambda row: (row["observed_ns"] or 0) > at_ns, node=node)
     record.drop("truncations", lambda _: True, node=node)
     record.drop("leadership", lambda row: (row["observed_ns"] or 0) > at_ns, observer=node)
     _stay_out_of_sync(record, number, at_ns)
+    _forget_leaders(record, node)
 
 
 def _lies_outside(left: range, row: Row) -> bool:
@@ -286,19 +324,57 @@ def _ends_by(record: Record, node: str, at_ns: int) -> dict[tuple[str, int], int
             if told and row["log_end_offset"] is not None:
                 where = place or (row["topic"], row["partition"])
                 ends[where] = max(ends.get(where, 0), row["log_end_offset"])
+    for row in record.rows("truncations", node=node):  # Of what it cut off later nothing is known.
+        where = row["topic"], row["partition"]
+        ends[where] = min(ends.get(where, 0), row["from_offset"])
     return ends
 
 
+def _forget_leaders(record: Record, node: str) -> None:
+    """Have a node know no leader behind the end of its copy of the controllers' log."""
+    known = [row["offset"] for row in record.rows("replica_records", topic=QUORUM_TOPIC, node=node)]
+    record.drop(
+        "leadership",
+        lambda row: row["log_offset"] > max(known),
+        source="metadata-log",
+        observer=node,
+    )
+    heard = {
+        (row["topic"], row["partition"], row["leader_epoch"])
+        for row in record.rows("leadership", source="metadata-log", observer=node)
+    }
+    record.drop(
+        "leadership",
+        lambda row: (row["topic"], row["partition"], row["leader_epoch"]) not in heard,
+        source="state-change-log",
+        observer=node,
+    )
+    for row in record.rows("quorum_states", node=node, observed_ns=None):
+        if row["log_end_offset"] is not None:
+            row["log_end_offset"] = max(known) + 1
+
+
 def _stay_out_of_sync(record: Record, number: int, at_ns: int) -> None:
-    """Have a broker that left the in-sync replicas never come back to them, nor lead."""
-    left: set[tuple[str, int]] = set()
-    rows = record.rows("leadership", source="metadata-log")
-    for row in sorted(rows, key=lambda row: int(row["log_offset"] or 0)):
-        place = (row["topic"], row["partition"])
-        if row["isr"] and number not in row["isr"]:
-            left.add(place)
-        elif row["isr"] and place in left:
-            row["isr"] = [each for each in row["isr"] if each != number]
+    """Have a broker be taken out of the in-sync replicas, and never come back to them, nor lead."""
+    told = [row for row in record.rows("quorum_states", role="leader") if row["observed_ns"]]
+    gone_ns = at_ns + _SESSION_NS
+    end = max(row["log_end_offset"] for row in told if row["observed_ns"] <= gone_ns)
+    changes = record.rows("leadership", source="metadata-log")
+    taken = {row["log_offset"] for row in changes}
+    before: dict[tuple[str, str, int], Row] = {}
+    for row in sorted(changes, key=lambda row: int(row["log_offset"])):
+        if row["log_offset"] < end:
+            before[row["observer"], row["topic"], row["partition"]] = row
+        elif row["leader"] != number:
+            row["isr"] = [each for each in row["isr"] or () if each != number] or row["isr"]
+    places: dict[tuple[str, int], int] = {}
+    free = (at for at in range(end, 1 << 20) if at not in taken)
+    for (_, topic, partition), row in before.items():
+        if number in (row["isr"] or ()) and row["leader"] != number:
+            left = [each for each in row["isr"] if each != number]
+            offset = places.setdefault((topic, partition), 0) or next(free)
+            places[topic, partition] = offset
+            record.add("leadership", row, isr=left, log_offset=offset, unclean=False)
     for row in record.rows("leadership", source="metadata"):
-        if row["isr"] and row["observed_ns"] > at_ns and row["leader"] != number:
+        if row["isr"] and row["observed_ns"] > gone_ns and row["leader"] != number:
             row["isr"] = [each for each in row["isr"] if each != number]

@@ -3,6 +3,7 @@
 from results.record.terms import Validity
 from tests.broken.answers import (
     REFUSED,
+    STORED,
     append_again,
     end_of,
     fate,
@@ -51,8 +52,12 @@ def a_message_without_idempotence_is_written_twice_in_peace(record: Record, spot
 
 @broken("phantom", row="catalogue", base="log")
 def a_message_is_written_to_another_partition_too(record: Record, spot: Spot) -> None:
-    other = record.rows("sends", topic=spot.topic, partition=1 - spot.partition)
-    write_stranger(record, spot, int(other[len(other) // 2]["value"]))
+    there = {"topic": spot.topic, "partition": 1 - spot.partition}
+    sends = record.rows("sends", acked=True, **there)
+    before = [row for row in sends if row["complete_ns"] < spot.send["invoke_ns"]]
+    other = max(before, key=lambda row: int(row["complete_ns"]))
+    copy = record.rows("replica_records", snapshot="final", offset=other["offset"], **there)[0]
+    write_stranger(record, spot, **{name: copy[name] for name in STORED})
 
 
 @broken("phantom", row="catalogue", base="log")
@@ -112,7 +117,7 @@ def a_refused_message_is_written(record: Record, spot: Spot) -> None:
 @broken("G1a", row="catalogue", base="log")
 def a_refused_message_is_shown_to_one_reader(record: Record, spot: Spot) -> None:
     never_write(record, spot)
-    reads(record, spot)[0]["value"] = spot.value
+    reads(record, spot, from_ns=int(spot.send["invoke_ns"]))[0]["value"] = spot.value
     fate(record, spot.send, "fail", REFUSED)
 
 

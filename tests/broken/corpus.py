@@ -104,11 +104,19 @@ class Change:
         Raises:
             ValueError: The change leaves everything as it is.
         """
+        return self.record().save(folder / "broken" / self.name)
+
+    def record(self) -> Record:
+        """Return the changed run.
+
+        Raises:
+            ValueError: The change leaves everything as it is.
+        """
         record = Record(BASES / self.base)
         self.make(record, spot(record, self.moment))
-        if not record.is_changed:
+        if not record.changed:
             raise ValueError(f"{self.name} changes nothing: there must be a record that it meets")
-        return record.save(folder / "broken" / self.name)
+        return record
 
 
 CHANGES: list[Change] = []

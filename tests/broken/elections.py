@@ -2,7 +2,7 @@
 
 from tests.broken.brokers import leader_of, lose, unread
 from tests.broken.corpus import Spot, broken
-from tests.broken.leaders import answers, elect, life, log_change, remove, unread_by
+from tests.broken.leaders import answers, change_isr, elect, life, log_change, remove, unread_by
 from tests.broken.record import Record, Row
 from tests.broken.replicas import SPARED, S
 
@@ -52,7 +52,12 @@ def a_replica_from_outside_of_the_isr_is_elected(record: Record, spot: Spot) -> 
 @broken("forbidden-election", row="S10a", base="disks")
 def a_leader_is_taken_out_of_its_own_isr(record: Record, spot: Spot) -> None:
     leader = int(leader_of(record, spot)[1:])
-    log_change(record, spot, spot.at_ns, isr=[each for each in (1, 2, 3) if each != leader])
+    change_isr(
+        record,
+        spot,
+        (spot.at_ns, spot.at_ns + 2 * S),
+        lambda row: [each for each in row["isr"] if each != leader],
+    )
 
 
 def _healed_ns(record: Record) -> int:
@@ -113,6 +118,9 @@ def a_partition_has_no_leader_for_ten_seconds(record: Record, spot: Spot) -> Non
 @broken("isr-not-restored", row="catalogue", base="log", moments=("calm", "kill"))
 def a_follower_that_has_all_is_not_taken_back_into_the_isr(record: Record, spot: Spot) -> None:
     healed_ns, until_ns = _healed_ns(record), record.stone("recovered") - S
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if healed_ns < row["observed_ns"] < until_ns:
-            row["isr"] = [broker for broker in row["isr"] if broker != 2]
+    change_isr(
+        record,
+        spot,
+        (healed_ns, until_ns),
+        lambda row: [broker for broker in row["isr"] if broker != 2],
+    )

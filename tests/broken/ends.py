@@ -1,21 +1,19 @@
 """Brokers that end, hang or refuse, ISRs that stay small, and what the harness itself got wrong."""
 
-from dataclasses import replace
-
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED, STACKS
 from results.record.terms import Validity
 from tests.broken.answers import take_nothing
-from tests.broken.brokers import cut
+from tests.broken.brokers import end_broker
 from tests.broken.corpus import CALM, QUIET, Spot, broken
-from tests.broken.record import Record
+from tests.broken.leaders import change_isr, depose
+from tests.broken.record import Record, Row
 
-_FOLLOWER = "n1"
-"""It leads no partition of the base, ever."""
 _VICTIM = "n2"
-"""The base's first fault kills it."""
+"""Each fault of the base hits it, so that it leads nothing in the end, not even the quorum."""
 _DEADLOCK = 'a deadlock: "data-plane-kafka-request-handler-3" waits for "ReplicaFetcherThread-0-1"'
 _OUTSIDE = "broker-hit-from-outside"
+_FOREVER = 1 << 62
 
 
 def _healed_ns(record: Record) -> int:
@@ -31,41 +29,18 @@ def _note(record: Record, name: str, at_ns: int, **detail: str) -> None:
     record.milestones.sort(key=lambda each: int(each["at_ns"]))
 
 
-def _end(record: Record, node: str, at_ns: int, *, code: str, said: str = "") -> None:
-    lives = "2" if node == _VICTIM and at_ns > _healed_ns(record) else "1"
-    _note(record, ENDED, at_ns, node=node, incarnation=lives, code=code, said=said)
-
-
 def _not_recovered(record: Record, why: str) -> None:
     for each in record.milestones:
         if each["name"] == "recovered":
             each["detail"]["failed"] = why
 
 
-def _tell_leader_alone(record: Record, spot: Spot, from_ns: int, to_ns: int) -> None:
-    """Have every broker tell an ISR of the leader alone for a while."""
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if from_ns <= row["observed_ns"] <= to_ns:
-            row["isr"] = [row["leader"]]
+def _leader_alone(row: Row) -> list[int]:
+    return [row["leader"]] if row["leader"] >= 0 else []
 
 
-def _fall_silent(record: Record, spot: Spot, node: str) -> None:
-    """Have a follower end for good at the spot's time: it answers nothing, and leaves the ISR."""
-    number, at_ns = int(node[1:]), spot.at_ns
-    for table in ("leadership", "replica_states", "quorum_states"):
-        by = "observer" if table == "leadership" else "node"
-        record.drop(table, lambda row: (row["observed_ns"] or 0) > at_ns, **{by: node})
-    for row in record.rows("leadership", source="metadata"):
-        if (row["observed_ns"] or 0) > at_ns + NS_PER_S and row["isr"]:
-            row["isr"] = [each for each in row["isr"] if each != number]
-    for each in record.milestones:
-        if each["name"] == "stopped":
-            each["detail"][node] = "killed"
-    for partition in range(int(record.plan["partitions"])):
-        there = replace(spot, send={**spot.send, "partition": partition})
-        placed = [r for r in record.rows("sends", **there.place) if r["complete_ns"] <= at_ns]
-        cut(record, there, 1 + max(int(r["offset"]) for r in placed), nodes=(node,), from_ns=None)
-    _not_recovered(record, f"the ISR lacks {node}")
+def _without_victim(row: Row) -> list[int]:
+    return [broker for broker in row["isr"] if broker != int(_VICTIM[1:])]
 
 
 @broken("unavailable", row="S4", base="log")
@@ -112,9 +87,7 @@ def _without_leader(record: Record, spot: Spot) -> None:
         source="list-offsets",
         **spot.place,
     )
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if row["observed_ns"] >= since_ns:
-            row["leader"] = -1
+    depose(record, spot, since_ns)
     record.drop("polls", lambda row: row["complete_ns"] >= since_ns, **spot.place)
     for read in record.rows("final_reads", **spot.place):
         read |= {"reached": 0, "complete": False}
@@ -123,73 +96,61 @@ def _without_leader(record: Record, spot: Spot) -> None:
 
 @broken("isr-not-restored", row="catalogue", base="log", moments=("kill", "isolate"))
 def a_follower_never_comes_back_to_the_isr(record: Record, spot: Spot) -> None:
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if row["observed_ns"] >= spot.at_ns:
-            row["isr"] = [1, 3]
-    _not_recovered(record, "the ISR lacks n2")
+    change_isr(record, spot, (spot.at_ns, _FOREVER), _without_victim)
+    _not_recovered(record, f"the ISR lacks {_VICTIM}")
 
 
 @broken("acknowledged-below-min-isr", row="S10b", base="log")
 def acknowledged_while_the_isr_is_one(record: Record, spot: Spot) -> None:
-    _tell_leader_alone(record, spot, spot.at_ns - 2 * NS_PER_S, spot.at_ns + 18 * NS_PER_S)
+    change_isr(record, spot, (spot.at_ns - 2 * NS_PER_S, spot.at_ns + 18 * NS_PER_S), _leader_alone)
 
 
 @broken("acknowledged-below-min-isr", row="S10b", base="log")
 def acknowledged_with_an_isr_of_one_to_the_end(record: Record, spot: Spot) -> None:
-    _tell_leader_alone(record, spot, spot.at_ns, _time_ns(record, "stopped"))
+    change_isr(record, spot, (spot.at_ns, _FOREVER), _leader_alone)
     _not_recovered(record, "the ISR is the leader alone")
 
 
 @broken("broker-ended", row="H1", base="log", moments=(QUIET,), says="exit code 1")
 def a_broker_halts(record: Record, spot: Spot) -> None:
-    _fall_silent(record, spot, _FOLLOWER)
-    _end(
-        record,
-        _FOLLOWER,
-        spot.at_ns,
-        code="1",
-        said="ERROR Halting because log truncation is not allowed",
-    )
+    said = "ERROR Halting because log truncation is not allowed"
+    end_broker(record, _VICTIM, spot.at_ns, code="1", said=said)
 
 
 @broken("broker-ended", row="H1", base="log", moments=(QUIET,), says="OutOfMemoryError")
 def a_broker_runs_out_of_memory(record: Record, spot: Spot) -> None:
-    _fall_silent(record, spot, _FOLLOWER)
     said = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-    _end(record, _FOLLOWER, spot.at_ns, code="3", said=said)
+    end_broker(record, _VICTIM, spot.at_ns, code="3", said=said)
 
 
 @broken("broker-ended", row="H1", base="log", moments=("kill",), says="SIGSEGV")
 def a_broker_crashes_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(record, _VICTIM, _killed_in_vain_ns(record), code="-11", said="SIGSEGV in libzstd-jni.so")
+    _end_before_the_kill(record, code="-11", said="SIGSEGV in libzstd-jni.so")
 
 
 @broken("broker-ended", row="H1", base="log", moments=("kill",), says="exit code 1")
 def a_broker_exits_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(
-        record,
-        _VICTIM,
-        _killed_in_vain_ns(record),
-        code="1",
-        said="FATAL Shutdown broker: disk failed",
-    )
+    _end_before_the_kill(record, code="1", said="FATAL Shutdown broker: disk failed")
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=(QUIET,), valid=Validity.UNKNOWN, says="SIGKILL")
 def the_kernel_kills_a_broker(record: Record, spot: Spot) -> None:
-    _fall_silent(record, spot, _FOLLOWER)
-    _end(record, _FOLLOWER, spot.at_ns, code="-9")
+    end_broker(record, _VICTIM, spot.at_ns, code="-9", said="")
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=(QUIET,), valid=Validity.UNKNOWN, says="SIGSTOP")
 def somebody_stops_a_broker(record: Record, spot: Spot) -> None:
-    _fall_silent(record, spot, _FOLLOWER)
-    _end(record, _FOLLOWER, spot.at_ns, code="stopped")
+    end_broker(record, _VICTIM, spot.at_ns, code="stopped", said="")
 
 
 @broken(_OUTSIDE, row="H1", base="log", moments=("kill",), valid=Validity.UNKNOWN, says="SIGTERM")
 def somebody_ends_a_broker_before_it_is_killed(record: Record, spot: Spot) -> None:
-    _end(record, _VICTIM, _killed_in_vain_ns(record), code="143")
+    _end_before_the_kill(record, code="143", said="")
+
+
+def _end_before_the_kill(record: Record, **detail: str) -> None:
+    at_ns = _killed_in_vain_ns(record)
+    _note(record, ENDED, at_ns, node=_VICTIM, incarnation="1", **detail)
 
 
 def _killed_in_vain_ns(record: Record) -> int:

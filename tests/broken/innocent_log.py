@@ -1,5 +1,6 @@
 """What a correct Kafka may do to a run of `log`; each says why it may."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from results.record.clock import NS_PER_S
@@ -17,15 +18,19 @@ from tests.broken.answers import (
 )
 from tests.broken.brokers import (
     NODES,
+    begin_at,
+    follow,
     followers_of,
     leader_of,
     lose,
     never_write,
+    note_cut,
     take_out,
     unread,
     write_twice,
 )
 from tests.broken.corpus import CALM, QUIET, Spot, innocent, spot_of
+from tests.broken.leaders import change_isr
 from tests.broken.record import Record, Row
 
 _FAULTS = ("kill", "isolate")
@@ -142,7 +147,14 @@ def a_log_reaches_beyond_the_high_watermark(record: Record, spot: Spot) -> None:
     end = end_of(record, spot)
     for row in record.rows("replica_states", node=node, snapshot=None, **spot.place):
         if row["log_end_offset"] is not None:
-            row["log_end_offset"] = min(row["log_end_offset"] + 2, end)
+            row["log_end_offset"] = _reach(record, spot, row, min(row["log_end_offset"] + 2, end))
+
+
+def _reach(record: Record, spot: Spot, look: Row, end: int) -> int:
+    """Return how far a log reaches by a look, up to an end: what is sent later is not there yet."""
+    sends = record.rows("sends", acked=True, **spot.place)
+    later = [row["offset"] for row in sends if row["invoke_ns"] >= look["observed_ns"]]
+    return int(max(look["log_end_offset"], min([*later, end])))
 
 
 @innocent(base="log")
@@ -195,18 +207,23 @@ def brokers_answer_nothing_for_three_seconds(record: Record, spot: Spot) -> None
         )
 
 
-@innocent(base="log", moments=_FAULTS)
+@innocent(base="log", moments=("kill",))
 def a_broker_that_comes_back_cuts_off_what_nobody_acknowledged(record: Record, spot: Spot) -> None:
     """A follower cuts its log where the new leader's epoch begins (KIP-101)."""
-    offset = spot.offset
-    never_write(record, spot)
-    _without_answer(record, spot)
-    record.add(
-        "truncations",
-        {"run_id": "", "topic_id": spot.send["topic_id"], **spot.place},
-        observed_ns=None, node="n2", incarnation=2, from_offset=offset,
-        to_offset=offset + 1, reason="epoch", source="server-log",
-    )  # fmt: skip
+    last = _before_the_election(record, spot)
+    offset = last.offset
+    never_write(record, last)
+    _without_answer(record, last)
+    note_cut(record, last, "n2", offset=offset, why=follow(3, 0, offset))
+
+
+def _before_the_election(record: Record, spot: Spot) -> Spot:
+    """Return the last message of the first partition that its first leader, n2, wrote."""
+    (state,) = record.rows("replica_states", snapshot="final", node="n3", topic=spot.topic,
+                           partition=0)  # fmt: skip
+    begun = int(state["epochs"][1]["start_offset"])
+    (send,) = record.rows("sends", topic=spot.topic, partition=0, offset=begun - 1)
+    return spot_of(record, send)
 
 
 @innocent(base="log", moments=("kill",))
@@ -215,13 +232,10 @@ def a_killed_leader_takes_what_it_alone_acknowledged(record: Record, spot: Spot)
     record.plan["acks"] = "1"
     for row in record.rows("sends"):
         row["acks"] = "1"
-    (state,) = record.rows("replica_states", snapshot="final", node="n3", topic=spot.topic,
-                           partition=0)  # fmt: skip
-    begun = int(state["epochs"][1]["start_offset"])
-    (send,) = record.rows("sends", topic=spot.topic, partition=0, offset=begun - 1)
-    gone = spot_of(record, send)
-    take_out(record, gone, {gone.offset})
-    gone.send["offset"] = begun - 1
+    gone = _before_the_election(record, spot)
+    offset = gone.offset
+    take_out(record, gone, {offset})
+    gone.send["offset"] = offset
 
 
 @innocent(base="log")
@@ -256,7 +270,7 @@ def _begin(record: Record, spot: Spot, starts: dict[str, int]) -> None:
         lose(record, spot, range(start), nodes=(node,))
         for row in record.rows("replica_states", node=node, **spot.place):
             if row["snapshot"] or row["observed_ns"] > last_ns:
-                row["log_start_offset"] = start
+                begin_at(row, start)
     unread(record, spot, range(starts[leader_of(record, spot)]), phase="final")
 
 
@@ -341,35 +355,30 @@ def _begin_before(record: Record, send: Row, end: Row) -> bool:
 @innocent(base="log", moments=(CALM, QUIET))
 def the_isr_shrinks_and_grows_again(record: Record, spot: Spot) -> None:
     """A follower that a long pause of its JVM kept from fetching leaves the ISR and comes back."""
-    _tell_isr(record, spot, (spot.at_ns, spot.at_ns + 4 * NS_PER_S), without=(1,))
+    change_isr(record, spot, (spot.at_ns, spot.at_ns + 4 * NS_PER_S), _without(1))
 
 
 @innocent(base="log")
 def an_isr_of_one_is_told_late(record: Record, spot: Spot) -> None:
     """Metadata may be seconds old: the followers are back while brokers still tell they are not."""
-    _tell_isr(record, spot, (spot.at_ns, spot.at_ns + 3 * NS_PER_S), without=(1, 2, 3))
+    span = (spot.at_ns, spot.at_ns + 3 * NS_PER_S)
+    change_isr(record, spot, span, _without(1, 2, 3), back_ns=spot.at_ns)
 
 
 @innocent(base="log", moments=_FAULTS)
 def a_broker_comes_back_to_the_isr_late(record: Record, spot: Spot) -> None:
     """Until a follower has fetched all it stays outside of the ISR, however long that takes."""
     back_ns = min(_healed_ns(record, spot), key=lambda at_ns: abs(at_ns - spot.at_ns))
-    _tell_isr(record, spot, (back_ns - NS_PER_S, back_ns + 2 * NS_PER_S), without=(2,))
+    change_isr(record, spot, (back_ns - NS_PER_S, back_ns + 2 * NS_PER_S), _without(2))
 
 
 def _healed_ns(record: Record, spot: Spot) -> list[int]:
     return [int(row["healed_ns"]) for row in record.rows("faults") if row["healed_ns"] > spot.at_ns]
 
 
-def _tell_isr(
-    record: Record, spot: Spot, span: tuple[int, int], *, without: tuple[int, ...]
-) -> None:
-    """Have brokers tell an ISR without some followers for a while."""
-    for row in record.rows("leadership", source="metadata", **spot.place):
-        if span[0] <= row["observed_ns"] <= span[1]:
-            row["isr"] = [
-                each for each in row["isr"] if each not in without or each == row["leader"]
-            ]
+def _without(*brokers: int) -> Callable[[Row], list[int]]:
+    """Return what takes some followers out of an ISR."""
+    return lambda row: [each for each in row["isr"] if each not in brokers or each == row["leader"]]
 
 
 @innocent(base="log", moments=_FAULTS)

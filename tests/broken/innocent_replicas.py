@@ -5,7 +5,16 @@ Many are of the base with disk faults as well: its other faults excuse none of t
 
 from itertools import pairwise
 
-from tests.broken.brokers import NODES, final_log, followers_of, leader_of, renumber
+from tests.broken.brokers import (
+    NODES,
+    begin_at,
+    final_log,
+    follow,
+    followers_of,
+    leader_of,
+    note_cut,
+    renumber,
+)
 from tests.broken.corpus import CALM, Spot, innocent, spot_of
 from tests.broken.leaders import (
     acknowledged,
@@ -31,14 +40,17 @@ from tests.broken.record import Record, Row
 from tests.broken.replicas import MS, SPARED, S
 
 
+def _other_than(leader: str) -> str:
+    return SPARED if leader != SPARED else "n3"
+
+
 def _move(record: Record, spot: Spot) -> int:
     """Have another replica lead for a moment, then the same as before; return its start.
 
     So the leaders of before and after are those of the base.
     """
     leader = leader_of(record, spot)
-    other = SPARED if leader != SPARED else "n3"
-    start = elect(record, spot, other)
+    start = elect(record, spot, _other_than(leader))
     later = acknowledged(record, spot.at_ns + S // 3, 1 << 60, partition=spot.partition)
     back = Spot(send=later[0], epoch=spot.epoch + 1)
     elect(record, back, leader)
@@ -117,12 +129,8 @@ def a_deposed_leader_cuts_off_its_tail(record: Record, spot: Spot) -> None:
     tail = {"log_end_offset": start + 4, "high_watermark": before["high_watermark"]}
     at_ns = spot.at_ns + 300 * MS
     record.add("replica_states", before, observed_ns=at_ns, high_watermark_ns=at_ns, **tail)
-    record.add(
-        "truncations",
-        {"topic_id": spot.send["topic_id"], **spot.place},
-        observed_ns=None, node=leader, incarnation=0, from_offset=start, to_offset=start + 4,
-        reason=None, source="server-log",
-    )  # fmt: skip
+    why = follow(int(_other_than(leader)[1:]), spot.epoch, start)
+    note_cut(record, spot, leader, offset=start, why=why)
 
 
 @innocent(base="log")
@@ -183,9 +191,7 @@ def the_last_known_leader_returns(record: Record, spot: Spot) -> None:
     elect(record, nobody, leader, isr=[int(leader[1:])], unclean=True)
     for row in record.rows("leadership", leader_epoch=spot.epoch + 1, **spot.place):
         row["leader"] = -1
-    log_change(
-        record, spot, spot.at_ns, leader=int(leader[1:]), leader_epoch=spot.epoch + 2, isr=isr
-    )
+    log_change(record, Spot(send=spot.send, epoch=spot.epoch + 2), spot.at_ns, isr=isr)
 
 
 @innocent(base="log")
@@ -295,8 +301,7 @@ def a_node_keeps_the_metadata_from_its_snapshot_on(record: Record, spot: Spot) -
         "leadership", lambda row: row["log_offset"] < start, source="metadata-log", observer=node
     )
     for row in record.rows("replica_states", topic=LOG, node=node):
-        row["log_start_offset"] = start
-        row["epochs"] = [{"epoch": 1, "start_offset": start}]
+        begin_at(row, start)
 
 
 @innocent(base="log")
@@ -304,8 +309,18 @@ def a_node_keeps_the_metadata_from_its_snapshot_on(record: Record, spot: Spot) -
 def the_controllers_logs_end_differently(record: Record, spot: Spot) -> None:
     """What a leader appended in its last moment nobody fetches; it is above all marks (KIP-595)."""
     led, follower, _ = voters(record)
+    _append(record, led, 1 + spot.offset % 3)
+    behind = log_of(record, follower)[-1]
+    record.drop("replica_records", lambda row: row is behind, node=follower, topic=LOG)
+    for table in ("replica_states", "quorum_states"):
+        for row in record.rows(table, node=follower, observed_ns=None):
+            if row["log_end_offset"] is not None and row.get("topic", LOG) == LOG:
+                row["log_end_offset"] -= 1
+
+
+def _append(record: Record, led: str, count: int) -> None:
+    """Have a controller's log have some records more at its end, which nobody fetched."""
     last = log_of(record, led)[-1]
-    count = 1 + spot.offset % 3
     for at in range(1, count + 1):
         record.add(
             "replica_records",
@@ -313,22 +328,24 @@ def the_controllers_logs_end_differently(record: Record, spot: Spot) -> None:
             offset=last["offset"] + at,
             record_hash=last["record_hash"] ^ at,
         )
-    behind = log_of(record, follower)[-1]
-    record.drop("replica_records", lambda row: row is behind, node=follower, topic=LOG)
-    for node, by in ((led, count), (follower, -1)):
-        for row in record.rows("replica_states", topic=LOG, node=node, snapshot="final"):
-            row["log_end_offset"] += by
+    for table in ("replica_states", "quorum_states"):
+        for row in record.rows(table, node=led, observed_ns=None):
+            if row["log_end_offset"] is not None and row.get("topic", LOG) == LOG:
+                row["log_end_offset"] += count
 
 
 @innocent(base="log")
 @innocent(base="disks")
 def a_leader_was_written_that_no_majority_has(record: Record, spot: Spot) -> None:
     """A change of leader above the quorum's high watermark was never made (KIP-631)."""
+    led = voters(record)[0]
+    end = int(log_of(record, led)[-1]["offset"]) + 1
+    _append(record, led, 1 + spot.offset % 3)
     last = max(
-        record.rows("leadership", source="metadata-log", observer=SPARED, **spot.place),
+        record.rows("leadership", source="metadata-log", observer=led, **spot.place),
         key=lambda row: int(row["log_offset"]),
     )
-    record.add("leadership", last, leader=2, log_offset=last["log_offset"] + 1000)
+    record.add("leadership", last, leader=2, leader_epoch=last["leader_epoch"] + 1, log_offset=end)
 
 
 @innocent(base="log")

@@ -1,9 +1,10 @@
 """Leaders, their epochs, and what they and their followers tell: steps of changes."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import pairwise
 
-from tests.broken.brokers import leader_of, lose, move, renumber
+from tests.broken.brokers import NODES, end_at, follow, leader_of, lose, move, note_cut, renumber
 from tests.broken.corpus import Spot
 from tests.broken.record import Record, Row
 
@@ -49,30 +50,130 @@ def committed_by(record: Record, spot: Spot, at_ns: int) -> int:
     return max([*ends, *(int(row["high_watermark"]) for row in told if row["asked_ns"] <= at_ns)])
 
 
-def logged(record: Record, spot: Spot, at_ns: int) -> list[Row]:
+def _log_ends(record: Record, at_ns: int) -> tuple[int, int]:
+    """Return where the controllers' log ended, as was told last before a time, and first after."""
+    told = [row for row in record.rows("quorum_states", role="leader") if row["observed_ns"]]
+    before = [row["log_end_offset"] for row in told if row["observed_ns"] <= at_ns]
+    after = [row["log_end_offset"] for row in told if row["observed_ns"] > at_ns]
+    return max(before, default=0), min(after, default=1 << 40)
+
+
+def logged(record: Record, spot: Spot, at_ns: int, *, epoch: int | None = None) -> list[Row]:
     """Return the rows of the metadata log, one a node, that were its last of a partition by a time.
 
-    How many changes it had is known from what the leader's broker told of leader and ISR.
+    Args:
+        record: The run.
+        spot: Of which partition.
+        at_ns: The time; the log's end is told about once a second.
+        epoch: What was not written by the look before is of this epoch at most; None: is not yet.
     """
-    told = record.rows("leadership", source="metadata", observer=leader_of(record, spot))
-    places: list[tuple[int, list[int]]] = []
-    for row in sorted(told, key=lambda each: int(each["observed_ns"])):
-        place = (int(row["leader_epoch"]), sorted(row["isr"]))
-        here = (row["topic"], row["partition"]) == (spot.topic, spot.partition)
-        if here and row["asked_ns"] <= at_ns and place not in places[-1:]:
-            places.append(place)
+    before, after = _log_ends(record, at_ns)
     rows = record.rows("leadership", source="metadata-log", **spot.place)
-    offsets = sorted({int(row["log_offset"]) for row in rows})
-    return [row for row in rows if row["log_offset"] == offsets[len(places) - 1]]
+    limit = -1 if epoch is None else epoch
+    offsets = [
+        row["log_offset"]
+        for row in rows
+        if row["log_offset"] < before
+        or (row["log_offset"] < after and row["leader_epoch"] <= limit)
+    ]
+    return [row for row in rows if row["log_offset"] == max(offsets)]
 
 
 def log_change(record: Record, spot: Spot, at_ns: int, **changed: object) -> list[Row]:
     """Add a change of leader or ISR to each node's metadata log; return its rows."""
-    before = logged(record, spot, at_ns)
+    before = logged(record, spot, at_ns, epoch=spot.epoch)
     taken = {row["log_offset"] for row in record.rows("leadership", source="metadata-log")}
-    place = next(at for at in range(before[0]["log_offset"] + 1, 1 << 20) if at not in taken)
-    changed = {"unclean": False, "log_offset": place, **changed}
+    later = [row["log_offset"] for row in record.rows("leadership", source="metadata-log",
+             **spot.place) if row["log_offset"] > before[0]["log_offset"]]  # fmt: skip
+    least = max(before[0]["log_offset"] + 1, _log_ends(record, at_ns)[0])
+    ahead = (at for at in range(least, min(later, default=1 << 20)) if at not in taken)
+    behind = (at for at in range(before[0]["log_offset"] + 1, 1 << 20) if at not in taken)
+    place = next(ahead, None)
+    changed = {"unclean": False, "log_offset": next(behind) if place is None else place, **changed}
     return [record.add("leadership", row, **changed) for row in before]
+
+
+def change_isr(
+    record: Record,
+    spot: Spot,
+    span: tuple[int, int],
+    isr: Callable[[Row], list[int]],
+    *,
+    back_ns: int | None = None,
+) -> None:
+    """Have the ISR of the spot's partition be another one for a while, for all who tell of it.
+
+    Args:
+        record: The run.
+        spot: Of which partition.
+        span: From when to when brokers tell it.
+        isr: Returns it for a row with the leader and the ISR of before.
+        back_ns: When the controllers take it back; None: at the end of the span, if there is one.
+    """
+    from_ns, to_ns = span
+    back_ns = to_ns if back_ns is None else back_ns
+    first, last = (dict(logged(record, spot, at_ns)[0]) for at_ns in (from_ns, back_ns))
+    meant = [
+        row
+        for row in record.rows("leadership", source="metadata-log", **spot.place)
+        if first["log_offset"] < row["log_offset"] <= last["log_offset"]
+        or (row["log_offset"] > last["log_offset"] and back_ns >= record.stone("stopped"))
+    ]
+    here = Spot(send=spot.send, epoch=first["leader_epoch"])
+    log_change(record, here, from_ns, isr=isr(first))
+    begun = {row["leader_epoch"] for row in meant} - {first["leader_epoch"]}
+    logged_isrs = record.rows("leadership", source="state-change-log", **spot.place)
+    for row in meant + [row for row in logged_isrs if row["isr"] and row["leader_epoch"] in begun]:
+        row["isr"] = isr(row)
+    if back_ns < record.stone("stopped"):
+        there = Spot(send=spot.send, epoch=last["leader_epoch"])
+        log_change(record, there, back_ns, isr=last["isr"])
+    _drop_repeated(record, spot)
+    for row in record.rows("leadership", source="metadata", **spot.place):
+        if from_ns <= row["observed_ns"] <= to_ns:
+            row["isr"] = isr(row)
+
+
+def _drop_repeated(record: Record, spot: Spot) -> None:
+    """Take rows out of the metadata log that change nothing."""
+    rows = record.rows("leadership", source="metadata-log", **spot.place)
+    rows.sort(key=lambda row: (row["observer"], row["log_offset"]))
+    names = ("observer", "leader", "leader_epoch")
+    same = {
+        id(after)
+        for row, after in pairwise(rows)
+        if all(row[name] == after[name] for name in names) and set(row["isr"]) == set(after["isr"])
+    }
+    record.drop("leadership", lambda row: id(row) in same)
+
+
+def depose(record: Record, spot: Spot, at_ns: int) -> None:
+    """Have the controllers take the spot's leader away at a time, and never elect another one."""
+    gone = {"leader": -1, "leader_epoch": spot.epoch + 1}
+    (change, *_) = log_change(record, spot, at_ns, **gone)
+    for source in ("metadata-log", "state-change-log"):
+        record.drop(
+            "leadership",
+            lambda row: (
+                (row["log_offset"] or 0) > change["log_offset"]
+                or (row["log_offset"] is None and row["leader_epoch"] > spot.epoch)
+            ),
+            source=source,
+            **spot.place,
+        )
+    log_leader(record, spot, change)
+    for row in record.rows("leadership", source="metadata", **spot.place):
+        if row["observed_ns"] >= at_ns:
+            row.update(gone, isr=change["isr"])
+
+
+def log_leader(record: Record, spot: Spot, change: Row) -> None:
+    """Have each broker log a change of the spot's leader; its leader logs the ISR as well."""
+    like = record.rows("leadership", source="state-change-log", **spot.place)[0]
+    named = {name: change[name] for name in ("leader", "leader_epoch")}
+    for node in NODES:
+        leads = node == f"n{change['leader']}"
+        record.add("leadership", like, observer=node, isr=change["isr"] if leads else None, **named)
 
 
 def elect(
@@ -87,18 +188,26 @@ def elect(
         record: The run.
         spot: When and where.
         leader: A node; empty: who led is elected again.
-        start: The epoch's first offset; None: behind all that was known to be committed.
+        start: The epoch's first offset; None: behind all that was known to be committed. Else the
+            leader never had more than that, and the others cut off what they have.
         changed: What else the row of the metadata log has: `isr`, `unclean`, `at_ns`.
     """
     at_ns = int(str(changed.pop("at_ns", spot.at_ns)))
-    start = committed_by(record, spot, at_ns) if start is None else start
+    lacks, start = start is not None, committed_by(record, spot, at_ns) if start is None else start
     broker = int((leader or leader_of(record, spot))[1:])
+    isr = logged(record, spot, at_ns, epoch=spot.epoch)[0]["isr"]
     added = log_change(record, spot, at_ns, leader=broker, leader_epoch=spot.epoch + 1, **changed)
     after = added[0]["log_offset"]
     ours = {id(row) for row in added}
     for row in record.rows("leadership", **spot.place):
         if id(row) not in ours and _is_later(row, spot.epoch, at_ns, after):
             _lead(record, row, spot, broker)
+    log_leader(record, spot, added[0])
+    next_one = Spot(send=spot.send, epoch=spot.epoch + 1)
+    if changed.get("isr") and isr:  # Who was left out comes back at once.
+        log_change(record, next_one, at_ns, isr=isr)
+    if lacks:
+        _cut_behind(record, next_one, broker, start=start, at_ns=at_ns)
     written = record.rows("replica_records", **spot.place)
     read = [row for row in record.rows("polls", **spot.place) if row["complete_ns"] > at_ns]
     for row in written + read:
@@ -111,6 +220,16 @@ def elect(
             row["epochs"] = sorted([*row["epochs"], line], key=lambda each: int(each["epoch"]))
     _move_orders(record, spot)
     return start
+
+
+def _cut_behind(record: Record, spot: Spot, leader: int, *, start: int, at_ns: int) -> None:
+    """Have a leader never have had what lies behind its start, and the others cut that off."""
+    why = follow(leader, spot.epoch - 1, start)
+    for node in NODES:
+        if node != f"n{leader}":
+            note_cut(record, spot, node, offset=start, why=why)
+    for row in looks(record, spot, f"n{leader}", to_ns=at_ns):
+        end_at(row, start)
 
 
 def _is_later(row: Row, epoch: int, at_ns: int, after: int) -> bool:

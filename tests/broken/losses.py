@@ -1,6 +1,6 @@
 """Records that are gone: from some logs, from all, or from their beginning."""
 
-from tests.broken.brokers import NODES, cut, followers_of, lose, never_write, unread
+from tests.broken.brokers import NODES, begin_at, cut, followers_of, lose, never_write, unread
 from tests.broken.corpus import Spot, broken
 from tests.broken.record import Record
 
@@ -9,7 +9,7 @@ def _start_at(record: Record, spot: Spot, nodes: tuple[str, ...]) -> None:
     lose(record, spot, range(spot.offset), nodes=nodes)
     for row in record.rows("replica_states", **spot.place):
         if row["node"] in nodes and (row["snapshot"] == "final" or row["observed_ns"] > spot.at_ns):
-            row["log_start_offset"] = spot.offset
+            begin_at(row, spot.offset)
 
 
 def _remove_folder(record: Record, spot: Spot, nodes: tuple[str, ...]) -> None:

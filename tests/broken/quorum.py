@@ -42,14 +42,22 @@ def elect_controller(record: Record, at_ns: int, *, start: int | None = None) ->
     Args:
         record: The run.
         at_ns: When.
-        start: Where its epoch begins; None: behind all that was committed.
+        start: Where its epoch begins, or before; None: behind all that was committed.
     """
-    start = committed(record, at_ns) + 1 if start is None else start
+    changes = record.rows("leadership", source="metadata-log")
+    taken = {row["log_offset"] for row in changes}
+    places = range(committed(record, at_ns) + 1, 1 << 20) if start is None else range(start, 0, -1)
+    start = next(at for at in places if at not in taken)
     led, elected, other = voters(record)
+    for row in record.rows("leadership", source="metadata-log", topic=LOG, leader_epoch=1):
+        record.add("leadership", row, leader=number(elected), leader_epoch=2, log_offset=start)
     for row in record.rows("quorum_states"):
         if (row["observed_ns"] or 0) > at_ns:
             role = {led: "follower", elected: "leader"}.get(row["node"], row["role"])
             row.update(epoch=2, leader=number(elected), role=role)
+        elif row["observed_ns"] is None and row["log_end_offset"] is not None:
+            role = "leader" if row["node"] == elected else "follower"
+            row.update(epoch=2, leader=number(elected), role=role, voted_for=None)
     for row in record.rows("replica_records", topic=LOG):
         row["leader_epoch"] += row["offset"] >= start
     for row in record.rows("replica_states", topic=LOG, snapshot="final"):
@@ -69,9 +77,12 @@ def state(record: Record, node: str, **said: object) -> None:
 
 
 def vote(record: Record, node: str, epoch: int, candidate: str, *, role: str = "voted") -> None:
-    """Add that a controller voted in an epoch; who became leader says so no more."""
+    """Add that a controller voted in an epoch; who became leader says so no more, nor its file."""
     told = {"voted_for": number(candidate)} if role != "leader" else {"leader": number(candidate)}
     state(record, node, epoch=epoch, role=role, **told)
+    for row in record.rows("quorum_states", node=node, observed_ns=None):
+        if row["log_end_offset"] is not None:
+            row["voted_for"] = told.get("voted_for")
 
 
 @broken("double-vote", row="catalogue", base="log")

@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from results.record.seal import seal
 from results.record.tables import TABLES
 from results.record.terms import F
 from results.tables import read_table
+from tests.broken.node_files import node_files, texts
 
 Row = dict[str, Any]
 
@@ -103,10 +104,13 @@ class Record:
         return row
 
     @property
-    def is_changed(self) -> bool:
-        """Whether anything is not as it was in the base."""
-        tables = (rows != self._base.rows[name] for name, rows in self._tables.items())
-        return self._before != (self.milestones, self.plan) or any(tables)
+    def changed(self) -> frozenset[str]:
+        """The tables that are not as they were in the base, `milestones` and `plan`."""
+        rest = zip(("milestones", "plan"), self._before, (self.milestones, self.plan), strict=True)
+        return frozenset(
+            [name for name, rows in self._tables.items() if rows != self._base.rows[name]]
+            + [name for name, before, now in rest if before != now]
+        )
 
     def save(self, root: Path) -> Path:
         """Write the run to a folder whose last two names become its id.
@@ -115,9 +119,10 @@ class Record:
         """
         base, paths = self._base.paths, RunPaths(root)
         paths.record.mkdir(parents=True)
-        for each in (base.topics, base.environment, base.ledger, base.nodes):
+        for each in (base.topics, base.environment, base.ledger):
             if each.exists():
                 (root / each.name).symlink_to(each.absolute())
+        self._save_nodes(paths.nodes)
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]
         paths.milestones.write_text("".join(lines), encoding="utf-8")
@@ -130,6 +135,25 @@ class Record:
         notes = {**notes, "run_id": paths.run_id, "seals": seals}
         (paths.record / "ingest.json").write_text(json.dumps(notes), encoding="utf-8")
         return root
+
+    def node_files(self) -> dict[PurePath, str]:
+        """Return the text of each file of the nodes, by its path in the folder `nodes`."""
+        of_files = [
+            row
+            for row in self.rows("quorum_states", observed_ns=None)
+            if row["log_end_offset"] is not None
+        ]
+        states = self.rows("replica_states", snapshot="final")
+        return node_files(self._base.paths.nodes, states, of_files)
+
+    def _save_nodes(self, target: Path) -> None:
+        nodes, files = self._base.paths.nodes, self.node_files()
+        if files == texts(nodes):
+            target.symlink_to(nodes.absolute())
+            return
+        for path, text in files.items():
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_text(text, encoding="utf-8")
 
     def _count_messages(self) -> None:
         """Count again what each op sent, or read outside of a transaction."""

@@ -1,6 +1,6 @@
 """Replicas that differ, forget, or say of themselves what is not so."""
 
-from tests.broken.brokers import cut, final_log, followers_of, leader_of, lose
+from tests.broken.brokers import cut, final_log, followers_of, leader_of, lose, note_cut
 from tests.broken.corpus import Spot, broken
 from tests.broken.leaders import answers, committed_by, elect, looks, take_back
 from tests.broken.record import Record
@@ -12,13 +12,19 @@ SPARED = "n1"
 
 
 def _fall(record: Record, spot: Spot, *, to: int) -> None:
-    """Have a follower tell a lower end of its log, in a look between two others."""
+    """Have a follower cut its log, and tell a lower end of it in a look between two others."""
     look = next(
         row for row in looks(record, spot, SPARED, from_ns=spot.at_ns) if row["high_watermark"]
     )
     told = {"log_end_offset": to, "high_watermark": to, "last_stable_offset": to}
     at_ns = look["observed_ns"] + 100 * MS
     record.add("replica_states", look, observed_ns=at_ns, high_watermark_ns=at_ns, **told)
+    why = (
+        f"below its high watermark {look['high_watermark']}"
+        if to
+        else "Truncate and start at offset"
+    )
+    note_cut(record, spot, SPARED, offset=to, why=why)
 
 
 @broken("log-end-regression", row="S8", base="log")
@@ -43,7 +49,7 @@ def readers_are_given_a_record_with_another_epoch(record: Record, spot: Spot) ->
 def the_next_leader_writes_again_what_had_been_read(record: Record, spot: Spot) -> None:
     read = record.rows("polls", offset=spot.offset, **spot.place)
     first_ns = min(int(row["complete_ns"]) for row in read)
-    elect(record, spot, start=spot.offset, at_ns=first_ns)
+    elect(record, spot, SPARED, start=spot.offset, at_ns=first_ns)
 
 
 @broken("log-divergence", row="catalogue", base="log")
@@ -132,7 +138,7 @@ def a_new_leader_answers_before_its_high_watermark_is_where_it_began(
 
 @broken("incomplete-leader", row="catalogue", base="log")
 def a_new_leader_begins_without_acknowledged_messages(record: Record, spot: Spot) -> None:
-    elect(record, spot, start=take_back(record, spot, 20))
+    elect(record, spot, SPARED, start=take_back(record, spot, 20))
 
 
 @broken("incomplete-leader", row="catalogue", base="disks")

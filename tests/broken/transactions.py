@@ -129,11 +129,22 @@ def _partners(record: Record, each: Transaction, everybody: list[Transaction]) -
 
 
 def _reads_later(record: Record, reader: Transaction, writer: Transaction) -> bool:
-    """Tell whether the process of a transaction reads the other's first message after it."""
+    """Tell whether the process of a transaction reads the other's first message after it.
+
+    And whether that message may have been written before it ends.
+    """
     if not reader.polls or not writer.sends:
         return False
-    rows = record.rows("polls", value=writer.sends[0]["value"], process=reader.op["process"])
-    return bool(rows) and all(row["op_id"] > reader.op["op_id"] for row in rows)
+    first = writer.sends[0]
+    place = {name: first[name] for name in ("topic", "partition")}
+    before = [
+        row["invoke_ns"]
+        for row in record.rows("sends", **place)
+        if (row["offset"] or 0) <= (first["offset"] or 0)
+    ]
+    rows = record.rows("polls", value=first["value"], process=reader.op["process"])
+    later = bool(rows) and all(row["op_id"] > reader.op["op_id"] for row in rows)
+    return later and max(before) < reader.op["complete_ns"]
 
 
 @broken("lost-write", row="transactions", base="txn")

@@ -1,0 +1,54 @@
+"""What contradicts itself in a record of the corpus because that is what its brokers did wrong."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from tests.broken import agreement, causality
+from tests.broken.corpus import Change
+
+_SHOWN = 3
+_ = agreement  # Its rules are taken among all rules when it is imported.
+_FORGOTTEN = "the anomaly is that the checkpoint does not say what the log holds"
+_LOST = "the anomaly is that a log loses its end at the stop, and no server log says why"
+_HOLE = "the anomaly is that a leader leaves an offset empty, and puts a later message there"
+_OTHER_LEADER = "the anomaly is that a broker names a leader whom the controllers did not elect"
+_OTHER_POSITION = "the anomaly is that a coordinator stores another position than a member commits"
+_TO_COME = "the anomaly is that a broker puts an epoch on a record that nobody has been given yet"
+EXEMPT: dict[tuple[str, str], str] = {
+    ("a_broker_names_another_leader_of_the_epoch", "answers_unlike_the_controllers"): _OTHER_LEADER,
+    ("a_checkpoint_has_an_epoch_begin_too_late", "epochs_of_records"): _FORGOTTEN,
+    ("a_checkpoint_has_more_than_the_leaders_log", "ends_of_logs"): _FORGOTTEN,
+    ("a_follower_answers_as_leader_as_well", "answers_unlike_the_controllers"): _OTHER_LEADER,
+    ("a_follower_answers_as_leader_as_well", "logged_leaders"): _OTHER_LEADER,
+    ("a_follower_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
+    ("a_leader_of_before_whose_disk_was_spared_stops_without_its_end", "logs_that_shrink"): _LOST,
+    ("a_leader_writes_a_record_in_an_epoch_to_come", "epochs_before_elections"): _TO_COME,
+    ("a_leader_writes_a_record_in_an_epoch_to_come", "epochs_of_records"): _TO_COME,
+    ("a_leader_writes_a_record_in_an_epoch_to_come", "epochs_without_a_leader"): _TO_COME,
+    ("a_message_is_written_before_an_earlier_ones", "ends_before_sends"): _HOLE,
+    ("a_message_is_written_before_one_of_a_second_ago", "ends_before_sends"): _HOLE,
+    ("a_position_is_stored_one_too_high", "answers_to_groups"): _OTHER_POSITION,
+    ("a_replica_whose_disk_was_spared_loses_the_end_of_its_log", "logs_that_shrink"): _LOST,
+    ("a_writers_later_message_is_written_before_its_earlier_one", "ends_before_sends"): _HOLE,
+    ("every_replica_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
+    ("every_replica_lacks_its_beginning_and_calls_it_whole", "ends_of_logs"): _FORGOTTEN,
+    ("readers_are_given_a_record_with_another_epoch", "epochs_before_elections"): _TO_COME,
+    ("the_elected_drops_the_end_that_it_acknowledged", "logs_that_shrink"): _LOST,
+    ("the_elected_gives_readers_records_of_an_epoch_to_come", "epochs_before_elections"): _TO_COME,
+    ("the_elected_stops_without_what_it_had_announced", "logs_that_shrink"): _LOST,
+    ("the_last_messages_are_gone_after_a_clean_stop", "logs_that_shrink"): _LOST,
+    ("the_leader_forgets_all_epochs", "epochs_of_records"): _FORGOTTEN,
+    ("the_leader_stops_without_what_it_had_announced", "logs_that_shrink"): _LOST,
+    ("who_lost_power_and_was_in_sync_again_lacks_the_end", "logs_that_shrink"): _LOST,
+}
+"""Why: by the name of what makes a change, and of the rule that it breaks."""
+
+
+def contradictions(change: Change) -> Iterator[tuple[str, str]]:
+    """Yield each rule that a change breaks, exempt or not, and how it does, a few times each."""
+    record = change.record()
+    changed, facts = record.changed, causality.Facts(record)
+    for rule in causality.RULES:
+        if rule.tables & changed:
+            for said in islice(rule.contradictions(facts), _SHOWN):
+                yield rule.name, said
