@@ -145,6 +145,25 @@ def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
+def at_the_stop(group: Group, node: str, offset: int) -> int | None:
+    """Return when a log was seen last, if it still ended behind an offset that its files lack.
+
+    The files after the stop end there or earlier; None: something took the end before.
+    """
+    had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
+    looks = looks_at(group, node)
+    kept = had is not None and had == looks[-1]
+    return looks[-1][0] if kept and log is not None and log.read_end <= offset else None
+
+
+def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
+    """Return (from, until) when a log that was never seen longer was seen to end there."""
+    looks = looks_at(group, node)
+    there = [at for at, seen in looks if seen == end]
+    longer = any(seen > end for _, seen in looks)
+    return (there[0], there[-1]) if len(there) > 1 and not longer else None
+
+
 def fate(group: Group, node: str, offset: int) -> str:
     """Return what became of a record that a replica's final log lacks, by what its broker told.
 
