@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.announcements import announces
-from checkers.changes import NEVER_NS
+from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -135,13 +135,17 @@ def _why(group: Group, found: Anomaly) -> str:
         read_ns, first_ns = number_in(found, "read_ns"), told_ns(group, logged)
         if 0 <= read_ns < first_ns:
             again = "the same value there again" if same else "another record there"
-            return f"{wrote} wrote {again} after the read; its epoch was seen first at " + (
-                "no time" if first_ns == NEVER_NS else seconds(first_ns)
-            )
+            late = same and first_ns <= read_ns + TOLD_LATE_NS
+            doubt = ", or the answer named an older epoch" if late else ""
+            seen = f"; that epoch was seen first at {seconds(first_ns)}, after the read"
+            return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
+        if read_ns < 0:
+            return f"{wrote} wrote there after the read, or the answer named a wrong epoch"
         return (
             f"{wrote} led already when it was read: the answer named an older epoch, or came from a"
             " replica that still had an older record"
         )
+    holders = holders or [str(found.evidence.get("log_of"))]
     return (
         f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
         f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
@@ -155,7 +159,7 @@ def _read_value(group: Group, found: Anomaly) -> int:
         ints(polls, "offset") == found.offset
     )
     given = ints(polls, "value")[
-        here & (ints(polls, "leader_epoch") == found.evidence["read_epoch"])
+        here & (ints(polls, "leader_epoch") == number_in(found, "read_epoch"))
     ]
     return int(given[0]) if len(given) else NONE
 

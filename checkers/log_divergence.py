@@ -386,7 +386,8 @@ def _by_epochs(
         return "one record has no leader epoch: they were written in two message formats"
     if len(set(epochs.values())) == 1:
         logs, first = _logs(group, found)
-        return Proved(wrong_copy(group, logs, first, list(held)))
+        which = wrong_copy(group, logs, first, list(held))
+        return Proved(which) if which else "the record does not show which of the copies is wrong"
     return Proved(_kept_older(group, found, epochs))
 
 

@@ -29,7 +29,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
-from checkers.replica_reasons import elected, fate, leader_of, leader_text
+from checkers.replica_reasons import cut_text, elected, fate, leader_of, leader_text
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
@@ -133,9 +133,9 @@ def _describe(group: Group, fall: Fall) -> Anomaly:
         evidence={
             "node": fall.node,
             "high_watermark": fall.mark,
-            "told_ns": fall.marked_ns,
+            "marked_ns": fall.marked_ns,
             "log_end": fall.end,
-            "seen_ns": fall.seen_ns,
+            "time_ns": fall.seen_ns,
         },
         offset=fall.end,
     )
@@ -149,16 +149,17 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     node, end = str(found.evidence.get("node")), number_in(found, "log_end")
-    told_ns, seen_ns = number_in(found, "told_ns"), number_in(found, "seen_ns")
+    told_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
     cuts = [each for each in truncations_of(group, end) if each.node == node]
     if cuts or seen_ns < 0:
         what = fate(group, node, end) if seen_ns < 0 else ""
         what = what or (
-            f"{node} truncated its log from offset {cuts[0].from_offset} on ({cuts[0].reason})"
+            cut_text(cuts[0])
             if cuts
             else f"{node} recorded no truncation; its files after the stop are shorter"
         )
-        return f"{what}{_following(group, node, end, told_ns)}"
+        from_offset = cuts[0].from_offset if cuts else NONE
+        return f"{what}{_following(group, node, from_offset, told_ns)}"
     again = [each for each in looks_at(group, node) if each[0] > seen_ns]
     back = f", and ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
     lives = _lives(group, node, told_ns, seen_ns)
@@ -179,12 +180,12 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
     return len(np.unique(ints(select(rows, mine), "incarnation")))
 
 
-def _following(group: Group, node: str, end: int, since_ns: int) -> str:
+def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
     """Return which unclean leader a replica cut its log for, if its epoch begins there."""
     begun = [
         each.epoch
         for each in epoch_starts(group)
-        if each.offset <= end and (entry := elected(group, each.epoch)) is not None
+        if each.offset == from_offset and (entry := elected(group, each.epoch)) is not None
         and entry.unclean and since_ns <= first_told_ns(group, each.epoch)
     ]  # fmt: skip
     if not begun or leader_of(group, begun[-1]) == node:

@@ -105,7 +105,8 @@ def _why(group: Group, found: Anomaly) -> str:
     stayed = sorted(set(texts(group.table("replica_states"), "node")) - moved.keys())
     zero_ns = _last_at_zero(group, node)
     when = f" between {seconds(zero_ns)} and {seconds(first_ns)}" if zero_ns >= 0 else ""
-    led = led_between(group, first_ns, first_ns) if first_ns >= 0 else ()
+    since_ns = zero_ns if zero_ns >= 0 else first_ns
+    led = led_between(group, since_ns, first_ns) if first_ns >= 0 else ()
     leader = led[0].node if len(led) == 1 else ""
     if leader == node:
         after = [each for each, at in moved.items() if each != node and at >= first_ns]
@@ -119,11 +120,17 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{leader}, the leader, had that start at {seconds(moved[leader])} already, and {node}"
             f" took it from there: {leader} deleted them, which no setting of the plan asks for"
         )
-    if stayed:
+    if leader in stayed or (stayed and moved.keys() == {node}):
         its = f"its leader {leader} was" if leader in stayed else f"{verb(stayed, 'was', 'were')}"
         return Proved(
             f"{its} never seen to start above 0: {node} deleted its records by itself{when}, which"
             " no setting of the plan asks for"
+        )
+    if leader in moved and first_ns >= 0:
+        return (
+            f"{node} and its leader {leader} moved it within one look of each other, at"
+            f" {seconds(first_ns)} and {seconds(moved[leader])}: which was first is not shown; no"
+            " setting of the plan asks for it"
         )
     return "no setting of the plan asks for it; the record does not show which replica was first"
 

@@ -15,7 +15,8 @@ from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
-from checkers.witnesses import truncations_of
+from checkers.witnesses import Truncation, truncations_of
+from results.record.terms import Mode
 
 CONTROLLERS_LOG = "metadata-log"
 
@@ -133,6 +134,20 @@ def told_ns(group: Group, epoch: int) -> int:
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
 
 
+def not_yet_ns(group: Group, node: str, epoch: int) -> int:
+    """Return until when at least a broker did not lead in an epoch; -1 if nothing shows that.
+
+    Before it leads it has to know of the epoch, and till then it names an older one. With ZooKeeper
+    it may lead first.
+    """
+    if group.facts.plan.mode is Mode.ZOOKEEPER:
+        return NONE
+    rows = group.table("leadership")
+    epochs = ints(rows, "leader_epoch")
+    own = equal(rows, "observer", node) & (epochs >= 0) & (epochs < epoch)
+    return int(ints(select(rows, own), "asked_ns").max(initial=NONE))
+
+
 def calm_until(group: Group, until_ns: int) -> bool:
     """Tell whether no fault had begun by a time."""
     return until_ns < NEVER_NS and all(
@@ -143,6 +158,30 @@ def calm_until(group: Group, until_ns: int) -> bool:
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
     """Return (when, where) a replica's log was seen last to end behind an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
+
+
+def cut_text(cut: Truncation) -> str:
+    """Return a truncation for people."""
+    why = f" ({cut.reason})" if cut.reason else ""
+    return f"{cut.node} truncated its log from offset {cut.from_offset} on{why}"
+
+
+def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
+    """Return whose final logs hold all from one offset to another as leaders until an epoch wrote.
+
+    Args:
+        group: The partition.
+        low: The first of the offsets.
+        high: The last one, exclusive.
+        epoch: Records of later epochs are others; -1: any count.
+    """
+    found = []
+    for node, log in sorted(group.logs.get(FINAL, {}).items()):
+        at = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
+        old = bool((log.epochs[at] <= epoch).all()) if epoch >= 0 else True
+        if len(log.offsets[at]) == high - low and old:
+            found.append(node)
+    return tuple(found)
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> int | None:
@@ -171,19 +210,20 @@ def fate(group: Group, node: str, offset: int) -> str:
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
+    since_ns = had[0] if had is not None else NONE
+    cuts = [each for each in truncations_of(group, offset) if each.node == node]
+    cut = next((each for each in cuts if not 0 <= each.observed_ns < since_ns), None)
     if had is not None and not later:
         if log is None or log.read_end > offset:
             return ""
         clean = " clean" if node in group.facts.clean_nodes else ""
+        none = ", and no truncation of it was recorded since" if cut is None else ""
         return (
-            f"{node}'s log still ended at {had[1]} at {seconds(had[0])}, and no truncation of it"
-            f" was recorded since: {node} lost the end in its{clean} stop, or afterwards"
+            f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
+            f" in its{clean} stop, or afterwards"
         )
-    since_ns = had[0] if had is not None else NONE
-    cut = next((each for each in truncations_of(group, offset) if each.node == node), None)
-    if cut is not None and (cut.observed_ns < 0 or cut.observed_ns >= since_ns):
-        why = f" ({cut.reason})" if cut.reason else ""
-        return f"{node} truncated its log from offset {cut.from_offset} on{why}"
+    if cut is not None:
+        return cut_text(cut)
     if had is None:
         return ""
     return (
@@ -226,8 +266,9 @@ def wrong_copy(
         offset: Where the two differ.
         nodes: The two nodes.
     """
-    pair = [side for node in nodes for side in sides(logs, offset) if node in side.nodes]
-    if len(pair) != 2 or pair[0] is pair[1] or pair[0].epoch != pair[1].epoch:  # noqa: PLR2004 - two
+    found = sides(logs, offset)
+    pair = [side for side in found if not side.lacks and set(nodes) & set(side.nodes)]
+    if len(pair) != len(nodes) or len({side.epoch for side in pair}) != 1:
         return ""
     epoch, leaders = pair[0].epoch, leaders_of(group, pair[0].epoch)
     if len(leaders) > 1:

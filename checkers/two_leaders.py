@@ -292,7 +292,8 @@ def _why(group: Group, found: Anomaly) -> str:
     match found.evidence.get("source"):
         case "replica-records":
             told = [wrong_copy(group, logs, found.offset, who) for logs in group.logs.values()]
-            return Proved(next(filter(None, told), "the record does not show which copy is wrong"))
+            which = next(filter(None, told), "")
+            return Proved(which) if which else "the record does not show which copy is wrong"
         case "quorum":
             return Proved(_by_votes(group, epoch, who))
         case source:

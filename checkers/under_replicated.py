@@ -56,6 +56,7 @@ from checkers.replica_reasons import (
 )
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -302,14 +303,15 @@ def _why(group: Group, found: Anomaly) -> str:
              and last_beyond(group, each, offset) is None]  # fmt: skip
     told = []
     if stopped:
+        cut = any(each.node in stopped for each in truncations_of(group, offset))
+        none = "" if cut else " and no truncation of it is recorded,"
         last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
         told.append(
-            f"{verb(stopped, 'still had a log', 'still had logs')} that went beyond it at"
-            f" {seconds(last_ns)}, the last look, and lost it when they stopped, or afterwards: no"
-            " truncation was recorded since"
+            f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
+            f"{none} so the record went in the stop, or afterwards"
         )
     if never:
-        told.append(f"the log of {listed(never)} was never seen to go beyond it")
+        told.append(f"{listed(never)} never reported a log that went beyond it")
         told += _acknowledged_by(group, found, never)
     rest = [each for each in absent if each not in {*stopped, *never}]
     told += filter(None, (fate(group, each, offset) for each in rest))
