@@ -19,12 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Mask, equal, ints, select
+from checkers.changes import NEVER_NS
+from checkers.columns import NONE, Mask, equal, first_match, ints, present, select
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, numbers_in, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise
+from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.replica_reasons import entries, leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -142,10 +144,69 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.least_insync > 1 and not facts.weak_acks
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    isr = numbers_in(found, "isr")
-    who = f"its leader, n{isr[0]}," if len(isr) == 1 else "its leader"
-    return f"{who} did not refuse them as NOT_ENOUGH_REPLICAS, though it told that ISR itself"
+def _why(group: Group, found: Anomaly) -> str:
+    from_ns, to_ns = number_in(found, "from_ns"), number_in(found, "to_ns")
+    low_ns, high_ns = number_in(found, "isr_from_ns"), number_in(found, "isr_to_ns")
+    took = _taken_in(group, from_ns, to_ns)
+    leaders = {epoch: leader_of(group, epoch) for epoch in took}
+    known = {epoch: node for epoch, node in leaders.items() if node}
+    if not known:
+        return "the record does not show which leader acknowledged them"
+    who = [f"{node}, leader of epoch {epoch}, took {took[epoch]}" for epoch, node in known.items()]
+    own = all(_told_itself(group, node, epoch, (low_ns, high_ns)) for epoch, node in known.items())
+    its = "their" if len(known) > 1 else "its"
+    itself = f", though {its} own metadata named such an ISR" if own else ""
+    odd = _undecided(group, set(took), (low_ns, high_ns))
+    log = f"; the controllers' log has no ISR {' or '.join(odd)}" if odd else ""
+    log += ", so brokers may have reported a wrong ISR" if odd else ""
+    return Proved(f"{listed(who)} of them without NOT_ENOUGH_REPLICAS{itself}{log}")
+
+
+def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
+    """Return how many of the sends that were acknowledged in a time stand in each leader epoch."""
+    log, sends = group.final_log, group.committed
+    if log is None:
+        return {}
+    ended = ints(sends, "complete_ns")
+    mine = select(sends, ~equal(sends, "acks", "1") & (ended >= from_ns) & (ended <= to_ns))
+    epochs = np.append(log.epochs, NONE)[first_match(ints(mine, "offset"), log.offsets)]
+    found, counts = np.unique(epochs[epochs >= 0], return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
+    """Return what brokers' metadata named as ISR in a time."""
+    rows = group.table("leadership")
+    told = equal(rows, "source", "metadata") & present(rows, "isr")
+    told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
+    return select(rows, told)
+
+
+def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int]) -> bool:
+    """Tell whether a leader's own metadata named an ISR of its epoch that was too small."""
+    told = _told(group, between_ns)
+    own = select(told, equal(told, "observer", node) & (ints(told, "leader_epoch") == epoch))
+    needed = group.facts.plan.least_insync
+    return own.num_rows > 0 and all(len(each or ()) < needed for each in own["isr"].to_pylist())
+
+
+def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> list[str]:
+    """Return the ISRs that brokers named in a time, and that the controllers never wrote.
+
+    What they wrote last, of one broker, does not count if brokers named a larger ISR afterwards.
+    """
+    needed, written = group.facts.plan.least_insync, list(entries(group))
+    after = _told(group, (between_ns[1], NEVER_NS))
+    if any(len(each or ()) >= needed for each in after["isr"].to_pylist()):
+        while written and len(written[-1].isr) < needed:
+            written.pop()
+    if not epochs <= {each.epoch for each in written}:
+        return []
+    decided = {(each.epoch, tuple(sorted(each.isr))) for each in written}
+    told = _told(group, between_ns)
+    named = zip(ints(told, "leader_epoch").tolist(), told["isr"].to_pylist(), strict=True)
+    odd = {(epoch, tuple(sorted(isr or ()))) for epoch, isr in named if epoch in epochs} - decided
+    return [f"{list(isr)} of epoch {epoch}" for epoch, isr in sorted(odd)]
 
 
 CHECKER = Checker(
@@ -158,7 +219,7 @@ CHECKER = Checker(
         promise="acks=all is refused while too few replicas are in sync.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "leadership"),
+    tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

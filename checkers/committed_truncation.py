@@ -29,11 +29,19 @@ import numpy as np
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
-from checkers.epoch_starts import runs
+from checkers.epoch_starts import checkpoints, runs
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings, texts_in
+from checkers.findings import anomaly_at, findings, number_in, texts_in
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.replica_reasons import (
+    cut_text,
+    fate,
+    holders,
+    leader_of,
+    leader_text,
+    verb,
+)
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import holds, truncations_of
@@ -322,15 +330,41 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    node = found.evidence.get("node")
-    how = texts_in(found, "how")
-    if how:
-        return how[0]
+def _why(group: Group, found: Anomaly) -> str:
+    node, first = str(found.evidence.get("node")), found.offset
+    after = str(found.evidence.get("after"))
+    log = group.logs.get(after, {}).get(node)
+    at = log.at(first) if log is not None else None
+    by_disk = [each for each in texts_in(found, "how") if "truncated" not in each]
+    told = [*by_disk]
+    last, epoch = number_in(found, "last_offset"), number_in(found, "announced_epoch")
+    kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
+    if log is not None and at is not None:
+        later = int(log.epochs[at])
+        told.append(f"{leader_text(group, later)} wrote other records there")
+        cuts = [each for each in truncations_of(group, first) if each.node == node]
+        if cuts and leader_of(group, later) != node:
+            told[-1] = f"{told[-1]}, and {cut_text(cuts[0])}"
+    elif not told and after == FINAL:
+        told += filter(None, [fate(group, node, first)])
+        told += _above_the_end(group, node, log.read_end if log is not None else first)
+    if kept:
+        told.append(f"{verb(kept, 'holds', 'hold')} all of them")
+    if told:
+        return Proved("; ".join(told))
     return (
         f"no truncation of {node} was recorded there and no fault took its disk,"
         " so the record does not show what made it drop them"
     )
+
+
+def _above_the_end(group: Group, node: str, end: int) -> list[str]:
+    """Return that a checkpoint has an epoch that begins behind its log: no truncation leaves it."""
+    above = [line for line in checkpoints(group).get(node, ()) if line[1] > end]
+    if not above:
+        return []
+    epoch, start = above[-1]
+    return [f"its checkpoint still has epoch {epoch} from {start} on, which a truncation removes"]
 
 
 CHECKER = Checker(

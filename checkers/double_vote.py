@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import ints, present, select, texts, words_of
+from checkers.columns import equal, ints, present, select, texts, words_of
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings
+from checkers.findings import anomaly_at, findings, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise, Scope
+from checkers.protocol import Checker, Findings, Promise, Proved, Scope
+from checkers.replica_reasons import listed
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Words
 
@@ -95,10 +96,23 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    return (
-        f"{found.evidence.get('node')} did not keep, or did not heed, its first vote of that epoch"
-    )
+def _why(group: Group, found: Anomaly) -> str:
+    node, epoch = str(found.evidence.get("node")), number_in(found, "epoch")
+    states = group.table("quorum_states")
+    here = select(states, ints(states, "epoch") == epoch)
+    stood = set(texts(select(here, equal(here, "role", "candidate", "leader")), "node"))
+    led = set(texts(select(here, equal(here, "role", "leader")), "node"))
+    candidates = list(dict.fromkeys(f"n{each}" for each in numbers_in(found, "candidates")))
+    told = [f"{each} led that epoch" for each in candidates if each in led]
+    told += [f"{each} stood in it" for each in candidates if each in stood - led]
+    never = [each for each in candidates if each not in stood]
+    if told and never:
+        told += [f"no log shows that {listed(never)} stood"]
+    hit = any(node in each.nodes for each in group.facts.disturbances)
+    forgot = f"no fault hit {node}, so it forgot no vote in a restart: it did not heed its first"
+    if hit:
+        forgot = f"a fault hit {node}, so it lost its first vote, or did not heed it"
+    return Proved("; ".join([*told, forgot]))
 
 
 CHECKER = Checker(

@@ -18,12 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.announcements import announces
+from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
-from checkers.facts import RunFacts
+from checkers.epoch_starts import epoch_starts
+from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -112,17 +115,61 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
-    if read < logged:
-        return (
-            f"a leader of epoch {logged} wrote another record there after it was read, or the"
-            " answer named a wrong epoch"
+    held = [each for each in sides(group.logs.get(FINAL, {}), found.offset) if not each.lacks]
+    holders = [node for each in held if each.epoch == logged for node in each.nodes]
+    values = {each.value for each in held if each.epoch == logged}
+    same = values == {_read_value(group, found)} and all(each.epoch == logged for each in held)
+    wrote = leader_text(group, logged)
+    began = _began(group, read)
+    if same and began > found.offset:
+        when = f"epoch {read} begins at offset {began} only" if began < NEVER_NS else (
+            f"no leader and no record of epoch {read} is known"
+        )  # fmt: skip
+        return Proved(
+            f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and {when}:"
+            " the answers named a wrong epoch"
         )
+    if read < logged:
+        read_ns, first_ns = number_in(found, "read_ns"), told_ns(group, logged)
+        if 0 <= read_ns < first_ns:
+            again = "the same value there again" if same else "another record there"
+            late = same and first_ns <= read_ns + TOLD_LATE_NS
+            doubt = ", or the answer named an older epoch" if late else ""
+            seen = f"; that epoch was seen first at {seconds(first_ns)}, after the read"
+            return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
+        if read_ns < 0:
+            return f"{wrote} wrote there after the read, or the answer named a wrong epoch"
+        return (
+            f"{wrote} led already when it was read: the answer named an older epoch, or came from a"
+            " replica that still had an older record"
+        )
+    holders = holders or [str(found.evidence.get("log_of"))]
     return (
-        f"the leader of epoch {read} served it, and {found.evidence.get('log_of')} holds an older"
-        " record there: it never had that leader's, or the answer named a wrong epoch"
+        f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
+        f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
     )
+
+
+def _read_value(group: Group, found: Anomaly) -> int:
+    """Return the value that the first such reader was given."""
+    polls = group.table("polls")
+    here = (ints(polls, "op_id") == number_in(found, "op_id")) & (
+        ints(polls, "offset") == found.offset
+    )
+    given = ints(polls, "value")[
+        here & (ints(polls, "leader_epoch") == number_in(found, "read_epoch"))
+    ]
+    return int(given[0]) if len(given) else NONE
+
+
+def _began(group: Group, epoch: int) -> int:
+    """Return where an epoch begins in the logs; beyond all offsets if nothing is known of it."""
+    starts = [each.offset for each in epoch_starts(group) if each.epoch == epoch]
+    if starts or not leaders_of(group, epoch):
+        return min(starts, default=NEVER_NS)
+    return NONE
 
 
 CHECKER = Checker(

@@ -23,13 +23,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import led_between
 from checkers.announcements import first_highest, latest
+from checkers.changes import TOLD_LATE_NS
 from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.replica_reasons import (
+    controllers_rows,
+    entries,
+    leaders_of,
+    listed,
+    sides,
+    told_ns,
+    verb,
+)
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -267,19 +278,112 @@ def _describe(group: Group, fell: Regression) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    node = found.evidence.get("node")
+def _why(group: Group, found: Anomaly) -> str:
+    node = str(found.evidence.get("node"))
     match found.evidence.get("source"):
         case "checkpoint":
-            return (
-                f"{node}'s checkpoint of epochs and its records disagree, so one of them is wrong"
-            )
+            return Proved(_by_checkpoints(group, found, node))
         case "log":
-            return f"{node} appended a record of an earlier leader behind one of a later leader"
-        case "metadata-log" | "zookeeper":
+            return Proved(_by_copies(group, found, node))
+        case "metadata-log":
+            fell = {each.node for _, told in _along_metadata(group) for each in told}
+            copies = set(texts(controllers_rows(group), "observer")) | fell
+            if fell == {node} and len(copies) > 1:
+                return Proved(f"only {node}'s copy of the controllers' log has it so")
+            return "the controllers wrote a smaller epoch than they had given out before"
+        case "zookeeper":
             return "the controller wrote a smaller epoch than it had given out before"
         case _:
-            return f"{node} went back to an older view of the leaders while it ran"
+            return _by_metadata(group, found, node)
+
+
+def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
+    """Return whether a broker's earlier or its later word of an epoch was wrong."""
+    after, known = number_in(found, "after"), {each.epoch for each in entries(group)}
+    if known and after not in known:
+        return Proved(
+            f"the controllers' log has no epoch {after}: what {node} reported first was wrong"
+        )
+    fell = {each.node for rows in _observers(group, "metadata") for each in _told(rows, "")[1]}
+    alone = ", and no other broker did" if fell == {node} else ""
+    return f"{node} went back to an older view of the leaders while it ran{alone}"
+
+
+def _fits(lines: list[tuple[int, int]], epoch: int, offset: int) -> bool:
+    """Tell whether a checkpoint gives an offset to an epoch."""
+    behind = [line for line in lines if line[1] <= offset]
+    return bool(behind) and behind[-1][0] == epoch
+
+
+def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
+    """Return whether a record or the checkpoint of its epochs is wrong, by the other replicas."""
+    epoch, offset = number_in(found, "epoch"), found.offset
+    held = sides(group.logs.get(FINAL, {}), offset)
+    mine = next((each for each in held if node in each.nodes), None)
+    lines = checkpoints(group)
+    fit = [each for each in lines if each != node and _fits(lines[each], epoch, offset)]
+    others = [each for each in lines if each != node and each not in fit]
+    if mine is None or len(held) != 1 or len(mine.nodes) == 1:
+        return _by_copies(group, found, node)
+    alike = f"{listed(mine.nodes)} hold the record alike"
+    if fit:
+        places = f"{verb(fit, 'has', 'have')} checkpoints that place epoch {epoch} there"
+        return f"{node}'s checkpoint is wrong: {alike}, and {places}"
+    if early := _too_early(group, offset, epoch):
+        return f"{alike}, so the record is wrong, not the checkpoint: {early}"
+    log = group.logs[FINAL][node]
+    at = log.at(offset) or 0
+    if (np.diff(log.epochs[max(at - 1, 0) : at + 2]) >= 0).all() and not any(
+        lines[each] for each in (node, *others)
+    ):
+        return f"{alike} between records that fit, and their checkpoints name no epoch at all"
+    return f"{alike}, and no checkpoint fits it; the record does not show which is wrong"
+
+
+def _by_copies(group: Group, found: Anomaly, node: str) -> str:
+    """Return who wrote a record whose epoch is out of order, by the copies of it."""
+    source = str(found.evidence.get("where"))
+    logs = group.logs.get(source if source in group.logs else FINAL, {})
+    log, after = logs.get(node), number_in(found, "after")
+    if log is None:
+        return f"{node} has a record of an earlier leader behind one of a later leader"
+    before = log.offsets[(log.epochs == after) & (log.offsets < found.offset)]
+    odd = int(before[0]) if after >= 0 and len(before) else found.offset
+    held = sides(logs, odd)
+    mine = next((each for each in held if node in each.nodes), None)
+    if mine is None or len(held) != 1 or len(mine.nodes) == 1:
+        others = [each for each in held if node not in each.nodes and not each.lacks]
+        if mine is not None and len(others) == 1 and others[0].epoch != mine.epoch:
+            return (
+                f"{verb(others[0].nodes, 'holds', 'hold')} the record at offset {odd} with epoch"
+                f" {others[0].epoch}, and only {listed(mine.nodes)} with epoch {mine.epoch}: that"
+                " copy was changed"
+            )
+        return f"no other copy shows whether {node} was sent the record so, or changed it"
+    alike = f"{listed(mine.nodes)} hold the record at offset {odd} alike, with epoch {mine.epoch}"
+    early = _too_early(group, odd, mine.epoch)
+    return f"{alike}: {early or 'a leader wrote it so, and they copied it'}"
+
+
+def _too_early(group: Group, offset: int, epoch: int) -> str:
+    """Return who wrote a record with an epoch that had not begun; empty if that is not shown."""
+    sends = group.table("sends")
+    there = select(sends, (ints(sends, "offset") == offset) & (ints(sends, "complete_ns") >= 0))
+    if there.num_rows != 1:
+        return ""
+    sent_ns, acked_ns = int(ints(there, "invoke_ns")[0]), int(ints(there, "complete_ns")[0])
+    by, first_ns = led_between(group, sent_ns, acked_ns), told_ns(group, epoch)
+    by = tuple(each for each in by if 0 <= each.epoch < epoch)
+    known = leaders_of(group, epoch)
+    if len(by) != 1 or by[0].broker < 0 or (known and first_ns <= acked_ns + TOLD_LATE_NS):
+        return ""
+    when = f"epoch {epoch} was seen first at {seconds(first_ns)}" if known else (
+        f"no leader of epoch {epoch} is known"
+    )  # fmt: skip
+    return (
+        f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it at {seconds(acked_ns)}, and"
+        f" {when}, so it gave the record a wrong epoch"
+    )
 
 
 CHECKER = Checker(
@@ -292,7 +396,7 @@ CHECKER = Checker(
         promise="Leader epochs only ever grow.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,

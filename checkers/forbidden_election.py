@@ -26,12 +26,19 @@ from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, numbers_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.replica_reasons import (
+    CONTROLLERS_LOG,
+    calm_until,
+    controllers_rows,
+    entries,
+    told_ns,
+    verb,
+)
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "forbidden-election"
-_LOG = "metadata-log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +63,11 @@ class Forbidden:
 
 def _rows(group: Group, source: str) -> pa.Table:
     """Return the rows of a source that count, in its order."""
+    if source == CONTROLLERS_LOG:
+        return controllers_rows(group)
     rows = group.table("leadership")
-    counts = equal(rows, "source", source) & present(rows, "isr")
-    order = "observed_ns"
-    if source == _LOG:
-        order = "log_offset"
-        place = ints(rows, order)
-        counts &= (place >= 0) & (place < (group.facts.quorum_high_watermark or 0))
-    rows = select(rows, counts)
-    if source == _LOG:  # Each node has a copy; where they differ, metadata-divergence says so.
-        return rows.take(np.unique(ints(rows, order), return_index=True)[1])
-    return rows.take(np.argsort(ints(rows, order), kind="stable"))
+    rows = select(rows, equal(rows, "source", source) & present(rows, "isr"))
+    return rows.take(np.argsort(ints(rows, "observed_ns"), kind="stable"))
 
 
 def _forbidden(group: Group, source: str, rows: pa.Table) -> Iterator[Forbidden]:
@@ -107,7 +108,7 @@ def _elections(rows: pa.Table) -> int:
 
 def _check(group: Group) -> Findings:
     found, count = list[Forbidden](), 0
-    for source in (_LOG, "zookeeper"):
+    for source in (CONTROLLERS_LOG, "zookeeper"):
         rows = _rows(group, source)
         count += _elections(rows)
         found += _forbidden(group, source, rows)
@@ -117,7 +118,7 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, each: Forbidden) -> Labels:
-    left_behind = each.source == _LOG and not group.facts.recovered
+    left_behind = each.source == CONTROLLERS_LOG and not group.facts.recovered
     return (), (Premise.RECOVERED.value,) if left_behind else ()
 
 
@@ -125,8 +126,10 @@ def _describe(group: Group, each: Forbidden) -> Anomaly:
     who = f"broker {each.leader} was elected leader of {group.place} in epoch {each.epoch}"
     why = f"which is not in its ISR, {list(each.isr)}"
     if each.before is not None:
-        why = f"from outside of the ISR, {list(each.before)}, and no unclean election was allowed"
-    where = f"metadata log, offset {each.log_offset}" if each.source == _LOG else "ZooKeeper"
+        why = f"by an unclean election, which was not allowed; the ISR was {list(each.before)}"
+    where = (
+        f"metadata log, offset {each.log_offset}" if each.source == CONTROLLERS_LOG else "ZooKeeper"
+    )
     return anomaly_at(
         group,
         NAME,
@@ -146,14 +149,37 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    others = [
-        each for each in numbers_in(found, "isr_before") if each != number_in(found, "leader")
-    ]
-    if found.evidence.get("isr_before") is None:
-        return "the controller named a leader outside of the in-sync replicas of the same record"
-    alive = f", of which there were {', '.join(f'n{each}' for each in others)}" if others else ""
-    return f"the controller chose it from outside of the in-sync replicas{alive}"
+def _why(group: Group, found: Anomaly) -> str:
+    leader, before = number_in(found, "leader"), numbers_in(found, "isr_before")
+    node, epoch = f"n{leader}", number_in(found, "epoch")
+    calm = ", and no fault had begun" if calm_until(group, told_ns(group, epoch)) else ""
+    others = [f"n{each}" for each in before if each != leader]
+    if leader in before:
+        also = f"; {verb(others, 'was', 'were')} in sync too{calm}" if others else calm
+        return Proved(
+            f"{node} was in the ISR, so the controllers had no need of an unclean election, which"
+            f" cut the ISR to [{leader}]{also}"
+        )
+    if before:
+        return Proved(
+            f"{verb(others, 'was', 'were')} in sync, and the controllers elected {node} instead,"
+            f" which was not{calm}"
+        )
+    if found.evidence.get("isr_before") is not None:
+        return f"no replica was in sync, and {node} had not led last"
+    offset, isr = number_in(found, "log_offset"), tuple(numbers_in(found, "isr"))
+    older = [each for each in entries(group) if 0 <= each.offset < offset][-1:]
+    kept = [each for each in older if (each.leader, each.epoch) == (leader, epoch)]
+    rows = group.table("leadership")
+    told = select(rows, equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch))
+    seen = any(tuple(sorted(each or ())) == tuple(sorted(isr)) for each in told["isr"].to_pylist())
+    unseen = "" if seen or not told.num_rows else f"; no broker ever reported the ISR {list(isr)}"
+    if kept and leader in kept[0].isr:
+        return Proved(
+            f"the controllers took {node} out of the ISR {list(kept[0].isr)} (offset"
+            f" {kept[0].offset}) and left it the leader{unseen}"
+        )
+    return f"the controllers named a leader outside of the ISR of the same record{unseen}"
 
 
 CHECKER = Checker(

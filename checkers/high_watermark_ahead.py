@@ -35,7 +35,8 @@ from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.replica_reasons import holders, listed
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Evidence, Words
@@ -214,13 +215,46 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    later = f"n{number_in(found, 'later_by')} announced later"
-    return (
-        f"{found.evidence.get('node')} called more committed than {later} as leader of epoch"
-        f" {number_in(found, 'later_epoch')}: either that was too much, or that leader lacked what"
-        " had been committed"
-    )
+def _why(group: Group, found: Anomaly) -> str:
+    node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
+    told_at = number_in(found, "told_ns")
+    end = _end_then(group, node, told_at)
+    if 0 <= end < mark:
+        told = [f"{node}'s own log ended at {end}{' then' * (told_at >= 0)}, so its mark is wrong"]
+        before = announcements(group)
+        before = before.where((before.observed_ns >= 0) & (before.observed_ns <= told_at))
+        if len(before):
+            last = before[int(np.argmax(before.observed_ns))]
+            told.append(
+                f"n{last.broker}, leader of epoch {last.epoch}, had announced"
+                f" {last.high_watermark} at {seconds(last.observed_ns)}"
+            )
+        return Proved("; ".join(told))
+    if end < 0 or group.facts.forgets:
+        return f"the record does not show how far {node}'s own log reached"
+    low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
+    kept = holders(group, low, mark, number_in(found, "later_epoch")) if low >= 0 else ()
+    if f"n{later}" in kept:
+        return (
+            f"{listed(kept)} hold all below {mark} in the end, n{later} too, which announced less:"
+            f" {node} called it committed too early, or n{later} too late"
+        )
+    if f"n{later}" in group.facts.proving_nodes:
+        return (
+            f"n{later}, leader of epoch {number_in(found, 'later_epoch')}, does not hold all below"
+            f" {mark} in the end: {node} called too much committed, or n{later} lost it"
+        )
+    return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
+
+
+def _end_then(group: Group, node: str, told_at: int) -> int:
+    """Return where a replica's log ended when its broker told a mark; of -1, after the stop."""
+    if told_at < 0:
+        log = group.logs.get(FINAL, {}).get(node)
+        return log.read_end if log is not None and log.whole else NONE
+    states = group.table("replica_states")
+    here = equal(states, "node", node) & (ints(states, "observed_ns") == told_at)
+    return int(ints(select(states, here), "log_end_offset").max(initial=NONE))
 
 
 CHECKER = Checker(

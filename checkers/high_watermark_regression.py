@@ -29,14 +29,19 @@ from checkers.announcements import (
     first_highest,
     latest,
 )
-from checkers.columns import Ints, equal, ints, select
+from checkers.changes import NEVER_NS
+from checkers.columns import NONE, Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
+from checkers.epoch_starts import epoch_starts
+from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.replica_reasons import holders, leader_of, leader_text, verb
 from checkers.symptoms import ABOVE
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -249,17 +254,69 @@ def _describe(group: Group, regression: Regression) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    earlier, later = number_in(found, "earlier_by"), number_in(found, "later_by")
-    if earlier < 0 or later < 0:
-        return "more had been announced, or read as committed, than was announced afterwards"
-    if (earlier, number_in(found, "earlier_epoch")) == (later, number_in(found, "later_epoch")):
-        return f"n{later} took back what it had announced in the same epoch"
-    if number_in(found, "earlier_epoch") == number_in(found, "later_epoch"):
-        return f"n{earlier} and n{later} both announced one in the same epoch"
+def _why(group: Group, found: Anomaly) -> str:
+    low, high = (number_in(found, f"{each}_high_watermark") for each in ("later", "earlier"))
+    epoch, later = number_in(found, "earlier_epoch"), number_in(found, "later_epoch")
+    logs = group.logs.get(FINAL, {})
+    if not logs or group.facts.forgets:
+        return "no final log shows whether the records between the two marks are still there"
+    kept = holders(group, low, high, epoch)
+    target, node = "later_told_to" in found.evidence, f"n{number_in(found, 'later_by')}"
+    again = _again(group, found, high)
+    if len(kept) == len(logs) and not _was_cut(group, found, high):
+        whole = f"nothing was cut: {verb(kept, 'holds', 'hold')} all up to {high} as it was"
+        if target or later == epoch:
+            answer = "the answer to the final reads" if target else f"{node}'s lower answer"
+            return Proved(f"{whole}{again}; only {answer} was wrong")
+        return Proved(
+            f"{whole}; {leader_text(group, later)} answered before its high watermark had reached"
+            " the start of its epoch (KIP-207)"
+        )
+    lacking = sorted((set(logs) & group.facts.proving_nodes) - set(kept))
+    if later > epoch >= 0 and leader_of(group, later) in lacking:
+        start = min(
+            (each.offset for each in epoch_starts(group) if epoch < each.epoch <= later),
+            default=NONE,
+        )
+        begun = f" began at offset {start} and" if 0 <= start < high else ""
+        text = leader_text(group, later).rstrip(",")
+        return f"{text},{begun} lacks what n{number_in(found, 'earlier_by')} had announced"
+    told = [f"{verb(kept, 'holds', 'hold')} all up to {high} in the end"] if kept else []
+    told += [f"{verb(lacking, 'does not hold', 'do not hold')} all up to {high}"] if lacking else []
+    return f"{', and '.join(told)}{again}" if told else "no final log that was read shows it"
+
+
+def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
+    """Tell whether one of two leaders may have lost records below a mark between their answers."""
+    since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
+    until_ns = until_ns if until_ns >= 0 else NEVER_NS
+    nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}
+    cuts = [each for each in truncations_of(group, high - 1) if each.node in nodes]
+    timed = [each.observed_ns for each in cuts]
+    return any(at < 0 or since_ns <= at <= until_ns for at in timed) or any(
+        nodes & loss.nodes
+        and loss.concerns(group.topic, group.partition)
+        and loss.first_taken < high
+        and since_ns <= loss.until_ns
+        and loss.began_ns <= until_ns
+        for loss in group.facts.disk_losses
+    )
+
+
+def _again(group: Group, found: Anomaly, mark: int) -> str:
+    """Return who announced a mark once more, after the answer that was too low."""
+    since_ns = number_in(found, "later_observed_ns")
+    if "later_told_to" in found.evidence:
+        read = group.facts.milestone("final-reads")
+        since_ns = read.at_ns if read is not None else NONE
+    told = announcements(group)
+    told = told.where((told.marks >= mark) & (told.asked_ns >= since_ns))
+    if since_ns < 0 or not len(told):
+        return ""
+    first = told[int(np.argmin(told.asked_ns))]
     return (
-        f"n{later} led after n{earlier}, and does not know as committed what n{earlier} had"
-        " announced"
+        f", and n{first.broker} announced {first.high_watermark} at"
+        f" {seconds(first.observed_ns)}, afterwards"
     )
 
 
@@ -274,7 +331,15 @@ CHECKER = Checker(
         explains={"uncommitted-read": ABOVE},
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "leadership", "polls", "final_reads", "replica_records", "replica_states"),
+    tables=(
+        "sends",
+        "leadership",
+        "polls",
+        "final_reads",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     premises=(),
     applies=announces,

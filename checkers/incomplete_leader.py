@@ -16,17 +16,20 @@ loss of all replicas, it is allowed.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from checkers.acknowledger import looks_at
 from checkers.announcements import Announcement, announcements, announces
 from checkers.columns import equal, ints, select
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, number_in
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.replica_reasons import calm_until, elected, listed, not_yet_ns, told_ns
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass
@@ -124,22 +127,58 @@ def _applies(facts: RunFacts) -> bool:
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    if "told_epoch" in found.evidence:
-        return (
-            f"a majority voted for {found.evidence.get('node')} in epoch"
-            f" {number_in(found, 'epoch')} though its log lacked what was committed, or it dropped"
-            " that afterwards"
-        )
-    leader, before = number_in(found, "leader"), number_in(found, "announced_by")
+def _why(group: Group, found: Anomaly) -> str:
+    leader, epoch = number_in(found, "leader"), number_in(found, "epoch")
     if leader < 0:
         return "which broker began that epoch is not recorded, and so not why it lacked them"
-    if leader == before:
-        return f"n{leader} had led with them and lost them before it led again"
-    return (
-        f"n{leader} was elected though it had not fetched them, or had cut them off; n{before} had"
-        " announced them as committed"
-    )
+    node, begun, told = f"n{leader}", elected(group, epoch), list[str]()
+    if begun is not None and begun.unclean:
+        ordered = any(
+            (each.topic, each.partition) == (group.topic, group.partition)
+            and each.known
+            and each.may_be(epoch)
+            for each in group.facts.unclean_orders
+        )
+        told.append(f"{node} was elected uncleanly{', as a fault of the run ordered' * ordered}")
+    elif begun is not None:
+        calm = ", before any fault" if calm_until(group, told_ns(group, epoch)) else ""
+        told.append(f"the controllers elected {node} cleanly{calm} (ISR {list(begun.isr)})")
+    told += _held_before(group, found, node, not_yet_ns(group, node, epoch))
+    return Proved("; ".join(told)) if told else (
+        "the record shows neither how that leader was elected, nor what it held before"
+    )  # fmt: skip
+
+
+def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
+    """Return who was seen with the records before a leader led, and what became of its own."""
+    mark, epoch = number_in(found, "announced_high_watermark"), number_in(found, "epoch")
+    since_ns, first_ns = number_in(found, "announced_observed_ns"), told_ns(group, epoch)
+    told, looks = list[str](), looks_at(group, node)
+    before = [each for each in looks if each[0] <= until_ns]
+    had = [each for each in before if each[1] >= mark][-1:]
+    fell = [
+        (one, two) for one, two in pairwise(looks)
+        if one[1] >= mark > two[1] and one[0] >= since_ns >= 0 and one[0] <= first_ns
+    ]  # fmt: skip
+    if fell:
+        (was_ns, was), (is_ns, now) = fell[-1]
+        told.append(
+            f"its log ended at {was} at {seconds(was_ns)} and at {now} at {seconds(is_ns)}: it had"
+            " them and dropped them"
+        )
+    elif had:
+        told.append(f"its log had ended at {had[0][1]} at {seconds(had[0][0])}, so it had them")
+    elif node == f"n{number_in(found, 'announced_by')}":
+        told.append("it had announced them itself, so it had them once")
+    elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
+        told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
+    others = [
+        other
+        for other in (f"n{each}" for each in range(1, group.facts.plan.nodes + 1))
+        if other != node
+        and any(at <= until_ns and end >= mark for at, end in looks_at(group, other))
+    ]
+    return [*told, f"{listed(others)} had them"] if others else told
 
 
 CHECKER = Checker(

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 from checkers.epoch_starts import EpochStart, epoch_starts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.incomplete_leader import CHECKER as OF_PARTITIONS
 from checkers.incomplete_leader import NAME
-from checkers.protocol import Checker, Findings, Promise, Scope
+from checkers.protocol import Checker, Findings, Promise, Proved, Scope
+from checkers.replica_reasons import leader_of, listed
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly
 
@@ -91,9 +92,22 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.mode is not Mode.ZOOKEEPER
 
 
+def _why(group: Group, found: Anomaly) -> str:
+    epoch = number_in(found, "epoch")
+    leader, votes = leader_of(group, epoch), group.facts.quorum.votes
+    if not leader:
+        return f"the record does not show which controller led epoch {epoch}"
+    by = sorted(node for at, node, candidate in votes if (at, candidate) == (epoch, leader))
+    voted = f"{listed(by)} voted for {leader}" if by else f"{leader} led"
+    return Proved(
+        f"{voted} in epoch {epoch} though its log lacked what was committed, or {leader} dropped"
+        " that after the vote; the record has no look at its log in between"
+    )
+
+
 CHECKER = Checker(
     name=NAME,
-    why=OF_PARTITIONS.why,
+    why=_why,
     words=OF_PARTITIONS.words,
     anomaly_class=AnomalyClass.SAFETY,
     tables=("replica_records", "replica_states"),

@@ -17,16 +17,20 @@ scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.acknowledger import looks_at
+from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, present, select, take, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, numbers_in, seconds, with_stacks
+from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.replica_reasons import entries, leader_of, listed
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -153,11 +157,59 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and facts.plan.replication > 1
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    isr = numbers_in(found, "isr")
+def _why(group: Group, found: Anomaly) -> str:
+    calm_ns, isr = number_in(found, "calm_from_ns"), numbers_in(found, "isr")
+    full_ns, told = number_in(found, "full_ns"), _told(group)
+    until_ns = full_ns if full_ns >= 0 else NEVER_NS
+    leader = leader_of(group, int(ints(told, "leader_epoch").max(initial=NONE)))
+    away = [f"n{each}" for each in range(1, group.facts.plan.nodes + 1) if each not in isr]
+    away = [each for each in away if looks_at(group, each)]
+    texts = [_lag(group, each, leader, (calm_ns, until_ns)) for each in away if leader]
+    texts = [each for each in (*texts, _written_again(group, told, leader)) if each]
+    if texts:
+        return Proved("; ".join(texts))
     return (
-        f"the leader did not count more than {', '.join(f'n{each}' for each in isr)} as in sync;"
-        " the record does not show what kept the others from catching up"
+        f"the leader counted only {listed(f'n{each}' for each in isr)} as in sync; the record does"
+        " not show how far the others had come"
+    )
+
+
+def _written_again(group: Group, told: pa.Table, leader: str) -> str:
+    """Return that the controllers wrote a full ISR behind a smaller one, and nobody told of it."""
+    written, full = entries(group), group.facts.plan.replication
+    isrs = [sorted(each or ()) for each in told["isr"].to_pylist()]
+    for small, whole in reversed(list(pairwise(written))):
+        grown = len(small.isr) < full == len(whole.isr) and f"n{whole.leader}" == leader
+        if grown and sorted(small.isr) in isrs:
+            since = isrs[isrs.index(sorted(small.isr)) :]
+            if all(len(each) < full for each in since):
+                return (
+                    f"the controllers' log has the ISR {sorted(whole.isr)} (offset {whole.offset})"
+                    f" behind {sorted(small.isr)}, and {leader} never reported it"
+                )
+    return ""
+
+
+def _lag(group: Group, node: str, leader: str, between_ns: tuple[int, int]) -> str:
+    """Return whether a replica that was out of the ISR had caught up with its leader."""
+    from_ns, until_ns = between_ns
+    looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
+    ends = [each for each in looks_at(group, leader) if each[0] <= until_ns]
+    level = [
+        at for at, end in looks if any(seen <= at for seen, _ in ends)
+        and end >= [reached for seen, reached in ends if seen <= at][-1]
+    ]  # fmt: skip
+    if not looks or not ends:
+        return ""
+    if not level:
+        return (
+            f"{node}'s log was behind at every look: it ended at {looks[-1][1]} at"
+            f" {seconds(looks[-1][0])}, that of {leader}, its leader, at {ends[-1][1]}"
+        )
+    return (
+        f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
+        f" {len(level)} of {len(looks)} looks: {leader} did not take it back, or brokers went on"
+        " reporting an old ISR"
     )
 
 
@@ -172,7 +224,7 @@ CHECKER = Checker(
         uncounted="a partition's replicas were not in sync again in time",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("leadership",),
+    tables=("leadership", "replica_states"),
     check=_check,
     premises=(),
     applies=_applies,

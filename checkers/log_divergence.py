@@ -31,21 +31,40 @@ look of it is.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, equal, ints, present, select, shared, stack
+from checkers.acknowledger import Acked, cut_at, looks_at
+from checkers.columns import NONE, Ints, equal, ints, present, select, shared, stack
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, texts_in
+from checkers.findings import anomaly_at, findings, seconds, texts_in
 from checkers.group import Group, ReplicaLog, final_isr
-from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import (
+    Checker,
+    During,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+)
+from checkers.replica_reasons import (
+    fate,
+    leader_of,
+    leader_text,
+    sides,
+    told_ns,
+    verb,
+    wrong_copy,
+)
 from checkers.reused_epochs import all_reused, reuse
 from checkers.symptoms import LACKING, OF_READERS
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import holds
+from checkers.witnesses import holds, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -340,13 +359,24 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.replication > 1
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    if Excuse.REUSED in found.excuses:
+        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
     held = dict(zip(texts_in(found, "nodes"), texts_in(found, "records"), strict=False))
     lacking = [node for node, record in held.items() if record == _NOTHING]
+    if Premise.READABLE_LOGS.value in found.broken_premises:
+        return f"{lacking[0]} may hold it: its log could not be read to its end"
     if lacking:
-        return f"{lacking[0]} has no record there; whether it lost or skipped it is not recorded"
+        return Proved(_skipped(group, found, lacking[0]))
     told = {node: _EPOCH.match(record) for node, record in held.items()}
     epochs = {node: int(each.group(1)) for node, each in told.items() if each}
+    return _by_epochs(group, found, held, epochs)
+
+
+def _by_epochs(
+    group: Group, found: Anomaly, held: Mapping[str, str], epochs: Mapping[str, int]
+) -> str:
+    """Return why two records at one offset differ, by the leader epochs of those that have one."""
     if not epochs:
         return (
             "the records have no leader epochs, so a follower cuts its log at its own high"
@@ -354,18 +384,71 @@ def _why(_group: Group, found: Anomaly) -> str:
         )
     if len(epochs) < len(held):
         return "one record has no leader epoch: they were written in two message formats"
-    if Excuse.REUSED in found.excuses:
-        return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
     if len(set(epochs.values())) == 1:
+        logs, first = _logs(group, found)
+        which = wrong_copy(group, logs, first, list(held))
+        return Proved(which) if which else "the record does not show which of the copies is wrong"
+    return Proved(_kept_older(group, found, epochs))
+
+
+def _logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog], int]:
+    """Return the logs that were compared, and the first offset that differs."""
+    return group.logs.get(str(found.evidence.get("snapshot")), {}), found.offset
+
+
+def _skipped(group: Group, found: Anomaly, node: str) -> str:
+    """Return how a replica may have come to lack a record that another one has."""
+    logs, first = _logs(group, found)
+    having = [side for side in sides(logs, first) if not side.lacks]
+    others = [other for side in having for other in side.nodes]
+    if len(having) != 1 or not others:
+        return f"{node} has no record there; the record does not show whether it lost or skipped it"
+    alone = [each for side in sides(logs, first) if side.lacks for each in side.nodes] == [node]
+    who = f"only {node} lacks it, and {verb(others, 'holds', 'hold')} it"
+    who = who if alone else f"{verb(others, 'holds', 'hold')} it"
+    if befell := fate(group, node, first):
+        return f"{who}; {befell}"
+    if leader_of(group, having[0].epoch) == node:
+        return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
+    any_time = Acked(value=NONE, offset=first, sent_ns=NONE, acked_ns=NONE)
+    if (cut := cut_at(group, any_time, node)) is not None:
         return (
-            f"both records are of epoch {min(epochs.values())}, in which one leader wrote once: one"
-            " of the copies was changed, or two brokers led in that epoch"
+            f"{who}; {node}'s log may have lost all from offset {cut} on once (a truncation, or a"
+            " fault of its disk), and what it fetched since lacks the record"
         )
-    stale, fresh = sorted(epochs, key=lambda node: epochs[node])
+    passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
+    when = f" between {seconds(passed[0][0][0])} and {seconds(passed[0][1][0])}" if passed else ""
     return (
-        f"{stale} holds a record of epoch {epochs[stale]} where {fresh} holds one of the later"
-        f" epoch {epochs[fresh]}: {stale} did not cut it off when it followed that leader, or"
-        f" {fresh} wrote over what was committed"
+        f"{who}; {node} recorded no truncation, and its log goes on behind it: it left the record"
+        f" out when it copied that part{when}, or lost it later"
+    )
+
+
+def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
+    """Return how a replica came to keep the record of an older epoch."""
+    logs, first = _logs(group, found)
+    stale, fresh = sorted(epochs, key=lambda node: epochs[node])
+    newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]
+             for node in side.nodes]  # fmt: skip
+    held = f"{verb(newer or [fresh], 'holds', 'hold')} what {leader_text(group, epochs[fresh])}"
+    held = f"{held} wrote there"
+    cut = next((each for each in truncations_of(group, first) if each.node == stale), None)
+    since_ns = told_ns(group, epochs[fresh])
+    short = [at for at, end in looks_at(group, stale) if end <= first and at >= since_ns]
+    if short:
+        return (
+            f"{held}; {stale}'s log ended at or before {first} at {seconds(short[0])}, and yet it"
+            f" holds the older record of epoch {epochs[stale]}: that came back, or never left its"
+            " disk"
+        )
+    if cut is not None:
+        return (
+            f"{held}; {stale} recorded that it cut its log from {cut.from_offset} on, and yet holds"
+            f" the older record of epoch {epochs[stale]}"
+        )
+    return (
+        f"{held}; {stale} kept the older record of epoch {epochs[stale]}: it recorded no truncation"
+        " when it followed that leader"
     )
 
 
@@ -385,7 +468,7 @@ CHECKER = Checker(
         },
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

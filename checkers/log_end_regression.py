@@ -19,15 +19,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import looks_at
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.disk_losses import excuses_of_disk
+from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.replica_reasons import cut_text, elected, fate, leader_of, leader_text
+from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -128,9 +133,9 @@ def _describe(group: Group, fall: Fall) -> Anomaly:
         evidence={
             "node": fall.node,
             "high_watermark": fall.mark,
-            "told_ns": fall.marked_ns,
+            "marked_ns": fall.marked_ns,
             "log_end": fall.end,
-            "seen_ns": fall.seen_ns,
+            "time_ns": fall.seen_ns,
         },
         offset=fall.end,
     )
@@ -142,12 +147,50 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.scenario is None and announces(facts) and facts.plan.keeps_producer_ids
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    node = found.evidence.get("node")
+def _why(group: Group, found: Anomaly) -> str:
+    node, end = str(found.evidence.get("node")), number_in(found, "log_end")
+    told_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
+    cuts = [each for each in truncations_of(group, end) if each.node == node]
+    if cuts or seen_ns < 0:
+        what = fate(group, node, end) if seen_ns < 0 else ""
+        what = what or (
+            cut_text(cuts[0])
+            if cuts
+            else f"{node} recorded no truncation; its files after the stop are shorter"
+        )
+        from_offset = cuts[0].from_offset if cuts else NONE
+        return f"{what}{_following(group, node, from_offset, told_ns)}"
+    again = [each for each in looks_at(group, node) if each[0] > seen_ns]
+    back = f", and ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
+    lives = _lives(group, node, told_ns, seen_ns)
+    life = f"{node} was not restarted in between" if lives == 1 else (
+        f"{node} was restarted in between"
+    )  # fmt: skip
     return (
-        f"{node} cut its log below what it had called committed, or reported a wrong end or mark;"
-        " the record does not show which"
+        f"{life} and recorded no truncation{back}: it dropped what it had called committed and"
+        " fetched it again, or reported a wrong end; the record does not show which"
     )
+
+
+def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
+    """Return in how many lives a broker told of its log between two times."""
+    rows = group.table("replica_states")
+    times = ints(rows, "observed_ns")
+    mine = equal(rows, "node", node) & (times >= from_ns) & (times <= until_ns)
+    return len(np.unique(ints(select(rows, mine), "incarnation")))
+
+
+def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
+    """Return which unclean leader a replica cut its log for, if its epoch begins there."""
+    begun = [
+        each.epoch
+        for each in epoch_starts(group)
+        if each.offset == from_offset and (entry := elected(group, each.epoch)) is not None
+        and entry.unclean and since_ns <= first_told_ns(group, each.epoch)
+    ]  # fmt: skip
+    if not begun or leader_of(group, begun[-1]) == node:
+        return ""
+    return f", to follow {leader_text(group, begun[-1])[:-1]}"
 
 
 CHECKER = Checker(
@@ -160,7 +203,7 @@ CHECKER = Checker(
         promise="No replica drops what its broker called committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import equal, ints, select, texts
+from checkers.acknowledger import led_between
+from checkers.columns import NONE, equal, ints, select, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise
+from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.replica_reasons import listed, verb
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -97,11 +99,47 @@ def _applies(facts: RunFacts) -> bool:
 _BELOW = "what lay below the new start of a log is gone"
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    return (
-        f"no setting of the plan lets a broker do that; the log of {found.evidence.get('node')}'s"
-        " broker says why it moved its start, if anything does"
-    )
+def _why(group: Group, found: Anomaly) -> str:
+    node, first_ns = str(found.evidence.get("node")), number_in(found, "first_seen_ns")
+    moved = {each.node: each.first_ns for each in _moved(group)}
+    stayed = sorted(set(texts(group.table("replica_states"), "node")) - moved.keys())
+    zero_ns = _last_at_zero(group, node)
+    when = f" between {seconds(zero_ns)} and {seconds(first_ns)}" if zero_ns >= 0 else ""
+    since_ns = zero_ns if zero_ns >= 0 else first_ns
+    led = led_between(group, since_ns, first_ns) if first_ns >= 0 else ()
+    leader = led[0].node if len(led) == 1 else ""
+    if leader == node:
+        after = [each for each, at in moved.items() if each != node and at >= first_ns]
+        then = f"; {listed(after)} had it later" if after else ""
+        return Proved(
+            f"{node} led in epoch {led[0].epoch} and deleted them{when}, which no setting of the"
+            f" plan asks for{then}"
+        )
+    if leader and 0 <= moved.get(leader, NONE) <= first_ns:
+        return Proved(
+            f"{leader}, the leader, had that start at {seconds(moved[leader])} already, and {node}"
+            f" took it from there: {leader} deleted them, which no setting of the plan asks for"
+        )
+    if leader in stayed or (stayed and moved.keys() == {node}):
+        its = f"its leader {leader} was" if leader in stayed else f"{verb(stayed, 'was', 'were')}"
+        return Proved(
+            f"{its} never seen to start above 0: {node} deleted its records by itself{when}, which"
+            " no setting of the plan asks for"
+        )
+    if leader in moved and first_ns >= 0:
+        return (
+            f"{node} and its leader {leader} moved it within one look of each other, at"
+            f" {seconds(first_ns)} and {seconds(moved[leader])}: which was first is not shown; no"
+            " setting of the plan asks for it"
+        )
+    return "no setting of the plan asks for it; the record does not show which replica was first"
+
+
+def _last_at_zero(group: Group, node: str) -> int:
+    """Return when a log was seen last to start at 0; -1 if never."""
+    rows = group.table("replica_states")
+    here = equal(rows, "node", node) & (ints(rows, "log_start_offset") == 0)
+    return int(ints(select(rows, here), "observed_ns").max(initial=NONE))
 
 
 CHECKER = Checker(
@@ -119,7 +157,7 @@ CHECKER = Checker(
         },
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("replica_states",),
+    tables=("leadership", "polls", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -27,8 +27,9 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import texts_in
 from checkers.group import Group
 from checkers.log_divergence import Pair, divergences
-from checkers.protocol import Checker, During, Findings, Promise, Scope
+from checkers.protocol import Checker, During, Findings, Promise, Proved, Scope
 from checkers.quorum import Marks
+from checkers.replica_reasons import leader_text, listed, sides, verb, wrong_copy
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Words
 
@@ -72,11 +73,22 @@ def _applies(facts: RunFacts) -> bool:
     return plan.mode is Mode.CONTROLLERS or (plan.mode is Mode.COMBINED and plan.nodes > 1)
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    return (
-        f"{' or '.join(texts_in(found, 'nodes'))} holds what the quorum's leader did not write"
-        " there; the record does not show which of them"
-    )
+def _why(group: Group, found: Anomaly) -> str:
+    nodes, first = texts_in(found, "nodes"), found.offset
+    logs = group.logs.get(str(found.evidence.get("snapshot")), {})
+    pair = [side for node in nodes for side in sides(logs, first) if node in side.nodes]
+    having = [side for side in pair if not side.lacks]
+    if len(pair) == len(nodes) and len(having) == 1:
+        (side,), (lacks,) = having, [each for each in pair if each.lacks]
+        wrote = leader_text(group, side.epoch)
+        return Proved(
+            f"{verb(lacks.nodes, 'lacks', 'lack')} what {wrote} wrote there; "
+            f"{verb(side.nodes, 'holds', 'hold')} it, and {listed(lacks.nodes)} left it out or lost"
+            " it"
+        )
+    if told := wrong_copy(group, logs, first, nodes):
+        return Proved(told)
+    return f"the record does not show which of {listed(nodes)} holds what a leader wrote there"
 
 
 CHECKER = Checker(
@@ -89,7 +101,7 @@ CHECKER = Checker(
         promise="All controllers hold the same metadata where it is committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("replica_records", "replica_states"),
+    tables=("sends", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     scope=Scope.QUORUM,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, ints, present, select, texts
+from checkers.columns import NONE, ints, present, select, texts, unique_pairs
 
 Marks = Mapping[str, int]
 """A node's name, and the offset below which its log was known to be committed."""
@@ -29,11 +29,15 @@ class QuorumFacts:
         step_marks: The same by a scenario's step, of what was told before the step began: its
             copies of files are younger.
         announced: The highest high watermark that was told in an epoch, by epoch.
+        leaders: Everyone that any node named as the quorum's leader in an epoch, by epoch.
+        votes: Who voted for whom, as (epoch, node, candidate).
     """
 
     marks: Marks = field(default_factory=dict)
     step_marks: Mapping[str, Marks] = field(default_factory=dict)
     announced: Mapping[int, int] = field(default_factory=dict)
+    leaders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    votes: frozenset[tuple[int, str, str]] = frozenset()
 
 
 def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumFacts:
@@ -56,6 +60,26 @@ def quorum_facts(states: pa.Table, step_begins_ns: Mapping[str, int]) -> QuorumF
         announced={
             epoch: int(marks[epochs == epoch].max()) for epoch in np.unique(epochs).tolist()
         },
+        leaders=_leaders(states),
+        votes=votes_of(states),
+    )
+
+
+def _leaders(states: pa.Table) -> dict[int, tuple[str, ...]]:
+    led = select(states, (ints(states, "leader") >= 0) & (ints(states, "epoch") >= 0))
+    pairs = unique_pairs(ints(led, "epoch"), ints(led, "leader"))
+    found: dict[int, tuple[str, ...]] = {}
+    for epoch, leader in zip(*(each.tolist() for each in pairs), strict=True):
+        found[epoch] = (*found.get(epoch, ()), f"n{leader}")
+    return found
+
+
+def votes_of(states: pa.Table) -> frozenset[tuple[int, str, str]]:
+    """Return who voted for whom by their own files and logs, as (epoch, node, candidate)."""
+    voted = select(states, present(states, "voted_for") & (ints(states, "epoch") >= 0))
+    columns = (ints(voted, "epoch").tolist(), texts(voted, "node"), ints(voted, "voted_for"))
+    return frozenset(
+        (epoch, node, f"n{candidate}") for epoch, node, candidate in zip(*columns, strict=True)
     )
 
 

@@ -21,7 +21,7 @@ ZooKeeper, a leader that lost its log's end with its power, and returned before 
 may write two records of an epoch at one offset itself: allowed (`checkers/reused_epochs.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -41,9 +41,26 @@ from checkers.columns import (
     unique_pairs,
 )
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds, texts_in
+from checkers.findings import (
+    anomaly_at,
+    could_not_show,
+    findings,
+    number_in,
+    seconds,
+    texts_in,
+)
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Scope
+from checkers.protocol import (
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+    Scope,
+)
+from checkers.replica_reasons import entries, listed, verb, wrong_copy
 from checkers.reused_epochs import reuse
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS, TWO_LOGS
 from checkers.witnesses import holds
@@ -157,7 +174,9 @@ def _clash(epoch: int, claims: Claims) -> Clash:
 def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
     for broker, source in zip(*unique_pairs(claims.leaders, claims.sources), strict=True):
         at = claims.times_ns[(claims.leaders == broker) & (claims.sources == source)]
-        told = f"{len(at)} times, from {seconds(int(at.min()))} to {seconds(int(at.max()))}"
+        told = f"{len(at)} times"
+        if len(at) > 1 and at.min() >= 0:
+            told += f", from {seconds(int(at.min()))} to {seconds(int(at.max()))}"
         if len(at) == 1:
             told = f"once, at {seconds(int(at[0]))}"
         yield f"n{broker}: {f'{_CLAIMS[source]}, ' if name_source else ''}{told}"
@@ -266,22 +285,73 @@ def _describe(group: Group, clash: Clash) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    who = " and ".join(texts_in(found, "leaders"))
+def _why(group: Group, found: Anomaly) -> str:
+    who, epoch = texts_in(found, "leaders"), number_in(found, "epoch")
     if Excuse.REUSED in found.excuses:
         return "a leader was back before its session ended, and went on in its old epoch (KIP-380)"
     match found.evidence.get("source"):
         case "replica-records":
-            return f"{who} took that epoch's records from two leaders, or one copy was changed"
-        case "list-offsets":
-            return (
-                f"{who} each answered as leader: the controller gave one epoch to both, or one of"
-                " them led without being elected"
-            )
+            told = [wrong_copy(group, logs, found.offset, who) for logs in group.logs.values()]
+            which = next(filter(None, told), "")
+            return Proved(which) if which else "the record does not show which copy is wrong"
         case "quorum":
-            return "both counted a majority of votes as theirs, or one led without it"
-        case _:
-            return "the controllers named two leaders for one epoch, or a broker named a wrong one"
+            return Proved(_by_votes(group, epoch, who))
+        case source:
+            return Proved(_by_election(group, epoch, who, str(source)))
+
+
+def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> str:
+    """Return whom the controllers elected in an epoch, and what the other one then was."""
+    named = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
+    chosen = list(dict.fromkeys(f"n{each.leader}" for each in named))
+    if len(chosen) > 1:
+        where = [
+            f"{node} (offset {next(each.offset for each in named if f'n{each.leader}' == node)})"
+            for node in chosen
+        ]
+        told = [node for node in chosen if _named_by(group, epoch, node)]
+        only = f"; brokers named {told[0]} only" if len(told) == 1 else ""
+        return f"the controllers gave the epoch twice, to {listed(where)} of their log{only}"
+    if not chosen:
+        return (
+            f"no election of epoch {epoch} was recorded, so the record does not show whether"
+            f" {listed(who)} were both elected or one led without it"
+        )
+    others = [node for node in who if node not in chosen]
+    elected = f"the controllers' log gives epoch {epoch} to {chosen[0]} alone"
+    elected = f"{elected} (offset {named[0].offset})"
+    knew = [node for node in others if node in _named_by(group, epoch, chosen[0])]
+    if source == "list-offsets":
+        also = f", and its own metadata named {chosen[0]}" if knew == others else ""
+        return f"{elected}: {listed(others)} answered as leader without being elected{also}"
+    tellers = sorted({each for node in others for each in _named_by(group, epoch, node)})
+    wrong = f": only {listed(tellers)} named {listed(others)}, wrongly" if tellers else ""
+    return f"{elected}{wrong}"
+
+
+def _named_by(group: Group, epoch: int, node: str) -> list[str]:
+    """Return whose metadata named a broker as leader in an epoch."""
+    rows = group.table("leadership")
+    told = equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch)
+    named = select(rows, told & (ints(rows, "leader") == int(node.removeprefix("n"))))
+    return sorted(set(texts(named, "observer")))
+
+
+def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
+    """Return who voted for each of two leaders of the quorum."""
+    cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
+    votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
+    without = [node for node in who if not votes[node]]
+    told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]
+    if without and told:
+        return (
+            f"in epoch {epoch} {listed(told)}, and no recorded vote was for {listed(without)}:"
+            f" {verb(without, 'led', 'led')} without a majority"
+        )
+    twice = sorted(set.intersection(*map(set, votes.values()))) if told else []
+    if twice:
+        return f"in epoch {epoch} {listed(told)}: {listed(twice)} voted for both"
+    return "the record does not show the votes of that epoch, so not which of them had a majority"
 
 
 CHECKER = Checker(
@@ -295,7 +365,7 @@ CHECKER = Checker(
         explains=dict.fromkeys({**OF_A_LOST_END, **OF_LEADERS}, TWO_LOGS),
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     promise=Promise.EPOCHS,

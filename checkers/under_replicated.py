@@ -16,20 +16,47 @@ lacked, which its followers cut off; a log that is not there or could not be rea
 what was announced within two seconds of the last ISR, which a broker may have told late.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.acknowledger import led_between, looks_at
 from checkers.announcements import announcements
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, known, seconds, texts_in
+from checkers.findings import (
+    anomaly_at,
+    could_not_show,
+    findings,
+    known,
+    number_in,
+    seconds,
+    texts_in,
+)
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import (
+    Checker,
+    During,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+)
+from checkers.replica_reasons import (
+    at_the_stop,
+    fate,
+    last_beyond,
+    listed,
+    stood_still,
+    verb,
+)
 from checkers.told_isrs import told_isrs
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -264,17 +291,60 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.compacted and not facts.forgets and facts.plan.replication > 1
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    node = found.evidence.get("node")
-    if texts_in(found, "not_on"):
-        return (
-            "its leader counted a replica as in sync that did not have it, or a replica dropped it"
-            " afterwards; the record does not show which"
+def _why(group: Group, found: Anomaly) -> str:
+    absent = texts_in(found, "not_on")
+    if Premise.READABLE_LOGS.value in found.broken_premises:
+        return "a log that could not be read to its end may hold it"
+    if not absent:
+        return _why_short(group, found, str(found.evidence.get("node")))
+    offset = number_in(found, "offset")
+    stopped = [each for each in absent if at_the_stop(group, each, offset) is not None]
+    never = [each for each in absent if looks_at(group, each)
+             and last_beyond(group, each, offset) is None]  # fmt: skip
+    told = []
+    if stopped:
+        cut = any(each.node in stopped for each in truncations_of(group, offset))
+        none = "" if cut else " and no truncation of it is recorded,"
+        last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
+        told.append(
+            f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
+            f"{none} so the record went in the stop, or afterwards"
         )
-    return (
-        f"{node} was counted as in sync without the end of the log, or dropped"
-        " it afterwards; the record does not show which"
-    )
+    if never:
+        told.append(f"{listed(never)} never reported a log that went beyond it")
+        told += _acknowledged_by(group, found, never)
+    rest = [each for each in absent if each not in {*stopped, *never}]
+    told += filter(None, (fate(group, each, offset) for each in rest))
+    return Proved("; ".join(told)) if told else (
+        f"the record does not show whether {listed(absent)} ever had it"
+    )  # fmt: skip
+
+
+def _acknowledged_by(group: Group, found: Anomaly, never: Sequence[str]) -> list[str]:
+    """Return which leader acknowledged a record that some replicas never had, if it is known."""
+    sends = group.table("sends")
+    mine = select(sends, ints(sends, "op_id") == number_in(found, "op_id"))
+    mine = select(mine, ints(mine, "value") == number_in(found, "value"))
+    acked_ns = number_in(found, "acknowledged_ns")
+    by = led_between(group, int(ints(mine, "invoke_ns").min(initial=acked_ns)), acked_ns)
+    if len(by) != 1 or by[0].broker < 0 or by[0].node in never:
+        return []
+    return [f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it without them"]
+
+
+def _why_short(group: Group, found: Anomaly, node: str) -> str:
+    end, due = number_in(found, "log_end"), number_in(found, "committed_up_to")
+    whole = [log.node for log in group.logs.get(FINAL, {}).values() if log.read_end >= due]
+    others = f"; {verb(whole, 'holds', 'hold')} all of it" if whole else ""
+    if befell := fate(group, node, end):
+        return Proved(f"{befell}{others}")
+    still = stood_still(group, node, end)
+    if still is not None:
+        return Proved(
+            f"{node}'s log stood at {end} from {seconds(still[0])} to {seconds(still[1])}: it"
+            f" stopped copying, and its leader kept it in the ISR{others}"
+        )
+    return f"the record does not show whether {node} ever had the end of the log{others}"
 
 
 CHECKER = Checker(
@@ -287,7 +357,7 @@ CHECKER = Checker(
         promise="What was acknowledged with acks=all is on min.insync.replicas brokers.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     applies=_applies,
     promise=Promise.STORED,

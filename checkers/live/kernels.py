@@ -19,6 +19,8 @@ class Proof(StrEnum):
 
     TOLD = "told"
     """It rests on acknowledgements, reads and answers: the logs serve for excuses only."""
+    OBSERVED = "observed"
+    """The same, and only on what observers were answered."""
     COPIED = "copied"
     """It rests on replicas' logs, of which a copy is kept."""
     GONE = "gone"
@@ -33,12 +35,12 @@ MEANWHILE: dict[str, Proof] = {
     "precommitted-read": Proof.TOLD,
     "offset-order": Proof.TOLD,
     "log-divergence": Proof.COPIED,
-    "log-start-moved": Proof.TOLD,
-    "two-leaders-in-epoch": Proof.TOLD,
-    "epoch-regression": Proof.TOLD,
+    "log-start-moved": Proof.OBSERVED,
+    "two-leaders-in-epoch": Proof.OBSERVED,
+    "epoch-regression": Proof.OBSERVED,
     "high-watermark-regression": Proof.TOLD,
-    "log-end-regression": Proof.TOLD,
-    "broker-ended": Proof.TOLD,
+    "log-end-regression": Proof.OBSERVED,
+    "broker-ended": Proof.OBSERVED,
     "corrupt-record": Proof.COPIED,
 }
 """The checks that look meanwhile."""

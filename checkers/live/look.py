@@ -123,7 +123,7 @@ class Looks:
         return [
             each
             for checker in self._partition
-            if due or "sends" in checker.tables or MEANWHILE[checker.name] is not Proof.TOLD
+            if due or MEANWHILE[checker.name] is not Proof.OBSERVED
             for each in view.results(checker)
         ]
 
@@ -160,7 +160,7 @@ class _View:
             case Proof.COPIED:
                 if self.window.differ(self.place):
                     yield from run_checkers(self.with_logs, [checker])
-            case Proof.TOLD:
+            case Proof.TOLD | Proof.OBSERVED:
                 yield from self._told(checker)
 
     def _told(self, checker: Checker) -> Iterator[CheckResult]:

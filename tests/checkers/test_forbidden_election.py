@@ -23,8 +23,8 @@ def test_an_unclean_election_that_nobody_allowed_is_told() -> None:
     assert result.rows == 2
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
-        "broker 2 was elected leader of log-0-0 in epoch 1, from outside of the ISR, [1], and no"
-        " unclean election was allowed (metadata log, offset 7)"
+        "broker 2 was elected leader of log-0-0 in epoch 1, by an unclean election, which was not"
+        " allowed; the ISR was [1] (metadata log, offset 7)"
     )
     assert anomaly.evidence == {
         "source": "metadata-log", "leader": 2, "epoch": 1, "isr": [2], "isr_before": [1],

@@ -65,7 +65,7 @@ def test_each_fall_is_told_once() -> None:
 def test_the_highest_mark_counts_whenever_it_was_told_since_the_last_fall() -> None:
     rows = [told(9, 7, at_s=1), told(9, 9, at_s=2), told(9, 8, at_s=3), told(8, 8, at_s=4)]
     (anomaly,) = found(CHECKER, group(replica_states=rows)).anomalies
-    assert (anomaly.evidence["high_watermark"], anomaly.evidence["told_ns"]) == (9, 2 * S)
+    assert (anomaly.evidence["high_watermark"], anomaly.evidence["marked_ns"]) == (9, 2 * S)
     empty = [told(1, 1, at_s=1), told(0, 0, at_s=2)]
     assert len(of(*empty)) == 1
 

@@ -1,0 +1,295 @@
+"""What the rows say of replicas and their leaders: the parts of which several causes are made.
+
+Each part is said only if rows say it; where they leave two answers, there is none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.acknowledger import looks_at
+from checkers.changes import NEVER_NS
+from checkers.columns import NONE, equal, ints, present, select
+from checkers.facts import FINAL
+from checkers.findings import seconds
+from checkers.group import Group, ReplicaLog
+from checkers.witnesses import Truncation, truncations_of
+from results.record.terms import Mode
+
+CONTROLLERS_LOG = "metadata-log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the controllers wrote of a partition in one record of their log.
+
+    Attributes:
+        offset: Of that record.
+        leader, epoch, isr: Of the partition from then on; leader -1: none.
+        unclean: Whether they called its election unclean.
+    """
+
+    offset: int
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    unclean: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What some replicas hold alike at an offset.
+
+    Attributes:
+        nodes: Whose logs.
+        epoch, value: Of the record, -1 if it has none.
+        lacks: Whether they have no record there, between others.
+    """
+
+    nodes: tuple[str, ...]
+    epoch: int
+    value: int
+    lacks: bool
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for people: `n1, n2 and n3`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def verb(names: Sequence[str], one: str, many: str) -> str:
+    """Return names as a subject with its verb: `n1 holds`, `n1 and n2 hold`."""
+    return f"{listed(names)} {one if len(names) == 1 else many}"
+
+
+def controllers_rows(group: Group) -> pa.Table:
+    """Return the controllers' records of a partition that are committed, each once, in order."""
+    return group.view(_controllers_rows)
+
+
+def _controllers_rows(group: Group) -> pa.Table:
+    rows = group.table("leadership")
+    place = ints(rows, "log_offset")
+    counts = equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr")
+    rows = select(rows, counts & (place >= 0) & (place < (group.facts.quorum_high_watermark or 0)))
+    # Each node has a copy; where they differ, metadata-divergence says so.
+    return rows.take(np.unique(ints(rows, "log_offset"), return_index=True)[1])
+
+
+def entries(group: Group) -> tuple[Entry, ...]:
+    """Return what the controllers wrote of a partition, in the order of their log."""
+    return group.view(_entries)
+
+
+def _entries(group: Group) -> tuple[Entry, ...]:
+    rows = controllers_rows(group)
+    names = ("log_offset", "leader", "leader_epoch", "isr", "unclean")
+    return tuple(
+        Entry(offset=offset, leader=leader, epoch=epoch, isr=tuple(isr), unclean=bool(unclean))
+        for offset, leader, epoch, isr, unclean in zip(
+            *(rows[name].to_pylist() for name in names), strict=True
+        )
+    )
+
+
+def elected(group: Group, epoch: int) -> Entry | None:
+    """Return the controllers' record of the election that began an epoch, if it names one only."""
+    led = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
+    return led[0] if len({each.leader for each in led}) == 1 else None
+
+
+def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
+    """Return all that anybody named as leader in an epoch; of the quorum, if it is the quorum's."""
+    if group.of_quorum:
+        return group.facts.quorum.leaders.get(epoch, ())
+    rows = group.table("leadership")
+    epochs, leaders = ints(rows, "leader_epoch"), ints(rows, "leader")
+    named = np.unique(leaders[(epochs == epoch) & (leaders >= 0)]).tolist()
+    return tuple(f"n{broker}" for broker in named)
+
+
+def leader_of(group: Group, epoch: int) -> str:
+    """Return who led in an epoch; empty if that is not known, or two are named."""
+    leaders = leaders_of(group, epoch)
+    return leaders[0] if len(leaders) == 1 else ""
+
+
+def leader_text(group: Group, epoch: int) -> str:
+    """Return a leader for people: `n2, leader of epoch 3 by an unclean election,`."""
+    leader, begun = leader_of(group, epoch), elected(group, epoch)
+    if not leader:
+        return f"the leader of epoch {epoch}"
+    how = " by an unclean election" if begun is not None and begun.unclean else ""
+    of = "the quorum's leader" if group.of_quorum else "leader"
+    return f"{leader}, {of} of epoch {epoch}{how},"
+
+
+def told_ns(group: Group, epoch: int) -> int:
+    """Return when an epoch, or a later one, was told first; beyond all times if never."""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
+
+
+def not_yet_ns(group: Group, node: str, epoch: int) -> int:
+    """Return until when at least a broker did not lead in an epoch; -1 if nothing shows that.
+
+    Before it leads it has to know of the epoch, and till then it names an older one. With ZooKeeper
+    it may lead first.
+    """
+    if group.facts.plan.mode is Mode.ZOOKEEPER:
+        return NONE
+    rows = group.table("leadership")
+    epochs = ints(rows, "leader_epoch")
+    own = equal(rows, "observer", node) & (epochs >= 0) & (epochs < epoch)
+    return int(ints(select(rows, own), "asked_ns").max(initial=NONE))
+
+
+def calm_until(group: Group, until_ns: int) -> bool:
+    """Tell whether no fault had begun by a time."""
+    return until_ns < NEVER_NS and all(
+        each.begun_ns > until_ns for each in group.facts.disturbances
+    )
+
+
+def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
+    """Return (when, where) a replica's log was seen last to end behind an offset."""
+    return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
+
+
+def cut_text(cut: Truncation) -> str:
+    """Return a truncation for people."""
+    why = f" ({cut.reason})" if cut.reason else ""
+    return f"{cut.node} truncated its log from offset {cut.from_offset} on{why}"
+
+
+def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
+    """Return whose final logs hold all from one offset to another as leaders until an epoch wrote.
+
+    Args:
+        group: The partition.
+        low: The first of the offsets.
+        high: The last one, exclusive.
+        epoch: Records of later epochs are others; -1: any count.
+    """
+    found = []
+    for node, log in sorted(group.logs.get(FINAL, {}).items()):
+        at = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
+        old = bool((log.epochs[at] <= epoch).all()) if epoch >= 0 else True
+        if len(log.offsets[at]) == high - low and old:
+            found.append(node)
+    return tuple(found)
+
+
+def at_the_stop(group: Group, node: str, offset: int) -> int | None:
+    """Return when a log was seen last, if it still ended behind an offset that its files lack.
+
+    The files after the stop end there or earlier; None: something took the end before.
+    """
+    had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
+    looks = looks_at(group, node)
+    kept = had is not None and had == looks[-1]
+    return looks[-1][0] if kept and log is not None and log.read_end <= offset else None
+
+
+def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
+    """Return (from, until) when a log that was never seen longer was seen to end there."""
+    looks = looks_at(group, node)
+    there = [at for at, seen in looks if seen == end]
+    longer = any(seen > end for _, seen in looks)
+    return (there[0], there[-1]) if len(there) > 1 and not longer else None
+
+
+def fate(group: Group, node: str, offset: int) -> str:
+    """Return what became of a record that a replica's final log lacks, by what its broker told.
+
+    Empty if its log never ended behind the offset, or nothing was told of it.
+    """
+    had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
+    later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
+    since_ns = had[0] if had is not None else NONE
+    cuts = [each for each in truncations_of(group, offset) if each.node == node]
+    cut = next((each for each in cuts if not 0 <= each.observed_ns < since_ns), None)
+    if had is not None and not later:
+        if log is None or log.read_end > offset:
+            return ""
+        clean = " clean" if node in group.facts.clean_nodes else ""
+        none = ", and no truncation of it was recorded since" if cut is None else ""
+        return (
+            f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
+            f" in its{clean} stop, or afterwards"
+        )
+    if cut is not None:
+        return cut_text(cut)
+    if had is None:
+        return ""
+    return (
+        f"{node}'s log ended at {had[1]} at {seconds(had[0])} and at {later[0][1]} at"
+        f" {seconds(later[0][0])}, without a truncation that was recorded"
+    )
+
+
+def sides(logs: Mapping[str, ReplicaLog], offset: int) -> tuple[Side, ...]:
+    """Return what the logs of one snapshot hold at an offset, those that reach it, by content."""
+    found: dict[tuple[int, int, int, int], list[str]] = {}
+    for node, log in sorted(logs.items()):
+        at = log.at(offset)
+        if at is None and not log.start <= offset < log.read_end:
+            continue
+        columns = (log.epochs, log.values, log.hashes, log.controls)
+        key = (NONE,) * 4 if at is None else tuple(int(each[at]) for each in columns)
+        found.setdefault((key[0], key[1], key[2], key[3]), []).append(node)
+    return tuple(
+        Side(nodes=tuple(nodes), epoch=key[0], value=key[1], lacks=key == (NONE,) * 4)
+        for key, nodes in found.items()
+    )
+
+
+def acknowledged_at(group: Group, offset: int) -> frozenset[int]:
+    """Return the values whose sends were acknowledged at an offset."""
+    sends = group.table("sends")
+    there = select(sends, ints(sends, "offset") == offset)
+    return frozenset(ints(select(there, equal(there, "acked", True)), "value").tolist())  # noqa: FBT003 - a value
+
+
+def wrong_copy(
+    group: Group, logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]
+) -> str:
+    """Return which of two different records of one epoch is wrong, and what shows it.
+
+    Args:
+        group: The partition, or the quorum.
+        logs: Of one snapshot, by node.
+        offset: Where the two differ.
+        nodes: The two nodes.
+    """
+    found = sides(logs, offset)
+    pair = [side for side in found if not side.lacks and set(nodes) & set(side.nodes)]
+    if len(pair) != len(nodes) or len({side.epoch for side in pair}) != 1:
+        return ""
+    epoch, leaders = pair[0].epoch, leaders_of(group, pair[0].epoch)
+    if len(leaders) > 1:
+        return (
+            f"{listed(leaders)} were both named as leader of epoch {epoch}, so each may have"
+            " written a record of its own"
+        )
+    led = f"{leaders[0]} alone led epoch {epoch}" if leaders else ""
+    led = led or f"the record does not show who led epoch {epoch}"
+    sent = acknowledged_at(group, offset)
+    pair.sort(key=lambda side: (side.value in sent, len(side.nodes)), reverse=True)
+    good, bad = pair
+    by_sender = good.value in sent and bad.value not in sent
+    if not by_sender and len(good.nodes) == len(bad.nodes):
+        return f"{led}, so one of the copies was changed; no third copy shows which"
+    agree = [*good.nodes, "the acknowledged send"] if by_sender else list(good.nodes)
+    whose = listed(bad.nodes)
+    if leaders and leaders[0] in bad.nodes:
+        return (
+            f"{led}, and {verb(good.nodes, 'holds', 'hold')} what {leaders[0]} had written then:"
+            f" {leaders[0]}'s own copy was changed afterwards"
+        )
+    wrote = f", or {whose} wrote it without leading" if leaders else ""
+    return f"{led}; {listed(agree)} agree, so the copy of {whose} was changed{wrote}"
