@@ -7,6 +7,7 @@ from rich.console import Console
 from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import Names, names_of
+from results.page.plural import many
 from results.page.witness import seconds
 from results.print_table import print_table, say
 from results.record.paths import RunPaths
@@ -85,7 +86,7 @@ def _print_op(tables: RunTables, op: dict[str, object], names: Names, console: C
     )
     for verb, rows in (("sent", sends), ("read", polls)):
         if rows.num_rows:
-            say(console, f"{verb} {_counted(rows.num_rows, 'value')}:")
+            say(console, f"{verb} {many(rows.num_rows, 'value')}:")
             columns = ("value", "in the record", "partition", "offset", "outcome")
             print_table(console, columns, _messages(rows, names))
             _more(rows.num_rows, console)
@@ -120,7 +121,7 @@ def _print_reads(polls: pa.Table, names: Names, console: Console) -> None:
     if not polls.num_rows:
         say(console, "no client read it")
         return
-    say(console, f"read {_counted(polls.num_rows, 'time')}:")
+    say(console, f"read {many(polls.num_rows, 'time')}:")
     rows = [
         (names.op(row["op_id"]), _when(row["complete_ns"]), _place(row), str(row["offset"]))
         for row in polls.sort_by("complete_ns").slice(0, MAX_ROWS).to_pylist()
@@ -151,10 +152,6 @@ def _print_copies(tables: RunTables, value: int, console: Console) -> None:
 
 def _place(row: dict[str, object]) -> str:
     return f"{row['topic']}-{row['partition']}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _more(count: int, console: Console) -> None:
