@@ -21,6 +21,8 @@ MAX_ROWS = 40
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
     """Print an op, or a value, by its short name or by its number in the record.
 
+    With 256 partitions or more, a number may be an op's and a value's: then both are printed.
+
     Args:
         paths: The run.
         what: `p22#132`, `log-0-0:v785`, a story's `message2`, or the number of an op or value.
@@ -32,13 +34,15 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
     tables, names = RunTables(paths), names_of(paths)
     op_id, value = _meant(what, names)
     ops = _rows(tables, "ops", "op_id", op_id)
+    sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
+    if not ops.num_rows and not sends.num_rows and not polls.num_rows:
+        raise StoreError(f"run {paths.run_id} has no {what!r}: {_why(what, names)}")
     if ops.num_rows:
         _print_op(tables, ops.slice(0, 1).to_pylist()[0], names, console)
+    if value is None or not (sends.num_rows or polls.num_rows):
         return
-    sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
-    if not sends.num_rows and not polls.num_rows:
-        raise StoreError(f"run {paths.run_id} has no {what!r}: {_why(what, names)}")
-    assert value is not None, "only a value has rows of sends or polls here"
+    if ops.num_rows:
+        say(console, f"{what} is also the number of a value:")
     say(console, f"{names.value(value)} (value {value})", style="bold")
     _print_sends(sends, names, console)
     _print_reads(polls, names, console)

@@ -54,12 +54,15 @@ def _leaders(evidence: Evidence, reigns: Sequence[Reign]) -> Iterator[Card]:
 
 
 def _next(evidence: Evidence, reigns: Sequence[Reign]) -> tuple[object, object] | None:
-    """Return (broker, epoch) of the first later epoch that was seen led; None: none was."""
-    epoch = evidence.get("leader_epoch_then")
+    """Return (broker, epoch) of the next one that was seen to lead, in a later epoch."""
+    then, epoch = evidence.get("leader_then"), evidence.get("leader_epoch_then")
     if not isinstance(epoch, int):
         return None
-    later = [each for each in reigns
-             if each.leader >= 0 and each.epoch is not None and each.epoch > epoch]  # fmt: skip
+    later = [
+        each
+        for each in reigns
+        if each.leader not in (-1, then) and each.epoch is not None and each.epoch > epoch
+    ]
     first = min(later, key=lambda each: (each.epoch or 0, each.from_ns), default=None)
     return (first.leader, first.epoch) if first else None
 

@@ -9,6 +9,7 @@ from tests.results.conftest import lost_write
 
 FIRST = Reign(from_ns=0, to_ns=22, leader=1, epoch=4)
 VACANT = Reign(from_ns=22, to_ns=23, leader=-1, epoch=5)
+AGAIN = Reign(from_ns=22, to_ns=23, leader=1, epoch=5)
 NEXT = Reign(from_ns=23, to_ns=40, leader=3, epoch=5)
 LAST = Reign(from_ns=40, to_ns=66, leader=1, epoch=6)
 
@@ -32,8 +33,15 @@ def test_who_led_next_is_not_taken_for_who_led_when_the_run_ended() -> None:
     assert leaders(FIRST, VACANT, NEXT, LAST) == [ACKNOWLEDGED, following, AT_THE_END]
 
 
+def test_a_leader_that_is_elected_again_is_not_the_next_one() -> None:
+    assert leaders(FIRST, AGAIN, LAST) == [ACKNOWLEDGED, AT_THE_END]
+
+
 def test_a_next_leader_that_led_to_the_end_has_one_card() -> None:
-    assert leaders(FIRST, LAST) == [ACKNOWLEDGED, AT_THE_END]
+    last = dataclasses.replace(LAST, leader=3)
+    assert leaders(FIRST, last, final_leader=3) == [
+        ACKNOWLEDGED, ("leader when the run ended", "broker 3 (n3), epoch 6"),
+    ]  # fmt: skip
 
 
 def test_nobody_is_named_as_next_without_the_epoch_of_the_acknowledgement() -> None:
