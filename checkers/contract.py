@@ -6,6 +6,7 @@ does.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from checkers.facts import RunFacts
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
@@ -33,54 +34,70 @@ _WITHOUT_A_MARKER = frozenset({"torn-transaction", "G1a", "hanging-transaction"}
 _OF_GROUPS = frozenset({"commit-lost"})
 """What comes of a group's position whose record was lost."""
 _AFTER_DISKS = _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS
-_CONTRACT: Mapping[str, frozenset[str]] = {
-    Excuse.ALWAYS: frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
-    Excuse.ACKS: _AFTER_A_LOSS,
-    Excuse.UNCLEAN: _AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS | {"log-divergence"},
-    Excuse.RETRIES: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    Excuse.NEW_EPOCH: frozenset({"duplicate", "int-nonmonotonic-send"}),
-    **dict.fromkeys(DISK_EXCUSES, _AFTER_DISKS),
-    Excuse.FLIP: _AFTER_DISKS | {"corrupt-record"},
-    Excuse.REUSED: frozenset({"two-leaders-in-epoch", "log-divergence"}),
-    Excuse.REBALANCE: frozenset({"poll-skip", "nonmonotonic-poll"}),
-}  # fmt: skip
-"""What each row of the contract's table allows; a checker notes the rows that fit the case."""
-_ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
-"""Always allowed where the checker says so: in a cycle that needs a write-write edge."""
 
-REASONS: Mapping[str, str] = {
-    Excuse.ALWAYS: "nobody promises that it does not happen",
-    Excuse.ACKS: (
-        "with acks=0 or 1 nobody waits until a follower has a message, so it may go with its leader"
-        " (Kafka's documentation of acks)"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of the contract's table; many anomalies share it, so it stands here and in none.
+
+    Attributes:
+        allows: Names of anomalies; a checker notes the rows that fit the case.
+        why: Why it allows them, and where that is written.
+    """
+
+    allows: frozenset[str]
+    why: str
+
+
+_DISKS = Row(
+    allows=_AFTER_DISKS,
+    why="faults took it from each replica that had it: power lost before it was flushed, a disk"
+    " emptied, or a bit flipped (Kafka's documentation of log.flush.interval.messages)",
+)
+_CONTRACT: Mapping[str, Row] = {
+    Excuse.ALWAYS: Row(
+        allows=frozenset({"int-send-skip", "G0", "G0-process", "G0-realtime"}),
+        why="nobody promises that it does not happen",
     ),
-    Excuse.UNCLEAN: (
-        "a leader came from outside of the in-sync replicas, as was asked for, and lacks what it"
-        " had not fetched (Kafka's documentation of unclean.leader.election.enable)"
+    Excuse.ACKS: Row(
+        allows=_AFTER_A_LOSS,
+        why="with acks=0 or 1 nobody waits until a follower has a message, so it may go with its"
+        " leader (Kafka's documentation of acks)",
     ),
-    Excuse.RETRIES: (
-        "a producer without idempotence that gets no answer sends again, and both may be stored"
-        " (KIP-98)"
+    Excuse.UNCLEAN: Row(
+        allows=_AFTER_AN_ELECTION | _WITHOUT_A_MARKER | _OF_GROUPS | {"log-divergence"},
+        why="a leader came from outside of the in-sync replicas, as was asked for, and lacks what"
+        " it had not fetched (Kafka's documentation of unclean.leader.election.enable)",
     ),
-    Excuse.NEW_EPOCH: (
-        "a producer that lost track of its brokers took another epoch and sent again; brokers know"
-        " repetitions within one epoch only (KIP-360, librdkafka#4953)"
+    Excuse.RETRIES: Row(
+        allows=frozenset({"duplicate", "int-nonmonotonic-send"}),
+        why="a producer without idempotence that gets no answer sends again, and both may be"
+        " stored (KIP-98)",
     ),
-    **dict.fromkeys(
-        DISK_EXCUSES,
-        "faults took it from each replica that had it: power lost before it was flushed, a disk"
-        " emptied, or a bit flipped (Kafka's documentation of log.flush.interval.messages)",
+    Excuse.NEW_EPOCH: Row(
+        allows=frozenset({"duplicate", "int-nonmonotonic-send"}),
+        why="after some errors librdkafka numbers its messages anew, in a new producer epoch;"
+        " brokers recognise a message that is sent again within one epoch only"
+        " (librdkafka#4953, KIP-360)",
     ),
-    Excuse.REUSED: (
-        "without broker epochs a leader that is back before its session ends goes on in its old"
-        " epoch (before KIP-380)"
+    **dict.fromkeys(DISK_EXCUSES, _DISKS),
+    Excuse.FLIP: replace(_DISKS, allows=_AFTER_DISKS | {"corrupt-record"}),
+    Excuse.REUSED: Row(
+        allows=frozenset({"two-leaders-in-epoch", "log-divergence"}),
+        why="without broker epochs a leader that is back before its session ends goes on in its"
+        " old epoch (before KIP-380)",
     ),
-    Excuse.REBALANCE: (
-        "its group was rebalanced, and whoever gets a partition begins where the group had"
-        " committed (Kafka's documentation of the consumer)"
+    Excuse.REBALANCE: Row(
+        allows=frozenset({"poll-skip", "nonmonotonic-poll"}),
+        why="its group was rebalanced, and whoever gets a partition begins where the group had"
+        " committed (Kafka's documentation of the consumer)",
     ),
 }
+REASONS: Mapping[str, str] = {excuse: row.why for excuse, row in _CONTRACT.items()}
 """Why each row of the contract's table allows what it does, and where that is written."""
+
+_ALWAYS_BY_CASE = frozenset({"G1c", "G1c-process", "G1c-realtime"})
+"""Always allowed where the checker says so: in a cycle that needs a write-write edge."""
 
 _JEPSENS = frozenset({
     "duplicate", "inconsistent-offsets", "lost-write", "unseen", "G1a", "poll-skip",
@@ -108,7 +125,7 @@ def allowed(
         facts: Of the run, for what depends on it.
     """
     by_case = name in _ALWAYS_BY_CASE and Excuse.ALWAYS in excuses
-    if name in _CONTRACT[Excuse.ALWAYS] or by_case:
+    if name in _CONTRACT[Excuse.ALWAYS].allows or by_case:
         return Excuse.ALWAYS.value
     match judge:
         case Judge.STRICT:
@@ -119,8 +136,8 @@ def allowed(
             modes = _jepsens_modes(facts) if facts is not None else ()
             return next((mode for mode in modes if name in _JEPSEN_ALLOWS[mode]), None)
         case Judge.CONTRACT:
-            fitting = (row for row in excuses if name in _CONTRACT.get(row, frozenset()))
-            return next(fitting, None)
+            known = ((each, _CONTRACT.get(each)) for each in excuses)
+            return next((each for each, row in known if row and name in row.allows), None)
 
 
 def _jepsens_modes(facts: RunFacts) -> list[str]:

@@ -14,6 +14,11 @@ _LOG = (
 )
 _EPOCHS = "a leader epoch has one leader, and epochs only grow; so it is with the controllers"
 _GROUPS = "a group goes on where it had committed that it was"
+_NEW_EPOCH = (
+    "after some errors librdkafka numbers its messages anew, in a new producer epoch; brokers then"
+    " take a message that it sends again for a new one, and may store it twice (librdkafka#4953,"
+    " KIP-360)"
+)
 _SERVERS = "a broker runs until it is told to stop, or a fault hits it"
 
 
@@ -75,7 +80,7 @@ def _duplicates(facts: RunFacts) -> str:
         once = "producers are idempotent: a message that is sent again is stored once"
         if facts.plan.transactional:
             return once
-        return f"{once}, unless its producer took another epoch meanwhile (librdkafka#4953)"
+        return f"{once}. Exception: {_NEW_EPOCH}"
     if facts.retries:
         return "producers retry and are not idempotent: a message may be stored twice"
     return "producers never send a message again: each is stored at most once"

@@ -3,7 +3,8 @@
 The first Ctrl-C ends the main phase early: the run still heals, recovers, reads to the end and is
 judged. The second one skips what is left but the healing. While the stage listens, it answers, by
 its own console. Before and after that the command answers: before, no cluster is started; after,
-the run is not judged. The parent's end kills this process, whose hosts then end all that they
+the run is not judged. A simulated run is played by the command itself, which answers throughout.
+The parent's end kills this process, whose hosts then end all that they
 started (`cluster.hosts.agent`).
 """
 
@@ -13,10 +14,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from types import FrameType
 from typing import Self
+
+from rich.console import Console
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
@@ -30,12 +33,37 @@ HOSTS = (
     "interrupted: the run has ended; its hosts are checked, which takes 20 s at most, and the run"
     " is not judged (Ctrl-C again: end at once)"
 )
+ONCE = (
+    "interrupted: no more faults; what is broken is healed, the brokers recover and stop, and what"
+    " there is is judged; as a rule within a minute (Ctrl-C again: heal and stop only)"
+)
+TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
+SIMULATED = (
+    "interrupted: no more faults; the simulated brokers recover and stop, and what there is is"
+    " judged; as a rule within some seconds (Ctrl-C again: end at once, without a verdict)"
+)
 JUDGING = (
     "interrupted: the judgement ends, as a rule within 10 s, without a verdict"
     " (Ctrl-C again changes nothing)"
 )
 DRAWING = "interrupted: the drawing ends, as a rule within a second (Ctrl-C again changes nothing)"
 KEEPING = "interrupted: no cluster is kept; what was started is stopped (the verdict stands)"
+
+
+Answer = Callable[[str], None]
+"""Prints a sentence, inside of a signal handler."""
+
+
+def at_once(console: Console) -> Answer:
+    """Return what prints on a console, which may be in the middle of a print; or says nothing."""
+
+    def answer(sentence: str) -> None:
+        if not console.quiet:
+            start = "\n" if console.is_terminal else ""  # The terminal has printed `^C`.
+            with suppress(OSError, ValueError):  # It may be gone, or be none.
+                os.write(console.file.fileno(), f"{start}{sentence}\n".encode())
+
+    return answer
 
 
 @contextmanager
@@ -100,6 +128,7 @@ class _State(Enum):
 
     BEGINNING = auto()
     STAGE = auto()
+    SIMULATED = auto()
     HOSTS = auto()
     CUT = auto()
 
@@ -110,14 +139,19 @@ class Answers:
     Attributes:
         early: A signal came before the stage listened: no cluster is to be started.
         late: A signal came after the stage's end: the run is not to be judged.
+        finish: Set by the first signal while a run is simulated: no new work, but an orderly end.
 
     Args:
         run_id: The run.
-        say: Prints a sentence. It is called inside of a signal handler.
+        say: Prints a sentence.
+        stage_is_heard: Whether the stage's own answers reach the user; otherwise they are given
+            here, in its place.
     """
 
-    def __init__(self, run_id: str, say: Callable[[str], None]) -> None:
+    def __init__(self, run_id: str, say: Answer, *, stage_is_heard: bool = True) -> None:
         self.early = self.late = False
+        self.finish = threading.Event()
+        self._stage_is_heard = stage_is_heard
         self._run_id, self._say = run_id, say
         self._state = _State.BEGINNING
         self._stage: subprocess.Popen[bytes] | None = None
@@ -142,6 +176,10 @@ class Answers:
     def hand_on(self) -> None:
         """Leave the answers to the stage: it listens."""
         self._state = _State.STAGE
+
+    def simulates(self) -> None:
+        """Answer while this process plays the run itself."""
+        self._state, self._came = _State.SIMULATED, 0
 
     def stage_ended(self, heard: int) -> None:
         """Answer again: the stage has ended, and answered so many signals."""
@@ -171,7 +209,11 @@ class Answers:
             self._handed += 1
         match self._state:
             case _State.STAGE:
-                return
+                if not self._stage_is_heard and self._came <= 2:  # noqa: PLR2004 - the second
+                    self._say(ONCE if self._came == 1 else TWICE)
+            case _State.SIMULATED:
+                self._answer(SIMULATED, left="")
+                self.finish.set()
             case _State.BEGINNING:
                 self._answer(BEGINNING)
                 self.early = True
@@ -183,14 +225,15 @@ class Answers:
                     self._say(self._cut)
                     raise KeyboardInterrupt(self._then)
 
-    def _answer(self, sentence: str) -> None:
+    def _answer(
+        self, sentence: str, *, left: str = "logquake heal undoes what is left of it, and "
+    ) -> None:
         """Answer the first signal by a sentence, and the second by the end of the command."""
         if self._came == 1:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second
             raise KeyboardInterrupt(
-                f"{self._run_id} was not judged; logquake heal undoes what is left of it, and"
-                f" logquake check {self._run_id} judges it"
+                f"{self._run_id} was not judged; {left}logquake check {self._run_id} judges it"
             )
 
 

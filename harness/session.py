@@ -6,19 +6,15 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
+from harness.conclusion import conclude
 from harness.endings import Ending
 from harness.errors import InternalError
-from harness.interrupt import DRAWING, JUDGING, KEEPING
-from harness.judgement import Engine, choose_engine, judge_stored
+from harness.interrupt import KEEPING, Answer
+from harness.judgement import choose_engine
 from harness.keep import keep_cluster
-from harness.scenarios.telling import compare_with_story
-from harness.scratch import scratch_in
 from harness.staging import Played, Staging
-from results.page.naming import names_of
 from results.record.plan import Plan
 from results.record.verdict import Verdict
-from results.report import write_report
-from results.show import print_verdict
 
 
 @dataclass(slots=True)
@@ -30,12 +26,14 @@ class Session:
         store: The folder of runs.
         console: Where to talk.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
+        answer: Prints what a signal is answered; None: the console, and the stage, do it.
     """
 
     plan: Plan
     store: Path
     console: Console
     keep: bool = False
+    answer: Answer | None = None
 
     def run(self, *, engine: str | None, spark_master: str | None) -> Verdict:
         """Play the run and judge it.
@@ -45,7 +43,7 @@ class Session:
             InternalError: A bug of ours; the record was judged for what there is.
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
-        staging = Staging(self.plan, self.store, self.console, self.keep)
+        staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
         with staging.played() as played:
             if played.result.ending is Ending.USER:
                 raise UserError(played.result.sentence)
@@ -53,26 +51,17 @@ class Session:
                 self._say(f"the run did not come to its end: {played.result.sentence}")
             if chosen.why:
                 self._say(chosen.why)
-            verdict = self._judge(played, chosen)
+            verdict = conclude(
+                played.plan,
+                played.paths,
+                engine=chosen,
+                answers=played.answers,
+                console=self.console,
+            )
             if self.keep:
                 self._keep(played)
         if played.result.ending is Ending.INTERNAL:
             raise InternalError(f"the run ended by a bug of Logquake: {played.result.sentence}")
-        return verdict
-
-    def _judge(self, played: Played, chosen: Engine) -> Verdict:
-        plan, paths, run = played.plan, played.paths, played.paths.run_id
-        played.answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
-        self._say(f"judging ({chosen.name})")
-        with scratch_in(paths):
-            verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
-        compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
-        print_verdict(verdict, self.console, names=names_of(paths))
-        if compared:
-            self._say(compared)
-        played.answers.cut(DRAWING, f"{run} has a verdict; logquake report {run} draws its page")
-        page = write_report(paths)
-        self._say(f"the page: {page}")
         return verdict
 
     def _keep(self, played: Played) -> None:

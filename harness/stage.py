@@ -21,7 +21,7 @@ from rich.console import Console
 
 from cluster.protocol import ClusterError, UserError
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
-from harness.interrupt import LISTENING, Interrupts, die_with_parent
+from harness.interrupt import LISTENING, ONCE, TWICE, Interrupts, die_with_parent
 from harness.life import Life
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.life import ScriptedLife
@@ -30,12 +30,6 @@ from results.record.milestones import INTERRUPTED, Milestone
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from workloads.fleet import FleetError
-
-ONCE = (
-    "interrupted: no more faults; what is broken is healed, the brokers recover and stop, and what"
-    " there is is judged; as a rule within a minute (Ctrl-C again: heal and stop only)"
-)
-TWICE = "interrupted again: only healing and stopping are left; the verdict will be unknown"
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from cluster.kafka.versions import machines
 from harness.audit import audit
 from harness.elsewhere import abilities_for, refuse_elsewhere
 from harness.endings import Ending, StageResult, note, noted, noted_unplayed
-from harness.interrupt import LISTENING, Answers, postponed
+from harness.interrupt import LISTENING, Answer, Answers, at_once, postponed
 from harness.plans import as_played, refuse_another_kafka, refuse_impossible
 from harness.scenarios.choices import doubts
 from harness.scenarios.telling import story_of
@@ -73,12 +73,14 @@ class Staging:
         store: The folder of runs.
         console: Where to talk.
         keep: Whether a cluster is to go on afterwards, which not all hosts can have.
+        answer: Prints what a signal is answered; None: the console, and the stage, do it.
     """
 
     plan: Plan
     store: Path
     console: Console
     keep: bool = False
+    answer: Answer | None = None
 
     @contextmanager
     def played(self, *, begun: Callable[[RunPaths], None] | None = None) -> Iterator[Played]:
@@ -96,7 +98,7 @@ class Staging:
             raise KeyboardInterrupt("interrupted before the run began: nothing to judge") from None
         with (
             Store(self.store).create(plan.name, plan.seed) as paths,
-            Answers(paths.run_id, self._answer) as answers,
+            self._answers(paths) as answers,
         ):
             clock = RunClock.starting_now()
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
@@ -225,12 +227,10 @@ class Staging:
     def _say(self, sentence: str) -> None:
         self.console.print(sentence, markup=False, highlight=False)
 
-    def _answer(self, sentence: str) -> None:
-        """Print inside of a signal handler: the console may be in the middle of a print."""
-        if not self.console.quiet:
-            start = "\n" if self.console.is_terminal else ""  # The terminal has printed `^C`.
-            with suppress(OSError, ValueError):  # It may be gone, or be none.
-                os.write(self.console.file.fileno(), f"{start}{sentence}\n".encode())
+    def _answers(self, paths: RunPaths) -> Answers:
+        if self.answer is None:
+            return Answers(paths.run_id, at_once(self.console))
+        return Answers(paths.run_id, self.answer, stage_is_heard=False)
 
 
 def _said(paths: RunPaths) -> Path:

@@ -17,6 +17,7 @@ from results.atomic import StoreError, write_atomically
 from results.engine import size_words, template_engine
 from results.environment import read_environment
 from results.page.bundles import bundle_link
+from results.page.facts import facts_of
 from results.page.fault_kinds import kind_lines
 from results.page.faults import FaultLine, fault_lines
 from results.page.figures import figures
@@ -108,6 +109,7 @@ def render_report(
         "paths": paths,
         "found": found,
         "head": found.head,
+        "facts": facts_of(found.head.witness, found.case.reigns if found.case else ()),
         "verdict": found.verdict,
         "rests": resting(found.verdict) if found.verdict else (),
         "story": story,

@@ -109,8 +109,8 @@ def print_verdict(
 
 def _print_sentence(head: Headline, console: Console, *, names: Callable[[str], str]) -> None:
     say(console, names(head.sentence), style=STYLES.get(head.tone, "bold"))
-    if head.witness and head.witness.cause:
-        say(console, names(said(head.witness.cause)), style="bold")
+    if head.cause:
+        say(console, names(said(head.cause)), style="bold")
     reasons = (head.sentence, *head.more)
     if head.witness and not any(head.witness.sentence in each for each in reasons):
         say(console, names(said(head.witness.sentence)))
@@ -203,14 +203,16 @@ def _print_window(window: ReplicaWindow, console: Console, *, names: Names) -> N
         for row in window.rows
     ]
     print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
-    unknown = "; ?: not known" if window.unknown else ""
-    value = f"v785: value {window.place}:v785; e: leader epoch"
-    say(console, f"({value}; ≠: not what clients were told{unknown})", style="dim")
+    keys = [names.legend(window.sample, window.place), "e: leader epoch"]
+    keys.append("≠: not what clients were told")
+    keys.append("?: not known" if window.unknown else "")
+    say(console, f"({'; '.join(filter(None, keys))})", style="dim")
 
 
 def _cell_text(cell: Cell, place: str, names: Names) -> str:
     epoch = "" if cell.epoch is None else f" e{cell.epoch}"
-    return f"{'≠' if cell.differs else ''}{names.cell(cell.text, place) or 'nothing'}{epoch}"
+    also = f", also {names.cell(cell.also[0], place)}" if cell.also else ""
+    return f"{'≠' if cell.differs else ''}{names.cell(cell.text, place) or 'nothing'}{epoch}{also}"
 
 
 def _print_faults(faults: list[FaultLine], console: Console) -> None:

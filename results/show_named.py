@@ -7,6 +7,7 @@ from rich.console import Console
 from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import Names, names_of
+from results.page.plural import many
 from results.page.witness import seconds
 from results.print_table import print_table, say
 from results.record.paths import RunPaths
@@ -20,6 +21,8 @@ MAX_ROWS = 40
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
     """Print an op, or a value, by its short name or by its number in the record.
 
+    With 256 partitions or more, a number may be an op's and a value's: then both are printed.
+
     Args:
         paths: The run.
         what: `p22#132`, `log-0-0:v785`, a story's `message2`, or the number of an op or value.
@@ -31,13 +34,15 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
     tables, names = RunTables(paths), names_of(paths)
     op_id, value = _meant(what, names)
     ops = _rows(tables, "ops", "op_id", op_id)
+    sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
+    if not ops.num_rows and not sends.num_rows and not polls.num_rows:
+        raise StoreError(f"run {paths.run_id} has no {what!r}: {_why(what, names)}")
     if ops.num_rows:
         _print_op(tables, ops.slice(0, 1).to_pylist()[0], names, console)
+    if value is None or not (sends.num_rows or polls.num_rows):
         return
-    sends, polls = (_rows(tables, name, "value", value) for name in ("sends", "polls"))
-    if not sends.num_rows and not polls.num_rows:
-        raise StoreError(f"run {paths.run_id} has no {what!r}: {_why(what, names)}")
-    assert value is not None, "only a value has rows of sends or polls here"
+    if ops.num_rows:
+        say(console, f"{what} is also the number of a value:")
     say(console, f"{names.value(value)} (value {value})", style="bold")
     _print_sends(sends, names, console)
     _print_reads(polls, names, console)
@@ -85,7 +90,7 @@ def _print_op(tables: RunTables, op: dict[str, object], names: Names, console: C
     )
     for verb, rows in (("sent", sends), ("read", polls)):
         if rows.num_rows:
-            say(console, f"{verb} {_counted(rows.num_rows, 'value')}:")
+            say(console, f"{verb} {many(rows.num_rows, 'value')}:")
             columns = ("value", "in the record", "partition", "offset", "outcome")
             print_table(console, columns, _messages(rows, names))
             _more(rows.num_rows, console)
@@ -120,7 +125,7 @@ def _print_reads(polls: pa.Table, names: Names, console: Console) -> None:
     if not polls.num_rows:
         say(console, "no client read it")
         return
-    say(console, f"read {_counted(polls.num_rows, 'time')}:")
+    say(console, f"read {many(polls.num_rows, 'time')}:")
     rows = [
         (names.op(row["op_id"]), _when(row["complete_ns"]), _place(row), str(row["offset"]))
         for row in polls.sort_by("complete_ns").slice(0, MAX_ROWS).to_pylist()
@@ -151,10 +156,6 @@ def _print_copies(tables: RunTables, value: int, console: Console) -> None:
 
 def _place(row: dict[str, object]) -> str:
     return f"{row['topic']}-{row['partition']}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _more(count: int, console: Console) -> None:

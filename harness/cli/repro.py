@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from harness.cli.options import ENGINE, STORE
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
+from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan
 from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, Wanted, kinds_of, repeat
 from harness.scenarios.choices import scenario_named, scenario_of, story_values
@@ -37,11 +38,18 @@ class _Display:
     console: Console
     tally: Tally
     begun_s: float | None = field(default=None)
+    answered: str = ""
 
-    def __rich__(self) -> Table:
-        return self.tally.table(
-            playing_s=None if self.begun_s is None else stopwatch_s() - self.begun_s
-        )
+    def __rich__(self) -> Group:
+        playing_s = None if self.begun_s is None else stopwatch_s() - self.begun_s
+        said = [Text(self.answered)] if self.answered else []
+        return Group(self.tally.table(playing_s=playing_s), *said)
+
+    def answer(self, sentence: str) -> None:
+        """Answer a signal, inside of its handler: the live table shows it within half a second."""
+        self.answered = sentence
+        if not self.console.is_terminal:
+            at_once(self.console)(sentence)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -73,6 +81,7 @@ class _Player:
     engine: str | None
     spark_master: str | None
     fresh_seeds: bool
+    answer: Answer
 
     def play(self) -> tuple[Verdict, RunPaths]:
         plan = self.plan
@@ -85,8 +94,9 @@ class _Player:
         if plan.hosts == SIMULATED:
             from harness.simulated.session import SimulatedSession  # noqa: PLC0415 - only who simulates pays for it
 
-            return SimulatedSession(plan, self.store, Console(quiet=True)).run(engine=self.engine)
-        session = Session(plan, self.store, Console(quiet=True))
+            simulated = SimulatedSession(plan, self.store, Console(quiet=True), self.answer)
+            return simulated.run(engine=self.engine)
+        session = Session(plan, self.store, Console(quiet=True), answer=self.answer)
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
 
@@ -120,27 +130,30 @@ def repro(  # noqa: PLR0913 - the options of a command
     """
     given = choices_given(choices, elr=elr)
     plan, wanted = _asked_for(name, given, system=system, store=store)
+    console = Console(stderr=as_json)
+    display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
     player = _Player(
         plan=plan,
         store=store,
         engine=engine,
         spark_master=spark_master,
         fresh_seeds=fresh_seeds,
+        answer=display.answer,
     )
-    console = Console(stderr=as_json)
-    display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
+    why = ""
     with display.shown():
         for number in range(times):
             display.begun_s = stopwatch_s()
             try:
                 display.add(repeat(player.play, wanted, first=number == 0))
-            except KeyboardInterrupt:  # Not while it was played: that ends in a verdict.
+            except KeyboardInterrupt as ended:  # Not while it was played: that ends in a verdict.
                 if number == 0:
                     raise
+                why = str(ended)
                 break
             if display.tally.repeats[-1].interrupted:
                 break
-    for sentence in display.tally.sentences():
+    for sentence in filter(None, (why, *display.tally.sentences())):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if as_json:
         click.echo(json.dumps(display.tally.as_json(), indent=1))

@@ -23,16 +23,25 @@ class Errand:
 
     def __init__(self, agenda: Agenda, steps: Steps) -> None:
         self._agenda, self._steps = agenda, steps
+        self._waits = 0
         self.over = False
-        agenda.after(0, self._go_on)
+        agenda.after(0, self._go_on, self._waits)
 
-    def _go_on(self) -> None:
+    def hasten(self) -> None:
+        """End the wait that it is in."""
+        self._agenda.after(0, self._go_on, self._waits)
+
+    def _go_on(self, wait: int) -> None:
+        if wait != self._waits:
+            return  # That wait was ended early.
+        self._waits += 1
         try:
             seconds = next(self._steps)
         except StopIteration:
             self.over = True
         else:
-            self._agenda.after(max(0, round(seconds * NS_PER_S)), self._go_on)
+            delay_ns = max(0, round(seconds * NS_PER_S))
+            self._agenda.after(delay_ns, self._go_on, self._waits)
 
 
 def until(

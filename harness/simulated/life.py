@@ -1,5 +1,6 @@
 """The life of a run in virtual time, phase by phase, as `harness.life` has it on real hosts."""
 
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from harness.simulated.reads import FinalReads
 from harness.simulated.worker import ClientHosts, SimulatedWorker
 from nemesis.schedule import Schedule
 from results.record.clock import NS_PER_S
-from results.record.milestones import Milestone, append_milestone
+from results.record.milestones import INTERRUPTED, Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.terms import Phase
@@ -44,6 +45,7 @@ class SimulatedLife:
         paths: Its folder.
         say: Tells the user of each phase.
         properties: The nodes' `server.properties`, by node id.
+        finish: Is set by Ctrl-C: no new work, but an orderly end.
 
     Attributes:
         workers: The crews, while there are any.
@@ -59,7 +61,10 @@ class SimulatedLife:
         paths: RunPaths,
         properties: Mapping[int, str],
         say: Say,
+        finish: threading.Event | None = None,
     ) -> None:
+        self._finish = finish or threading.Event()
+        self._may_hasten = self._noted = False
         self._plan, self._schedule, self._simulation = plan, schedule, simulation
         self._paths, self._properties, self._say = paths, properties, say
         self._agenda = simulation.agenda
@@ -84,8 +89,17 @@ class SimulatedLife:
         limit_s = self._plan.warmup_s + self._plan.time_limit_s + LONGEST_S
         while not story.over:
             self._simulation.run(1.0)
+            if self._heeded() and self._may_hasten:
+                story.hasten()
             if self._clock.now_ns() > limit_s * NS_PER_S:
                 raise ClusterError(f"the run did not end within {limit_s:g} s of virtual time")
+
+    def _heeded(self) -> bool:
+        """Tell whether Ctrl-C was pressed; that is noted once."""
+        if self._finish.is_set() and not self._noted:
+            self._noted = True
+            self._reach(INTERRUPTED)
+        return self._noted
 
     def _phases(self) -> Steps:
         yield from self._start()
@@ -136,13 +150,20 @@ class SimulatedLife:
         ]
         self._say(f"warm-up without faults, {plan.warmup_s:g} s")
         self._reach("warmup")
-        yield plan.warmup_s
-        self._say(f"main phase: clients and nemesis, {plan.time_limit_s:g} s")
+        yield from self._pass(plan.warmup_s)
+        if not self._finish.is_set():
+            self._say(f"main phase: clients and nemesis, {plan.time_limit_s:g} s")
         self._enter(Phase.MAIN)
         self._reach("main")
         nemesis.start()
-        yield plan.time_limit_s
+        yield from self._pass(plan.time_limit_s)
         self._reach("main-ended")
+
+    def _pass(self, seconds: float) -> Steps:
+        """Let time pass; Ctrl-C ends that early."""
+        self._may_hasten = True
+        yield 0 if self._finish.is_set() else seconds
+        self._may_hasten = False
 
     def _recover(self, nemesis: SimulatedNemesis) -> Steps:
         self._enter(Phase.RECOVERY)

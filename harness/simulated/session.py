@@ -1,5 +1,6 @@
 """`logquake run --hosts simulated`: prepared, played in virtual time, judged, shown."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,14 @@ from cluster.reference.bugs import Bug
 from cluster.reference.settings import SettingsError
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.streams import Streams
-from harness.judgement import choose_engine, judge_stored
+from harness.conclusion import conclude
+from harness.endings import Ending, StageResult, noted, noted_unplayed
+from harness.interrupt import Answer, Answers, at_once
+from harness.judgement import choose_engine
 from harness.plans import refuse_impossible
-from harness.scenarios.telling import compare_with_story, story_of, tell
-from harness.scratch import scratch_in
+from harness.scenarios.deeds import ScenarioError
+from harness.scenarios.telling import story_of, tell
+from harness.simulated.clock import VirtualClock
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
@@ -29,16 +34,12 @@ from nemesis.schedule import (
 )
 from nemesis.virtual import VIRTUAL_FAMILIES, VIRTUAL_KINDS
 from results.environment import collect_environment
-from results.page.naming import names_of
 from results.record.clock import RunClock, stopwatch_s
-from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
 from results.record.story import dump_story
 from results.record.terms import Mode
 from results.record.verdict import Verdict
-from results.report import write_report
-from results.show import print_verdict
 from results.store import Store
 
 _ABILITIES = frozenset({Ability.CUT, Ability.DISK, Ability.CLOCK})
@@ -59,11 +60,13 @@ class SimulatedSession:
         plan: As asked for.
         store: The folder of runs.
         console: Where to talk.
+        answer: Prints what a signal is answered; None: the console does.
     """
 
     plan: Plan
     store: Path
     console: Console
+    answer: Answer | None = None
 
     def run(self, *, engine: str | None) -> Verdict:
         """Play the run and judge it.
@@ -76,23 +79,17 @@ class SimulatedSession:
         plan, schedule = as_simulated(self.plan)
         for sentence in schedule.dropped:
             self._say(sentence)
-        with Store(self.store).create(plan.name, plan.seed) as paths:
+        with (
+            Store(self.store).create(plan.name, plan.seed) as paths,
+            Answers(paths.run_id, self.answer or at_once(self.console)) as answers,
+        ):
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
             if plan.scenario is not None:
                 dump_story(story_of(plan), paths.story)
             collect_environment(paths, clock=RunClock.starting_now())
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
-            self._play(plan, schedule, paths)
-            self._say(f"judging ({chosen.name})")
-            with scratch_in(paths):
-                verdict = judge_stored([paths.root], judge=None, engine=chosen)[0]
-            compared = compare_with_story(plan, paths, verdict) if plan.scenario else ""
-            page = write_report(paths)
-            print_verdict(verdict, self.console, names=names_of(paths))
-            if compared:
-                self._say(compared)
-            self._say(f"the page: {page}")
-            return verdict
+            self._play(plan, schedule, paths, answers)
+            return conclude(plan, paths, engine=chosen, answers=answers, console=self.console)
 
     def describe(self) -> None:
         """Print the plan and its schedule of faults; nothing is played.
@@ -111,17 +108,26 @@ class SimulatedSession:
         for sentence in schedule.dropped:
             self._say(sentence)
 
-    def _play(self, plan: Plan, schedule: Schedule, paths: RunPaths) -> None:
+    def _play(self, plan: Plan, schedule: Schedule, paths: RunPaths, answers: Answers) -> None:
         started_s = stopwatch_s()
         simulation = Simulation(plan.seed)
+        clock = VirtualClock(agenda=simulation.agenda)
+        answers.simulates()
+        if answers.early:
+            noted_unplayed(paths, clock)
+            return
+        stop = answers.finish
+        ended = StageResult(ending=Ending.INTERRUPTED, sentence="ended early by Ctrl-C")
         try:
-            play(plan, schedule, paths, simulation=simulation, say=self._say)
+            play(plan, schedule, paths, simulation=simulation, say=self._say, finish=stop)
         except ClusterError as failed:
-            detail = {"kind": "cluster", "sentence": str(failed)}
-            append_milestone(
-                paths.milestones, Milestone(name="failed", at_ns=simulation.now_ns, detail=detail)
-            )
+            told = stop.is_set() and isinstance(failed, ScenarioError)
+            kind = Ending.INTERRUPTED if told else Ending.CLUSTER
+            noted(paths, clock, StageResult(ending=kind, sentence=str(failed)))
             self._say(f"the run did not come to its end: {failed}")
+        else:
+            if stop.is_set():
+                noted(paths, clock, ended)
         took_s = stopwatch_s() - started_s
         self._say(f"{simulation.now_ns / 1e9:.0f} s of virtual time took {took_s:.1f} s")
 
@@ -136,8 +142,9 @@ def play(
     *,
     simulation: Simulation,
     say: Callable[[str], object],
+    finish: threading.Event | None = None,
 ) -> None:
-    """Play a run into its folder; the same plan gives the same files.
+    """Play a run into its folder; the same plan gives the same files, unless it is ended early.
 
     Raises:
         ClusterError: The brokers did not do what was waited for.
@@ -151,6 +158,7 @@ def play(
         paths=paths,
         properties={number: node_properties(plan, number) for number in numbers(plan)},
         say=say,
+        finish=finish,
     ).live()
 
 

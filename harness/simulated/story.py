@@ -146,6 +146,7 @@ class SimulatedStory(SimulatedLife):
         paths: Its folder.
         say: Tells the user of each step.
         properties: The nodes' `server.properties`, by node id.
+        finish: Is set by Ctrl-C, and ends the story.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class SimulatedStory(SimulatedLife):
         properties: Mapping[int, str],
         say: Say,
         schedule: Schedule,
+        finish: threading.Event | None = None,
     ) -> None:
         super().__init__(
             plan,
@@ -167,6 +169,7 @@ class SimulatedStory(SimulatedLife):
             paths=paths,
             properties=properties,
             say=say,
+            finish=finish,
         )
         self._scenario = scenario_of(plan)
 
@@ -196,6 +199,7 @@ class SimulatedStory(SimulatedLife):
                 raise ScenarioError(f"{failed}; then {late}" if failed else str(late)) from late
         finally:
             faults.close()
+        self._heeded()
         if failed is not None:
             raise failed
 
@@ -252,7 +256,7 @@ class SimulatedStory(SimulatedLife):
             look=witness.look,
             clock=props.clock,
             say=self._say,
-            stop=threading.Event(),
+            stop=self._finish,
             wait=self._wait,
             stopwatch_s=lambda: self._simulation.now_ns / NS_PER_S,
         )
@@ -262,6 +266,7 @@ class SimulatedStory(SimulatedLife):
         except ScenarioError as unexpected:
             failed = unexpected
         stagehand.finish()
+        self._heeded()
         self._reach("main-ended")
         return failed
 
@@ -272,8 +277,16 @@ class SimulatedStory(SimulatedLife):
         timeout_s: float,
         what: str,
         interval_s: float,
-        stop: threading.Event,  # noqa: ARG002 - nobody types Ctrl-C in virtual time
+        stop: threading.Event,
     ) -> None:
         # A look writes whole disks down: as seldom as on real hosts.
-        if not came(self._simulation, probe, limit_s=timeout_s, interval_s=interval_s):
+        waited = came(
+            self._simulation,
+            lambda: stop.is_set() or probe(),
+            limit_s=timeout_s,
+            interval_s=interval_s,
+        )
+        if stop.is_set():
+            raise WaitTimeoutError(f"was stopped while waiting for {what}")
+        if not waited:
             raise WaitTimeoutError(f"waited {timeout_s:g} s for {what}")

@@ -26,11 +26,11 @@ from harness.scenarios.telling import compare_with_story
 from harness.suites.lines import ALONE, END, ENGINE, PAGE, Words
 from results.atomic import StoreError
 from results.index.reading import read_run
+from results.page.headline import ALLOWED
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.story import load_story
-from results.record.terms import Validity
 from results.record.verdict import Verdict
 from results.report import write_report
 from results.store import RunInUseError, lock_run
@@ -177,11 +177,12 @@ def concluded(paths: RunPaths) -> Words:
     row = read_run(paths)
     return {
         "valid": verdict.valid.value,
+        "allowed": row.tone == ALLOWED,
         "as_expected": told,
         # What a story set out to show is no failure.
         "signature": "" if told else row.signature,
         "sentence": "" if told else row.signature_sentence,
-        "reason": "" if verdict.valid is Validity.VALID else f"{row.sentence} {row.cause}".rstrip(),
+        "reason": "" if row.tone == "valid" else f"{row.sentence} {row.cause}".rstrip(),
     }
 
 

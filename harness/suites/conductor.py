@@ -33,6 +33,7 @@ from harness.suites.repeats import measured, owed
 from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
 from results.atomic import StoreError
+from results.page.headline import ALLOWED, headline
 from results.record.clock import unix_s
 from results.record.night import Night
 from results.record.paths import RunPaths
@@ -252,6 +253,7 @@ class Conductor:
                     item=item.number,
                     run_id=event.run_id,
                     valid=event.valid,
+                    allowed=event.allowed,
                     as_expected=event.as_expected,
                     signature=event.signature,
                     sentence=event.sentence,
@@ -290,6 +292,7 @@ def known_verdict(paths: RunPaths) -> WasJudged | None:
     return WasJudged(
         run_id=paths.run_id,
         valid=verdict.valid,
+        allowed=headline(verdict).tone == ALLOWED,
         as_expected=story.as_expected if story else None,
         signature="",
         sentence="",

@@ -98,6 +98,8 @@ class Judged(_Line):
     item: int
     run_id: str
     valid: Validity
+    allowed: bool = False
+    """Of a valid verdict: whether anomalies were found, and each is allowed."""
     as_expected: bool | None = None
     """Of a scenario: whether it ended as it is told; None: it is none, or nobody could say."""
     signature: str = ""

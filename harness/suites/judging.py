@@ -28,6 +28,7 @@ class WasJudged:
     Attributes:
         run_id: Whose.
         valid: The verdict.
+        allowed: Whether it is valid only because what was found is allowed.
         as_expected: Of a scenario.
         signature, sentence: What it is filed under; empty if nothing failed.
         reason: In a sentence, and in a second one why it came to be, where that is known.
@@ -35,6 +36,7 @@ class WasJudged:
 
     run_id: str
     valid: Validity
+    allowed: bool
     as_expected: bool | None
     signature: str
     sentence: str
@@ -166,6 +168,7 @@ class Judge:
             WasJudged(
                 run_id=self._run_id(root),
                 valid=Validity(str(answer["valid"])),
+                allowed=bool(answer["allowed"]),
                 as_expected=told if isinstance(told, bool) else None,
                 signature=str(answer["signature"]),
                 sentence=str(answer["sentence"]),

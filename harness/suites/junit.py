@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.repeats import uncounted
+from results.page.headline import ALLOWED
 from results.page.inert import inert
 from results.record.terms import Validity
 
@@ -100,6 +101,8 @@ def _told(
 
 def _lines(item: Item) -> list[str]:
     lines = [f"run {item.run_id}", f"seed {item.planned.seed}"]
+    if item.judged is not None and item.tone == ALLOWED:
+        lines.append(item.judged.reason or "valid: what was found is allowed")
     lines += [f"{each} was cut short, and played anew" for each in item.cut_short]
     lines += [f"left behind by {each}; see: logquake heal" for each in item.left]
     lines += [f"not played to its end: {item.sentence}"] if item.sentence else []

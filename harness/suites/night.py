@@ -19,6 +19,7 @@ from harness.suites.journal import (
     Stopped,
     Unplayed,
 )
+from results.page.headline import ALLOWED
 from results.record.night import Why
 from results.record.terms import VALIDITY_RANK, Validity
 
@@ -96,6 +97,14 @@ class Item:
         if self.judged.as_expected:
             return Validity.VALID
         return max(self.judged.valid, Validity.UNKNOWN, key=VALIDITY_RANK.__getitem__)
+
+    @property
+    def tone(self) -> str:
+        """How it is coloured and called: its outcome, `allowed`, or how far it is."""
+        if self.outcome is None:
+            return self.phase.value
+        found = self.judged is not None and self.judged.allowed
+        return ALLOWED if found and self.outcome is Validity.VALID else self.outcome.value
 
     @property
     def took_s(self) -> float:

@@ -16,6 +16,7 @@ from harness.suites.slots import slots
 from harness.suites.status import minutes
 from harness.suites.suite import Suite
 from results.index import open_index
+from results.page.plural import many
 from results.record.plan import Plan, PlanError
 from results.store import Store
 
@@ -52,8 +53,8 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
     console.print(table)
     needs_s = sum(each.takes_s for each in takes) / at_once
     console.print(
-        f"{len(entries)} entries, {at_once} at once: about {minutes(needs_s)} without repeats, the"
-        f" budget is {minutes(suite.budget)}"
+        f"{many(len(entries), 'entry', 'entries')}, {at_once} at once: about {minutes(needs_s)}"
+        f" without repeats, the budget is {minutes(suite.budget)}"
     )
     if not all(each.measured for each in takes):
         console.print(BY_DEFAULT, soft_wrap=True)
@@ -83,7 +84,7 @@ def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[
             reasons.setdefault(sentence, []).append(entry.name)
     for sentence, names in reasons.items():
         more = len(names) - 1
-        others = f" and {more} more {'entry' if more == 1 else 'entries'}" if more else ""
+        others = f" and {many(more, 'more entry', 'more entries')}" if more else ""
         yield f"{names[0]}{others}: {sentence}"
 
 

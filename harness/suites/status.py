@@ -18,11 +18,11 @@ from harness.suites.repeats import uncounted
 from harness.suites.reports import states_until
 from harness.suites.summary import counts
 from results.page.inert import inert
+from results.print_table import STYLES
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 
-STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow"}
 RECENT = 8
 DAY_S = 86_400.0
 KILLED = "the process that led the night was killed"
@@ -162,15 +162,13 @@ def minutes(seconds: float) -> str:
 
 def verdict_line(item: Item) -> Text:
     """Return the line that is printed as soon as an item is over."""
-    outcome = item.outcome
-    text = Text(f"{outcome.value if outcome else item.phase.value:>8} ",
-                style=STYLES.get(outcome.value, "") if outcome else "dim")  # fmt: skip
+    text = Text(f"{item.tone:>8} ", style=STYLES.get(item.tone, "dim"))
     text.append(inert(item.entry), style="")
     if item.repeated:
         text.append(f" ({item.planned.why.words}, {item.planned.seed})", style="dim")
     text.append(f"  {inert(item.run_id)}" if item.run_id else "", style="dim")
     why = item.judged.reason if item.judged else item.sentence
-    if why and outcome is not Validity.VALID:
+    if why and item.tone != Validity.VALID:
         text.append(f"  {inert(why)}", style="")
     return text
 
@@ -187,11 +185,10 @@ def _cause_table(causes: Sequence[Cause]) -> Table:
 def _verdict_table(items: Sequence[Item]) -> Table:
     table = _table("verdict", "entry", "run", "why")
     for item in items:
-        outcome = item.outcome.value if item.outcome else ""
         why = (item.judged.reason if item.judged else item.sentence) or ""
-        shown = "" if outcome == Validity.VALID else why
-        style = STYLES.get(outcome, "")
-        table.add_row(Text(outcome, style=style), *_cells(_called(item), item.run_id, shown))
+        shown = "" if item.tone == Validity.VALID else why
+        tone = Text(item.tone, style=STYLES.get(item.tone, ""))
+        table.add_row(tone, *_cells(_called(item), item.run_id, shown))
     return table
 
 

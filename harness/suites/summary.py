@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from harness.suites.causes import Cause
 from harness.suites.night import Item, NightState, Phase
 from harness.suites.repeats import uncounted
+from results.page.headline import ALLOWED
 from results.page.inert import inert
+from results.page.plural import many
 from results.record.terms import Validity
 from results.repeats import RANGE
 
@@ -37,13 +39,14 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
 
 
 def counts(state: NightState) -> dict[str, int]:
-    """Return how many entries came out how; repeats are not counted."""
-    found = {"valid": 0, "invalid": 0, "unknown": 0, "left out": 0, "not over": 0}
+    """Return how many entries came out how; repeats are not counted.
+
+    What is valid only because its anomalies are allowed counts as `allowed`.
+    """
+    tones = (*Validity, ALLOWED, Phase.LEFT_OUT)
+    found = {"valid": 0, ALLOWED: 0, "invalid": 0, "unknown": 0, "left out": 0, "not over": 0}
     for item in state.planned:
-        if item.outcome is not None:
-            found[item.outcome.value] += 1
-        else:
-            found["left out" if item.phase is Phase.LEFT_OUT else "not over"] += 1
+        found[item.tone if item.tone in tones else "not over"] += 1
     return found
 
 
@@ -72,7 +75,7 @@ def _with_main(state: NightState) -> list[Item]:
 def _headline(state: NightState) -> str:
     told = [f"{count} {word}" for word, count in counts(state).items() if count]
     repeats = sum(each.repeated and each.judged is not None for each in state.items.values())
-    more = f"; {repeats} repeats" if repeats else ""
+    more = f"; {many(repeats, 'repeat')}" if repeats else ""
     over = (
         "" if state.ended else f" {_text((state.stopped or 'the night is not over').capitalize())}."
     )
@@ -99,7 +102,7 @@ def _known(causes: Sequence[Cause], state: NightState) -> list[str]:
 
 
 def _times(cause: Cause) -> str:
-    times = f"{len(cause.runs)} run{'s' if len(cause.runs) > 1 else ''}"
+    times = many(len(cause.runs), "run")
     if len(cause.nights) == 1:
         return f"{times} in the night {_text(cause.nights[0])}"
     return (
@@ -167,10 +170,9 @@ def _table(state: NightState) -> list[str]:
     lines = ["## Entries", "", "| entry | verdict | run | seed | seconds |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for item in state.planned:
-        verdict = item.outcome.value if item.outcome else item.phase.value
         run = f"`{inert(item.run_id)}`" if item.run_id else ""
         seed, took = item.planned.seed, f"{item.took_s:.0f}" if item.took_s else ""
-        lines.append(f"| {_text(item.entry)} | {verdict} | {run} | {seed} | {took} |")
+        lines.append(f"| {_text(item.entry)} | {item.tone} | {run} | {seed} | {took} |")
     return [*lines, ""]
 
 
@@ -185,11 +187,13 @@ def _figures(state: NightState) -> list[str]:
         beyond = f"time beyond them, in which no run was in its main phase: {share:.0%}"
         lines += [f"- main phases: {main_s:.0f} s in all, {at_once}; {beyond} of the night"]
     if len(state.spans) > 1:
-        lines += [f"- resumed {len(state.spans) - 1} times; {cut} runs were cut short by that"]
+        resumed, were = many(len(state.spans) - 1, "time"), "was" if cut == 1 else "were"
+        lines += [f"- resumed {resumed}; {many(cut, 'run')} {were} cut short by that"]
     for item in state.items.values():
         lines += [f"- left behind by {_text(each)}; see: logquake heal" for each in item.left]
     if state.dropped:
-        lines += [f"- {len(state.dropped)} old runs were dropped"]
+        were = "was" if len(state.dropped) == 1 else "were"
+        lines += [f"- {many(len(state.dropped), 'old run')} {were} dropped"]
     return lines
 
 

@@ -208,8 +208,7 @@ def _named(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 def _cause(verdict: Verdict, head: Headline) -> str:
     """Return why the witness came to be; where the verdict is unknown, that is what it needs."""
-    witness = None if verdict.valid is Validity.UNKNOWN else head.witness
-    return said(witness.cause) if witness and witness.cause else ""
+    return said(head.cause) if head.cause and verdict.valid is not Validity.UNKNOWN else ""
 
 
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:

@@ -12,6 +12,7 @@ from results.page.broker_logs import LogLine
 from results.page.case import Case, Look, Row
 from results.page.faults import FaultLine
 from results.page.headline import broker_name
+from results.page.plural import many
 from results.page.timeline import BROKER_COLOURS, Bar, fitted
 from results.record.clock import NS_PER_S
 
@@ -179,7 +180,8 @@ def _add_faults(sheet: _Sheet, faults: Sequence[FaultLine]) -> None:
     for name, mine in list(lanes.items())[:MAX_FAULT_LANES]:
         sheet.add(name, bars=[bar for each in mine[:MAX_BARS] for bar in _fault_bars(sheet, each)])
     if hidden := sum(len(mine) for mine in list(lanes.values())[MAX_FAULT_LANES:]):
-        sheet.left_out.append(f"{hidden} more faults of that time are in the table of faults")
+        are = f"{many(hidden, 'more fault')} of that time {'is' if hidden == 1 else 'are'}"
+        sheet.left_out.append(f"{are} in the table of faults")
 
 
 def _fault_bars(sheet: _Sheet, fault: FaultLine) -> list[Bar]:
@@ -311,7 +313,7 @@ def _add_ops(sheet: _Sheet, name: str, rows: Sequence[Row], named: Callable[[str
     if bars:
         sheet.add(name, bars=bars)
     if inside > MAX_BARS:
-        sheet.left_out.append(f"{inside - MAX_BARS} more operations that {name} it")
+        sheet.left_out.append(f"{many(inside - MAX_BARS, 'more operation')} that {name} it")
 
 
 def _add_lines(sheet: _Sheet, lines: Sequence[LogLine]) -> None:

@@ -2,22 +2,16 @@
 
 from dataclasses import dataclass, replace
 
+from results.page.plural import many
 from results.page.reasons import heaviest_reason
 from results.page.resting import untested
-from results.record.clock import NS_PER_S
 from results.record.terms import Validity
 from results.record.verdict import AnomalySummary, Example, Verdict
 
-_FACTS = (
-    ("value", ("value",)),
-    ("leader then", ("leader_then", "leader", "broker")),
-    ("leader epoch", ("leader_epoch_then", "leader_epoch", "epoch")),
-    ("leader at the end", ("final_leader",)),
-    ("its epoch", ("final_leader_epoch",)),
-)
+ALLOWED = "allowed"
+"""The tone of what is valid only because all that was found is allowed."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
-_BROKERS = {"leader then", "leader at the end"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +24,8 @@ class Headline:
         sentence: The verdict.
         anomaly: The name of what the sentence speaks of, None if of nothing.
         witness: The example that shows it.
+        cause: Why the witness came to be, and of which value that is; empty where nothing says.
         promise: What that breaks, as a sentence; empty where the verdict does not say.
-        facts: (what, value) of the witness: where, which value, who led, in which epoch.
         more: Further sentences.
     """
 
@@ -39,8 +33,8 @@ class Headline:
     sentence: str
     anomaly: str | None = None
     witness: Example | None = None
+    cause: str = ""
     promise: str = ""
-    facts: tuple[tuple[str, str], ...] = ()
     more: tuple[str, ...] = ()
 
 
@@ -132,7 +126,7 @@ def _valid(verdict: Verdict) -> Headline:
         name, summary = found
         told = verdict.words_of(name).counted(summary.count)
         sentence = f"Valid, by contract: {told}, and that is"
-        head = _with_witness("allowed", f"{sentence} allowed.", name, summary, more=more)
+        head = _with_witness(ALLOWED, f"{sentence} allowed.", name, summary, more=more)
         whys = [each.why for _, every in ranked_anomalies(verdict) for each in every.examples]
         reasons = [as_sentence(each) for each in dict.fromkeys(whys) if each]
         return replace(head, more=(*reasons[:_MOST_REASONS], *more))
@@ -170,7 +164,7 @@ def _invalid(verdict: Verdict) -> Headline:
         if other != name and counting(each)
     ]
     if (rest := len(others) - _MOST_OTHERS) > 0:
-        others[_MOST_OTHERS:] = [f"{rest:,} more kinds"]
+        others[_MOST_OTHERS:] = [many(rest, "more kind")]
     more = (f"Besides: {'; '.join(others)}.",) if others else ()
     return _with_witness("invalid", sentence, name, summary, more=more)
 
@@ -189,24 +183,16 @@ def _with_witness(
         sentence=sentence,
         anomaly=name,
         witness=witness,
-        facts=_facts(witness) if witness else (),
+        cause=_cause(witness) if witness else "",
         more=more,
     )
 
 
-def _facts(witness: Example) -> tuple[tuple[str, str], ...]:
-    facts = []
-    if witness.topic:
-        facts.append(("partition", f"{witness.topic}-{witness.partition}"))
-    if witness.offset >= 0:
-        facts.append(("offset", str(witness.offset)))
-    if isinstance(acked_ns := witness.evidence.get("acknowledged_ns"), int):
-        facts.append(("acknowledged at", f"{acked_ns / NS_PER_S:.1f} s"))
-    for label, keys in _FACTS:
-        known = [witness.evidence[key] for key in keys if witness.evidence.get(key) is not None]
-        if known:
-            facts.append((label, broker_name(known[0]) if label in _BROKERS else str(known[0])))
-    return tuple(facts)
+def _cause(witness: Example) -> str:
+    """Return the cause, with the value before it where it only says `it`: it is read first."""
+    value, cause = witness.evidence.get("value"), witness.cause
+    named = not isinstance(value, int) or str(value) in cause
+    return cause if named or not cause else f"value {value}: {cause}"
 
 
 def as_sentence(text: str) -> str:

@@ -138,6 +138,16 @@ class Names:
         own = f"{place}:"
         return text if name is None else name.removeprefix(own)
 
+    def legend(self, text: str, place: str) -> str:
+        """Return what `cell` made short, in words; empty: nothing.
+
+        Args:
+            text: As for `cell`.
+            place: As for `cell`.
+        """
+        name, short = self._value(int(text)) if _is_number(text) else None, self.cell(text, place)
+        return "" if name in (None, short) else f"{short}: value {name}"
+
     def linked_cell(self, text: str, place: str) -> Markup:
         """Return the same for a page, led to where it is explained."""
         name = self._value(int(text)) if _is_number(text) else None

@@ -9,6 +9,7 @@ from results.atomic import StoreError
 from results.index import Occurrence, RunRow, Seen, open_index
 from results.nights import read_night
 from results.page.faults import FaultLine
+from results.page.plural import many
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan
@@ -67,7 +68,7 @@ class Recurrence:
         if seen.times == 1 and not self.before:
             return ["It was not seen in any other run of this store when this was written."]
         first, last = _run(seen.first), _run(seen.last)
-        told = [f"It was seen in {seen.times} runs: first in {first}, last in {last}."]
+        told = [f"It was seen in {many(seen.times, 'run')}: first in {first}, last in {last}."]
         if seen.first_night:
             told.append(f"First night: {seen.first_night}; last night: {seen.last_night}.")
         return told

@@ -30,6 +30,7 @@ class Cell:
         here: The offset that the example is about.
         far: Not beside it; left out where there is little room.
         differs: Not what was acknowledged at this offset.
+        also: Further values that clients were told are stored there.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Cell:
     here: bool
     far: bool
     differs: bool
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,36 @@ class ReplicaWindow:
     @property
     def unknown(self) -> bool:
         """Whether what some replica holds is not known."""
-        return any(cell.text == UNKNOWN for row in self.rows for cell in row.cells)
+        return any(cell.text == UNKNOWN for cell in self._cells)
+
+    @property
+    def empty(self) -> bool:
+        """Whether some cell has a dash: nothing was acknowledged there, or no record is there."""
+        return any(not cell.text and not cell.differs for cell in self._cells)
+
+    @property
+    def differs_elsewhere(self) -> bool:
+        """Whether a replica lacks what was acknowledged at another offset than the example's."""
+        return any(cell.differs and not cell.here for cell in self._cells)
+
+    @property
+    def told_twice(self) -> bool:
+        """Whether clients were told of several values at one offset."""
+        return any(cell.also for cell in self._cells)
+
+    @property
+    def sample(self) -> str:
+        """A value of the drawing, the example's own first; empty: there is none."""
+        texts = [cell.text for cell in sorted(self._cells, key=lambda each: not each.here)]
+        return next((each for each in texts if each.isdecimal()), "")
+
+    @property
+    def _cells(self) -> list[Cell]:
+        return [cell for row in self.rows for cell in row.cells]
 
 
+_Told = dict[int, tuple[str, ...]]
+"""By offset the values that clients were told are stored there; what is shown is the first."""
 _Record = tuple[str, int | None]
 """A record's text and leader epoch; None: its format knows none."""
 
@@ -87,7 +116,7 @@ def replica_window(tables: RunTables, example: Example) -> ReplicaWindow | None:
     told = _told(tables, example, offsets)
     value = example.evidence.get("value")
     if isinstance(value, int):
-        told.setdefault(example.offset, str(value))
+        told.setdefault(example.offset, (str(value),))
     rows = [_told_row(told, offsets, example.offset)]
     silent = _silent(tables, example, logs)
     rows += [
@@ -192,28 +221,30 @@ def _silent(tables: RunTables, example: Example, nodes: Iterable[str]) -> dict[s
     }
 
 
-def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> dict[int, str]:
+def _told(tables: RunTables, example: Example, offsets: tuple[int, ...]) -> _Told:
     acked = _around(example, offsets) & pc.field("acked")
     values: dict[int, list[str]] = defaultdict(list)
     for row in tables.record("sends", filters=acked).to_pylist():
         values[row["offset"]].append(str(row["value"]))
     # Two clients may have been told the same offset: the example's own value goes first.
     mine = str(example.evidence.get("value"))
-    return {
-        offset: mine if offset == example.offset and mine in found else found[-1]
-        for offset, found in values.items()
-    }
+    told: _Told = {}
+    for offset, found in values.items():
+        first = mine if offset == example.offset and mine in found else found[-1]
+        told[offset] = tuple(dict.fromkeys([first, *found]))
+    return told
 
 
-def _told_row(told: dict[int, str], offsets: tuple[int, ...], here: int) -> LogRow:
+def _told_row(told: _Told, offsets: tuple[int, ...], here: int) -> LogRow:
     cells = [
         Cell(
-            text=told.get(offset, ""),
+            text=told.get(offset, ("",))[0],
             epoch=None,
             colour=None,
             here=offset == here,
             far=abs(offset - here) > 1,
             differs=False,
+            also=told.get(offset, ())[1:],
         )
         for offset in offsets
     ]
@@ -224,7 +255,7 @@ def _log_row(
     row: LogRow,
     log: dict[int, _Record],
     *,
-    told: dict[int, str],
+    told: _Told,
     offsets: tuple[int, ...],
     here: int,
     colours: dict[int, int],
@@ -239,14 +270,14 @@ def _log_row(
                 colour=None if epoch is None else colours[epoch],
                 here=offset == here,
                 far=abs(offset - here) > 1,
-                differs=offset in told and text not in (told[offset], UNKNOWN),
+                differs=offset in told and text not in (told[offset][0], UNKNOWN),
             )
         )
     return LogRow(name=row.name, note=row.note, cells=tuple(cells))
 
 
 def _noted(row: LogRow, example: Example) -> LogRow:
-    roles = (("leader_then", "led then"), ("final_leader", "leads at the end"))
+    roles = (("leader_then", "acknowledged it"), ("final_leader", "led when the run ended"))
     notes = [
         *filter(None, (row.note,)),
         *(

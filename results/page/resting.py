@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from results.page.plural import many
 from results.record.clock import NS_PER_S
 from results.record.verdict import Basis, Compared, Verdict
 
@@ -75,7 +76,7 @@ def _summary(basis: Basis) -> str:
         sum(each.rows > 0 for each in basis.compared),
     )
     by = "one check" if checks == 1 else f"{checks} checks"
-    return f"{rows:,} comparison{'' if rows == 1 else 's'} by {by}"
+    return f"{many(rows, 'comparison')} by {by}"
 
 
 def _when(compared: Compared) -> str:

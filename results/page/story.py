@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from results.page.drawing import LEFT, Drawing, drawing_of
 from results.page.endings import Ending, Fate, ending_of, fates, in_short, lost_under_all
 from results.page.scenes import Place, Scene, isr_is_known, scenes_of
 from results.page.twins import Parting, compared_choice, in_order, parting, twin_of
+from results.page.witness import seconds
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from results.record.steps import Step, load_steps
@@ -278,13 +280,17 @@ def _truncations(
     for scene in scenes:
         step = scene.step
         own = [row for row in rows if step.begun_ns <= (row["observed_ns"] or -1) < step.ended_ns]
-        found.append(tuple(dict.fromkeys(_truncation(scene, row) for row in own)))
+        first: dict[tuple[object, ...], dict[str, Any]] = {}
+        for row in sorted(own, key=lambda each: each["observed_ns"]):  # It is logged repeatedly.
+            first.setdefault((row["node"], row["from_offset"], row["reason"]), row)
+        found.append(tuple(_truncation(scene, row) for row in first.values()))
     return tuple(found)
 
 
-def _truncation(scene: Scene, row: Mapping[str, object]) -> str:
-    reason = f": {row['reason']}" if row["reason"] else ""
-    return f"{scene.called(str(row['node']))} cut its log to offset {row['from_offset']}{reason}"
+def _truncation(scene: Scene, row: Mapping[str, Any]) -> str:
+    who, reason = scene.called(row["node"]), f": {row['reason']}" if row["reason"] else ""
+    at = seconds(row["observed_ns"])
+    return f"at {at} {who} cut its log to offset {row['from_offset']}{reason}"
 
 
 def _topic(paths: RunPaths) -> str:

@@ -10,6 +10,7 @@ from results.atomic import StoreError
 from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
 from results.index.reading import is_plain, stored_names
+from results.page.facts import facts_of
 from results.page.headline import counting, headline, ranked_anomalies
 from results.page.naming import said
 from results.record.paths import RunPaths
@@ -30,11 +31,13 @@ def run(name: str, folder: str) -> Response:
     row = shelf().row(name, folder)
     paths, index = shelf().paths(row), shelf().index()
     verdict, names = _verdict(paths), stored_names(paths)
+    head = headline(verdict, alive=row.state == "running")
     alike = index.runs(RunQuery(setting=row.setting, limit=_BESIDE)) if row.setting else ()
     return page(
         "run.html",
         row=row,
-        head=headline(verdict, alive=row.state == "running"),
+        head=head,
+        facts=facts_of(head.witness),
         verdict=verdict,
         in_words=lambda text: names.html(said(text)),
         alone=names.alone,

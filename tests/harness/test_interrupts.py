@@ -15,6 +15,7 @@ from harness.interrupt import (
     HOSTS,
     JUDGING,
     LISTENING,
+    ONCE,
     SIGNALS,
     Answers,
     Interrupts,
@@ -143,6 +144,20 @@ def test_the_last_words_of_a_command_that_a_signal_ended_are_not_cut() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_stage_that_nobody_hears_is_answered_for(listener: "subprocess.Popen[bytes]") -> None:
+    said: list[str] = []
+    with Answers("log/1", said.append, stage_is_heard=False) as answers:
+        answers.begins(listener)
+        listen(listener)
+        answers.hand_on()
+        interrupt()
+        assert said == [ONCE]
+        assert heard(listener) == 1
+        answers.stage_ended(1)
+    assert said == [ONCE]
+    assert not answers.late
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.exit_codes import UNKNOWN
-from harness.interrupt import JUDGING
-from harness.stage import ONCE
+from harness.interrupt import JUDGING, ONCE
 from results.page.headline import headline
 from results.record.clock import wait_until
 from results.record.milestones import load_milestones

@@ -211,6 +211,25 @@ def test_show_takes_a_value_by_its_name_and_by_its_number() -> None:
     assert "no replica's log has it" in lost
 
 
+def test_show_prints_both_where_a_number_is_an_ops_and_a_values(tmp_path: Path) -> None:
+    """From 256 partitions on, values are as large as the ids of ops."""
+    paths = RunPaths(tmp_path / "log" / "20261122T010000Z-1")
+    paths.live.mkdir(parents=True)
+    plan = plan_from({"topics": 2, "partitions": 200})
+    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+    both = pack_value(256, 7)
+    op = {"op_id": both, "process": 3, "f": "send", "phase": "main", "outcome": "ok"}
+    send = {"op_id": both + 1, "mop": 0, "topic": "log-1", "partition": 55, "value": both,
+            "offset": 5, "outcome": "ok", "acked": True, "acks": "all", "process": 4}  # fmt: skip
+    write_rows(paths.table("ops"), TABLES["ops"], [op], paths.run_id)
+    write_rows(paths.table("sends"), TABLES["sends"], [send], paths.run_id)
+    text = shown(paths, str(both))
+    assert f"p3#1 (op {both}): send of process 3" in text
+    assert f"{both} is also the number of a value:\nlog-1-55:v7 (value {both})" in text
+    assert "also the number" not in shown(paths, "p3#1")
+    assert shown(paths, "log-1-55:v7").startswith(f"log-1-55:v7 (value {both})")
+
+
 def test_show_takes_a_storys_message() -> None:
     assert shown(STORY, "message2") == shown(STORY, "4294967298")
     assert "sent by op p1#1 of process 1" in shown(STORY, "message2")

@@ -13,11 +13,14 @@ import pytest
 
 from results.page.glossary import GLOSSARY
 from results.record.paths import RunPaths
+from results.record.tables import TABLES
 from results.record.terms import AnomalyClass, Validity
+from results.record.values import pack_value
 from results.record.verdict import AnomalySummary, Example, Verdict
 from results.report import render_report, write_report
 from results.tables import STATISTICS, statistics_path
 from results.verdict_json import read_verdict, write_verdict
+from tests.results.conftest import TOPIC, record_rows, write_rows
 
 MakeRun = Callable[..., RunPaths]
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\udcff&\"'"
@@ -82,9 +85,9 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     ]  # fmt: skip
     verdict = page.text("verdict")
     assert verdict.startswith("Invalid: 3 acknowledged writes were lost.")
-    facts = "partition log-0-1 offset 121 acknowledged at 22.3 s value log-0-1:v1121"
+    facts = "partition log-0-1 offset 121 acknowledged at 22.300 s value log-0-1:v1121"
     assert facts in verdict
-    assert "broker 1 (n1) leader epoch 4 leader at the end broker 2 (n2) its epoch 5" in verdict
+    assert "broker 1 (n1), epoch 4 leader when the run ended broker 2 (n2), epoch 5" in verdict
     assert "lost-write 14,231 3" in page.text("checks")
     assert "unseen not applicable" in page.text("checks")
     assert "Offered 23,500 operations; held 98.1 %; missed 440" in page.text("statistics")
@@ -113,11 +116,34 @@ def test_the_logs_around_a_lost_write_are_drawn_with_what_clients_were_told(
     told = " ".join(f"v{1000 + offset}" for offset in range(118, 123))
     assert f"offset 118 119 120 121 122 123 124 clients were told {told} {NONE} {NONE}" in words
     row = "v1118 epoch 4 v1119 epoch 4 v1191 epoch 5 v1192 epoch 5"
-    assert f"n1 led then {row}" in words
-    assert f"n2 leads at the end {row}" in words
+    assert f"n1 acknowledged it {row}" in words
+    assert f"n2 led when the run ended {row}" in words
     assert "epoch 4, written by broker 1 (n1)" in words
     marked = [tag for tag, values in page.tags if "differs" in (values.get("class") or "").split()]
     assert len(marked) == 9  # Offsets 120, 121, 122 on three replicas.
+    assert "v1121: value log-0-1:v1121. ≠: another record than clients were told, or none." in words
+    assert "at another offset than 121, another acknowledged message is not there either" in words
+    assert f"{NONE}: nothing." in words
+    assert "also" not in words
+
+
+def test_an_offset_that_clients_were_told_twice_shows_both_values(make_run: MakeRun) -> None:
+    paths = make_run()
+    sends = record_rows(TOPIC)["sends"]
+    again = sends[-2] | {"op_id": 9000, "value": pack_value(2, 1192)}
+    rows = [*sends, again]
+    write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
+    words = Page(render_report(paths)).text("witness")
+    assert "v1121 also v1192" in words
+    assert "also: clients were told of more than one value at this offset." in words
+
+
+def test_the_legend_explains_only_the_signs_that_are_there(make_run: MakeRun) -> None:
+    paths = make_run()
+    untimed = f"{NONE}: the record has no time for it"
+    assert untimed in Page(render_report(paths)).text("witness")
+    write_rows(paths.table("truncations"), TABLES["truncations"], [], paths.run_id)
+    assert untimed not in Page(render_report(paths)).text("witness")
 
 
 def test_faults_say_who_was_meant_who_was_hit_and_how_it_is_known(make_run: MakeRun) -> None:

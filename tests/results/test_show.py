@@ -45,8 +45,8 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     words = [" ".join(line.split()) for line in lines]
     assert "lost-write 3 3 0 3" in words
     assert "clients were told v1120 v1121 v1122" in words
-    assert "n1, led then ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
-    assert "(v785: value log-0-1:v785; e: leader epoch; ≠: not what clients were told)" in words
+    assert "n1, acknowledged it ≠v1191 e5 ≠v1192 e5 ≠v1193 e5" in words
+    assert "(v1121: value log-0-1:v1121; e: leader epoch; ≠: not what clients were told)" in words
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
     assert "offered 23,500 operations, held 98.1%, missed 440" in words
     text = " ".join(words)

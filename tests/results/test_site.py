@@ -148,7 +148,10 @@ def test_the_cause_stands_on_the_page_of_the_run(client: FlaskClient) -> None:
     words = words_of(text_of(client, LOSS_RUN))
     assert "Invalid: 980 acknowledged writes were lost." in words
     assert "acknowledged at offset 263 of log-0-0" in words
-    assert "acknowledged at 17.5 s value log-0-0:v131198 leader then" in words
+    assert (
+        "acknowledged at 17.490 s value log-0-0:v131198 acknowledged by broker 2 (n2), epoch 0"
+        in words
+    )
     assert '<abbr title="value 4295098494">log-0-0:v131198</abbr>' in text_of(client, LOSS_RUN)
     assert "times 1 repeats, same seed not repeated repeats, new seeds not repeated" in words
     assert f"logquake repro runs/{LOSS_RUN.strip('/').removeprefix('run/')} --times 10" in words

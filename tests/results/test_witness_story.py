@@ -418,8 +418,10 @@ def test_files_that_could_not_be_read_are_not_said_to_hold_nothing(make_run: Mak
     assert [(here[node].text, here[node].differs) for node in ("n1", "n3")] == [
         ("?", False), ("", True),
     ]  # fmt: skip
-    assert [row.note for row in window.rows if row.name == "n1"] == ["not readable, led then"]
-    assert "?: nobody knows" in render_report(paths)
+    assert [row.note for row in window.rows if row.name == "n1"] == [
+        "not readable, acknowledged it"
+    ]
+    assert "?: not known" in render_report(paths)
 
 
 def test_files_that_nobody_collected_are_not_said_to_hold_nothing(make_run: MakeRun) -> None:

@@ -27,6 +27,7 @@ class Run:
 
     entry: str
     valid: Validity = Validity.VALID
+    allowed: bool = False
     signature: str = ""
     why: Why = Why.PLANNED
     repeats: str = ""
@@ -52,7 +53,8 @@ def played(item: int, run: Run, night: str, *, at: float) -> Iterator[Line]:
     yield Started(item=item, run_id=run_id, at=at)
     yield Played(item=item, run_id=run_id, main_s=8, at=at + 15)
     yield Judged(
-        item=item, run_id=run_id, valid=run.valid, as_expected=run.as_expected,
+        item=item, run_id=run_id, valid=run.valid, allowed=run.allowed,
+        as_expected=run.as_expected,
         signature=run.signature, sentence="Acknowledged writes were lost." if run.signature else "",
         reason="log-0-1: offset 17 is gone" if run.signature else "", at=at + 18,
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """What a night leaves: JUnit XML, a summary, a message, and which runs stay."""
 
 import http.server
+import io
 import json
 import os
 import queue
@@ -41,7 +42,7 @@ from harness.suites.slots import slots as slots_here
 from harness.suites.status import status_of
 from harness.suites.suite import Keep, Suite
 from harness.suites.summary import beyond_main, summary_markdown
-from harness.suites.webhook import VARIABLE, post
+from harness.suites.webhook import VARIABLE, message, post
 from results.atomic import StoreError
 from results.export.contents import MANIFEST
 from results.nights import write_night
@@ -206,6 +207,36 @@ def test_status_shows_a_night_and_obeys_nobody(tmp_path: Path) -> None:
     assert "new in that night" in later
     assert "tonight" not in later
     assert "[bold]b[/nothing]\\x1b[31m" in shown
+
+
+def test_what_is_allowed_is_not_called_or_coloured_as_what_is_valid(tmp_path: Path) -> None:
+    runs = [Run(entry="a"), Run(entry="b", allowed=True)]
+    state = night(*runs)
+    assert [each.tone for each in state.items.values()] == ["valid", "allowed"]
+    assert state.worst is Validity.VALID, "what is allowed fails no night"
+    told = Run(entry="c", valid=Validity.INVALID, allowed=False, as_expected=True)
+    assert night(told).items[1].tone == "valid"
+    otherwise = Run(entry="d", allowed=True, as_expected=False)
+    assert night(otherwise).items[1].tone == "unknown"
+
+    folder = stored_night(tmp_path, MONDAY, runs)
+    console = Console(width=160, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(status_of(tmp_path, folder, now_s=2_000))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    valid, allowed = "\x1b[1;32m", "\x1b[1;36m"
+    assert f"{valid}1 valid  " in shown
+    assert f"{allowed}1 allowed  " in shown
+    assert f"{allowed}allowed" in shown.partition("last verdicts")[2]
+
+    text = summary_markdown(state, [])
+    assert "**1 valid, 1 allowed**" in text
+    assert "| b | allowed |" in text
+    words = message(state, [])
+    assert words["text"] == f"made, night {MONDAY}: 1 valid, 1 allowed"
+    (case,) = ET.fromstring(junit_xml(state, [])).iterfind(".//testcase[@name='b']")  # noqa: S314 - our own
+    assert [each.tag for each in case] == ["system-out"], "it passes, and says what it is"
+    assert "what was found is allowed" in (case[0].text or "")
 
 
 def test_only_one_process_leads_a_suite(tmp_path: Path) -> None:

@@ -3,22 +3,25 @@
 import html
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from rich.console import Console
 
 from harness.suites.bench import concluded
+from harness.suites.conductor import known_verdict
 from harness.suites.journal import Judged
 from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, folded
-from results.page.naming import said
+from results.page.headline import headline
+from results.page.naming import names_of, said
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.show import show_run
 from results.site.application import make_site
 from results.store import Store
-from results.verdict_json import read_verdict
+from results.verdict_json import read_verdict, write_verdict
 from tests.results.planted import planted_sample
 from tests.suites.made_nights import Run, lines
 
@@ -26,13 +29,15 @@ NIGHT = "20261123T010000Z"
 
 
 def words_of(page: str) -> str:
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+    inline = re.sub(r"</?(?:a|abbr)\b[^>]*>", "", page)  # A name is followed by its colon.
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", inline)).split())
 
 
 def cause_of(paths: RunPaths) -> str:
     verdict = read_verdict(paths.verdict)
     assert verdict is not None
-    cause = said(verdict.anomalies["lost-write"].examples[0].cause)
+    cause = names_of(paths)(said(headline(verdict).cause))
+    assert cause.startswith("Value log-0-0:v131198: only n2 had it"), "a noun before its pronoun"
     assert "acknowledged it (acks=1), was cut off" in cause
     return cause
 
@@ -73,4 +78,26 @@ def test_terminal_page_site_and_junit_give_the_same_why_sentence(tmp_path: Path)
 
 
 def test_a_valid_run_has_no_reason(tmp_path: Path) -> None:
-    assert concluded(planted_sample(tmp_path, "valid", "20261122T013000Z"))["reason"] == ""
+    words = concluded(planted_sample(tmp_path, "valid", "20261122T013000Z"))
+    assert (words["allowed"], words["reason"]) == (False, "")
+
+
+def test_a_run_that_is_allowed_says_so_and_why(tmp_path: Path) -> None:
+    paths = planted_sample(tmp_path, "loss-acks-1", "20261122T013000Z")
+    verdict = read_verdict(paths.verdict)
+    assert verdict is not None
+    found = {
+        name: replace(
+            each,
+            allowed=each.count,
+            examples=tuple(replace(example, allowed=True) for example in each.examples),
+        )
+        for name, each in verdict.anomalies.items()
+    }
+    write_verdict(paths, replace(verdict, valid=Validity.VALID, anomalies=found))
+    words = concluded(paths)
+    assert (words["valid"], words["allowed"]) == ("valid", True)
+    assert str(words["reason"]).startswith("Valid, by contract: 980 acknowledged writes were lost")
+    known = known_verdict(paths)
+    assert known is not None
+    assert known.allowed

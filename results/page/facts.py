@@ -1,0 +1,75 @@
+"""The figures of a witness, a card each: where it lay, who acknowledged it, who led afterwards."""
+
+from collections.abc import Iterator, Sequence
+
+from results.page.case import Reign
+from results.page.headline import broker_name
+from results.page.witness import seconds
+from results.record.verdict import Evidence, Example
+
+_LEADERS = ("leader", "broker")
+_EPOCHS = ("leader_epoch_then", "leader_epoch", "epoch")
+
+Card = tuple[str, str]
+"""What it is, and its value: `offset`, `121`."""
+
+
+def facts_of(witness: Example | None, reigns: Sequence[Reign] = ()) -> tuple[Card, ...]:
+    """Return the cards of a witness; none without one.
+
+    Args:
+        witness: The example that the verdict's sentence speaks of.
+        reigns: Who led its partition, by time; without them the next leader has no card.
+    """
+    return tuple(_cards(witness, reigns)) if witness else ()
+
+
+def _cards(witness: Example, reigns: Sequence[Reign]) -> Iterator[Card]:
+    evidence = witness.evidence
+    if witness.topic:
+        yield "partition", f"{witness.topic}-{witness.partition}"
+    if witness.offset >= 0:
+        yield "offset", str(witness.offset)
+    if isinstance(acked_ns := evidence.get("acknowledged_ns"), int):
+        yield "acknowledged at", seconds(acked_ns)
+    if evidence.get("value") is not None:
+        yield "value", str(evidence["value"])
+    yield from _leaders(evidence, reigns)
+
+
+def _leaders(evidence: Evidence, reigns: Sequence[Reign]) -> Iterator[Card]:
+    then, epoch = evidence.get("leader_then"), _known(evidence, _EPOCHS)
+    last = evidence.get("final_leader"), evidence.get("final_leader_epoch")
+    if then is not None:
+        yield "acknowledged by", _led(then, epoch)
+    elif (leader := _known(evidence, _LEADERS)) is not None:
+        yield "leader then", _led(leader, epoch)
+    elif epoch is not None:
+        yield "leader epoch", str(epoch)
+    following = _next(evidence, reigns)
+    if following is not None and following != last:
+        yield "next leader", _led(*following)
+    if last[0] is not None:
+        yield "leader when the run ended", _led(*last)
+
+
+def _next(evidence: Evidence, reigns: Sequence[Reign]) -> tuple[object, object] | None:
+    """Return (broker, epoch) of the next one that was seen to lead, in a later epoch."""
+    then, epoch = evidence.get("leader_then"), evidence.get("leader_epoch_then")
+    if not isinstance(epoch, int):
+        return None
+    later = [
+        each
+        for each in reigns
+        if each.leader not in (-1, then) and each.epoch is not None and each.epoch > epoch
+    ]
+    first = min(later, key=lambda each: (each.epoch or 0, each.from_ns), default=None)
+    return (first.leader, first.epoch) if first else None
+
+
+def _known(evidence: Evidence, keys: Sequence[str]) -> object:
+    return next((evidence[key] for key in keys if evidence.get(key) is not None), None)
+
+
+def _led(broker: object, epoch: object) -> str:
+    return broker_name(broker) + ("" if epoch is None else f", epoch {epoch}")
