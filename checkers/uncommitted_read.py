@@ -30,6 +30,8 @@ from checkers.announcements import (
     announces,
     latest,
 )
+from checkers.changes import NEVER_NS
+from checkers.client_reasons import answerer, final_logs, nodes_at, sent, server
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
@@ -168,11 +170,48 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    return (
-        "the broker that answered the poll served it above the high watermark, or the leader,"
-        f" n{number_in(found, 'announced_by')}, announced less than was committed"
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who served it, or announced too little, from the acknowledgement and the logs."""
+    value, offset = number_in(found, "value"), number_in(found, "offset")
+    broker, epoch = number_in(found, "announced_by"), number_in(found, "announced_epoch")
+    mine, op_id = sent(group, value), number_in(found, "op_id")
+    who = server(group, value, {op_id: number_in(found, "completed_ns")})
+    announcer = f"n{broker}, leader of epoch {epoch},"
+    acked_before = mine and mine.acked and mine.offset == offset and not mine.weak
+    asked_ns = number_in(found, "announced_asked_ns")
+    if mine and acked_before and not mine.in_txn and 0 <= mine.acked_ns < asked_ns:
+        by = answerer(group, mine.sent_ns, mine.acked_ns)
+        mark = number_in(found, "announced_high_watermark")
+        if by == announcer:
+            return (
+                f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}, and announced"
+                f" {mark} until {seconds(_until_ns(group, found))}: it acknowledged and served what"
+                " was not committed, or its high watermark stood still"
+            )
+        return (
+            f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}: that and the read"
+            f" came too early, or {announcer} announced too little"
+        )
+    gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
+    if gone and not (mine and mine.acked):
+        return (
+            f"{who} served it above the high watermark: it was never acknowledged, and no log holds"
+            " it there at the end"
+        )
+    return f"{who} served it above the high watermark, or {announcer} announced too little"
+
+
+def _until_ns(group: Group, found: Anomaly) -> int:
+    """Return when the same leader announced last that an offset was not committed."""
+    told = announcements(group)
+    low = (told.marks <= number_in(found, "offset")) & (
+        told.asked_ns >= number_in(found, "announced_asked_ns")
     )
+    same = told.brokers == number_in(found, "announced_by")
+    same &= told.epochs == number_in(found, "announced_epoch")
+    enough = told.asked_ns[same & ~low & (told.asked_ns >= number_in(found, "announced_asked_ns"))]
+    until_ns = int(min(enough, default=NEVER_NS))
+    return int(max(told.observed_ns[same & low & (told.asked_ns < until_ns)], default=NONE))
 
 
 CHECKER = Checker(
@@ -185,7 +224,7 @@ CHECKER = Checker(
         promise="Readers get only what is committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "polls", "sends", "replica_records", "replica_states"),
+    tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,
