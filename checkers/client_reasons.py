@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.acknowledger import Acked, cut_at, led_between, looks_at, moved, read_whole, shrank
-from checkers.columns import NONE, equal, ints, present
+from checkers.columns import NONE, Ints, equal, ints, present
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
@@ -47,8 +47,8 @@ class Sent:
 def sent(group: Group, value: int) -> Sent | None:
     """Return the send of a value, None if there is no row of it."""
     sends = group.table("sends")
-    rows = np.flatnonzero((ints(sends, "value") == value) & (value >= 0))
-    if not len(rows):
+    rows = _rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
+    if value < 0 or not len(rows):
         return None
     row = sends.slice(int(rows[0]), 1)
     op_id, offset, sent_ns, acked_ns = (
@@ -63,6 +63,20 @@ def sent(group: Group, value: int) -> Sent | None:
         weak=bool(equal(row, "acks", "0", "1")[0]),
         in_txn=bool(present(row, "txn_id")[0]),
     )
+
+
+def _sends_by_value(group: Group) -> Ints:
+    return np.argsort(ints(group.table("sends"), "value"), kind="stable")
+
+
+def _polls_by_offset(group: Group) -> Ints:
+    return np.argsort(ints(group.table("polls"), "offset"), kind="stable")
+
+
+def _rows_with(column: Ints, number: int, order: Ints) -> Ints:
+    """Return the rows in which a column holds a number, by the order of its numbers."""
+    first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
+    return order[first:end]
 
 
 def final_logs(group: Group) -> list[ReplicaLog]:
@@ -100,11 +114,11 @@ def offset_of(group: Group, value: int) -> int:
     return int(log.offsets[at[0]]) if len(at) else NONE
 
 
-def hold(nodes: Sequence[str]) -> str:
+def hold(nodes: Sequence[str], verb: str = "hold") -> str:
     """Return nodes' logs for people: `the logs of n1 and n2 hold`; empty without nodes."""
     if len(nodes) <= 1:
-        return "".join(f"the log of {node} holds" for node in nodes)
-    return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} hold"
+        return "".join(f"the log of {node} {verb}s" for node in nodes)
+    return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} {verb}"
 
 
 def doubt(group: Group, offset: int, since_ns: int) -> str:
@@ -121,7 +135,7 @@ def doubt(group: Group, offset: int, since_ns: int) -> str:
     logs = group.logs.get(FINAL, {})
     record = Acked(value=NONE, offset=offset, sent_ns=since_ns, acked_ns=NONE)
     if len(logs) < group.facts.plan.replication:
-        return "not every replica's log was read"
+        return "not every replica's log was read" if logs else "no replica's log was read"
     if moved(group):
         return "replicas were copied anew in this run"
     return next(
@@ -227,8 +241,9 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
     """Return which ops were given one of some values at an offset, and when each had ended."""
     polls = group.table("polls")
-    here = (ints(polls, "offset") == offset) & np.isin(ints(polls, "value"), values)
-    columns = (ints(polls, name)[here].tolist() for name in ("op_id", "complete_ns"))
+    rows = _rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
+    rows = rows[np.isin(ints(polls, "value")[rows], values)]
+    columns = (ints(polls, name)[rows].tolist() for name in ("op_id", "complete_ns"))
     return dict(zip(*columns, strict=True))
 
 

@@ -174,6 +174,8 @@ def _why(group: Group, found: Anomaly) -> str:
     nodes, offset, value = texts_in(found, "logs_of"), found.offset, number_in(found, "value")
     intact = [node for node in nodes_at(group, offset, value) if node not in nodes]
     whole = f"; {hold(intact)} it intact" if intact else ""
+    if Excuse.FLIP in found.excuses:
+        return "a fault flipped a bit of that log, and a cleaner copies records without their sums"
     if not nodes:
         return _changed_when_served(group, found, intact)
     there = log_with(group, offset, value)

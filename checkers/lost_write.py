@@ -23,9 +23,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
+from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
 from checkers.client_reasons import (
+    final_logs,
     final_server,
     hold,
     marker_behind,
@@ -287,10 +288,14 @@ _JUMPED_OVER = Words(
 def _why(group: Group, found: Anomaly) -> str:
     """Return why a record that a log holds was left out; of others `cause_of_loss` says why."""
     nodes, last = texts_in(found, "found_on"), group.leader.node if group.leader else ""
+    unread = f"the log of {last}, the last leader," if last else "the last leader's log"
     if not nodes:
-        return "no log could be read to its end, so the record does not show whether one holds it"
+        read = [log.node for log in final_logs(group) if log.whole and read_whole(group, log.node)]
+        if not read:
+            return "no log could be read to its end, so the record does not show whether one has it"
+        lack = "" if last in read else f"; {unread} was not read to its end, and may have it"
+        return f"{hold(read, 'lack')} it{lack}"
     if last not in nodes or found.evidence.get("missing_from_leaders_log"):
-        unread = f"the log of {last}, the last leader," if last else "the last leader's log"
         return (
             f"{hold(nodes)} it; {unread} was not read to its end, so the record does not show"
             " whether its leader lost it"

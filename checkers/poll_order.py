@@ -270,10 +270,10 @@ def _why(group: Group, found: Anomaly) -> str:
         return "its group was rebalanced in between, so it went on from what was committed"
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     reads = reads_of(group, number_in(found, "offset"), [value])
-    who = f"{server(group, value, {op_id: reads.get(op_id, NONE)})} or the client"
+    who = server(group, value, {op_id: reads.get(op_id, NONE)})
     if found.name in _GOING_BACK:
         return _went_back(group, found, who)
-    return _left_out(group, found, who)
+    return _left_out(group, found, f"{who} or the client")
 
 
 def _unmoved(found: Anomaly) -> str:
@@ -347,8 +347,8 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
         beyond = [each.node for each in final_logs(group) if each.at(stood) is not None]
         reach = f", though {hold(beyond)} offset {stood}, where it stood" if beyond else ""
         return (
-            f"{who} took it back to the log's start, as for a position that is out of range{reach}"
-            f"{_unmoved(found)}"
+            f"{who} or the client took it back to the log's start, as for a position that is out of"
+            f" range{reach}{_unmoved(found)}"
         )
     nodes = [
         each.node
@@ -360,7 +360,7 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
         f"{hold(nodes)} offset {offset} once" * bool(nodes),
         others(reads_of(group, offset, [value]), number_in(found, "op_id")),
     )
-    return f"{who} went back{because}{_unmoved(found)}"
+    return f"{who} answered out of order, or the client did{because}{_unmoved(found)}"
 
 
 SKIP_CHECKER = Checker(

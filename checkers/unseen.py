@@ -209,6 +209,9 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
     )  # fmt: skip
     behind = _unread_behind(group, there)
     run = f", and no read returned anything from {there} on" if behind else ""
+    marker = marker_behind(group, there, value)
+    if marker.startswith("no marker"):
+        return f"{hold(nodes)} it at {there}, but {marker}"
     servers = dict.fromkeys([*_first_past(group, value, past), final_server(group)])
     who = " and ".join(servers)
     return f"{hold(nodes)} it at {there}, and {how}{run}: {who} or the clients left it out"

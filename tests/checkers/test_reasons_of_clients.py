@@ -279,8 +279,8 @@ def test_a_reader_of_what_is_committed_may_have_taken_it_for_aborted(
 def test_a_step_back_names_who_led_and_that_the_logs_are_in_order() -> None:
     polls = [*got(0, 1, 2, op=1), *got(1, op=2), *got(1, op=3, process=3)]
     assert reason(poll_order.NONMONOTONIC_CHECKER, group(READ, **HELD, polls=polls)) == (
-        f"n2, leader of epoch 0, or the client went back: {ALL} offset 1 once, and 2 other reads"
-        " returned it; its client neither sought nor was assigned anew"
+        f"n2, leader of epoch 0, answered out of order, or the client did: {ALL} offset 1 once, and"
+        " 2 other reads returned it; its client neither sought nor was assigned anew"
     )
     twice = {**HELD, **logs(*((0, value) for value in (*V, V[1])))}
     assert "once" not in reason(poll_order.NONMONOTONIC_CHECKER, group(READ, **twice, polls=polls))

@@ -17,7 +17,7 @@ from checkers import (
     uncommitted_read,
     unseen,
 )
-from checkers.facts import RunFacts
+from checkers.facts import DiskLoss, RunFacts
 from checkers.protocol import Proved
 from results.record.contents import PAYLOAD
 from results.record.milestones import Milestone
@@ -259,6 +259,19 @@ def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
     )
 
 
+def test_a_cleaner_that_copied_a_flipped_bit_is_named() -> None:
+    flip = DiskLoss(
+        nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=1, end_before=9,
+        until_ns=9 * S, excuse="bit-flip",
+    )  # fmt: skip
+    plan = {"broker": {"log.cleanup.policy": "compact"}}
+    polls = [told(B, 1, damage=PAYLOAD)]
+    for loss, said in ((flip, True), (replace(flip, end_after=2), False)):
+        about = facts(plan=plan, contents_known=True, disk_losses=(loss,))
+        why = reason(corrupt_record.CHECKER, group(about, **HELD, polls=polls))
+        assert why.startswith("a fault flipped a bit of that log") is said
+
+
 def test_which_reads_are_spoilt_says_who_may_have_spoilt_them() -> None:
     assert spoilt(damaged=1, intact=2) == (
         f"{ALL} it intact, and 2 other reads returned it intact: n2, leader of epoch 0, or the"
@@ -318,6 +331,16 @@ def test_a_final_read_that_left_out_what_the_log_holds() -> None:
     assert "left it out" not in said
 
 
+def test_logs_that_were_read_and_lack_it_are_named_beside_the_one_that_was_not() -> None:
+    sends = [*SENDS, ack(C, 2, op=3, at=S)]
+    rows = {"sends": sends, "leadership": LED, **logs((0, A), (0, B))}
+    about = facts(collected_nodes=frozenset({"n1", "n3"}), unreadable_nodes=frozenset({"n2"}))
+    assert reason(lost_write.CHECKER, group(about, **rows)) == (
+        "the logs of n1 and n3 lack it; the log of n2, the last leader, was not read to its end,"
+        " and may have it"
+    )
+
+
 def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
     reads = {**final_read(4), "isolation": "read_committed"}
     polls = [final(C, 3, isolation="read_committed")]
@@ -334,6 +357,11 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
     )
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
     assert "and its transaction's marker stands at 2" in whole
+    sends[0] = {**sends[0], "offset": None}
+    reads = {**reads, "target_end": 4}
+    rows = {"sends": sends, "leadership": LED, **written(of(A, 0), of(B, 1), marker(), of(C, 2))}
+    hidden = group(TXN, **rows, polls=polls, final_reads=[reads])
+    assert reason(unseen.UNSEEN_CHECKER, hidden) == torn
 
 
 def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:

@@ -20,7 +20,7 @@ NOTHING = group_of(
 """A partition of which no row is there: what is told then follows from the evidence alone."""
 
 WHYS: list[tuple[str, Evidence, str]] = [
-    ("lost-write", {"found_on": []}, "no log could be read to its end"),
+    ("lost-write", {"found_on": []}, "no log could be read to its end, so"),
     ("inconsistent-offsets", {"truncations": ["n2 cut at 7"]}, "written again: n2 cut at 7"),
     ("inconsistent-offsets", {"truncations": []}, "none was seen to be cut"),
     ("unseen", {"found_on": []}, "no log that was read shows whether it is there"),
