@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import Acked, cut_at, led_between, looks_at, moved, read_whole, shrank
+from checkers.acknowledger import (
+    Acked,
+    Acknowledger,
+    cut_at,
+    led_between,
+    looks_at,
+    moved,
+    read_whole,
+    shrank,
+)
 from checkers.columns import NONE, Ints, equal, ints, present
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
@@ -49,7 +58,7 @@ def sent(group: Group, value: int) -> Sent | None:
     sends = group.table("sends")
     rows = _rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
     if value < 0 or not len(rows):
-        return None
+        return None  # A send of a history of others may hold no value.
     row = sends.slice(int(rows[0]), 1)
     op_id, offset, sent_ns, acked_ns = (
         ints(row, name).item() for name in ("op_id", "offset", "invoke_ns", "complete_ns")
@@ -194,7 +203,11 @@ def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its
         until_ns: It was given by then; -1 if unknown.
         otherwise: What to say if more than two may have, or nobody knows.
     """
-    led = led_between(group, from_ns, until_ns)
+    return in_words(led_between(group, from_ns, until_ns), otherwise=otherwise)
+
+
+def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str:
+    """Return leaders for people, with a comma behind names: `n2, leader of epoch 0,`."""
     nodes = list(dict.fromkeys(each.node for each in led if each.broker >= 0))
     if not nodes or len(nodes) > 2 or any(each.broker < 0 for each in led):  # noqa: PLR2004 - a pair
         return otherwise
@@ -208,7 +221,12 @@ def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its
 
 
 def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
-    """Return who may have answered some polls, for people.
+    """Return who may have answered some polls, for people; see `servers`."""
+    return in_words(servers(group, value, reads))
+
+
+def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowledger, ...]:
+    """Return who may have answered some polls; empty: followers may have, too.
 
     Clients fetch ahead of their polls, but nothing that was not sent yet, and nothing of before
     they were assigned the partition.
@@ -219,12 +237,12 @@ def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
         reads: Their ops, and when each had ended.
     """
     if any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings):
-        return "a broker"
+        return ()
     mine = sent(group, value)
     ended_ns, since_ns = max(reads.values(), default=NONE), mine.sent_ns if mine else NONE
     if len(reads) == 1:
         since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
-    return answerer(group, since_ns, ended_ns, otherwise="a broker")
+    return led_between(group, since_ns, ended_ns)
 
 
 def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:

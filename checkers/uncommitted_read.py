@@ -31,7 +31,15 @@ from checkers.announcements import (
     latest,
 )
 from checkers.changes import NEVER_NS
-from checkers.client_reasons import answerer, final_logs, nodes_at, sent, server
+from checkers.client_reasons import (
+    Sent,
+    answerer,
+    final_logs,
+    in_words,
+    nodes_at,
+    sent,
+    servers,
+)
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
@@ -172,33 +180,54 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
 
 def _why(group: Group, found: Anomaly) -> str:
     """Return who served it, or announced too little, from the acknowledgement and the logs."""
-    value, offset = number_in(found, "value"), number_in(found, "offset")
-    broker, epoch = number_in(found, "announced_by"), number_in(found, "announced_epoch")
-    mine, op_id = sent(group, value), number_in(found, "op_id")
-    who = server(group, value, {op_id: number_in(found, "completed_ns")})
-    announcer = f"n{broker}, leader of epoch {epoch},"
-    acked_before = mine and mine.acked and mine.offset == offset and not mine.weak
-    asked_ns = number_in(found, "announced_asked_ns")
-    if mine and acked_before and not mine.in_txn and 0 <= mine.acked_ns < asked_ns:
+    value, offset, mine = number_in(found, "value"), found.offset, _vouched(group, found)
+    announcer = (number_in(found, "announced_by"), number_in(found, "announced_epoch"))
+    it = f"n{announcer[0]}, leader of epoch {announcer[1]},"
+    reads = {number_in(found, "op_id"): number_in(found, "completed_ns")}
+    led = servers(group, value, reads)
+    had = [each for each in led if (each.broker, each.epoch) != announcer]
+    if had and (instead := _written_instead(group, found)):
+        acked = f"; it had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
+        return f"{in_words(had)} served it{acked}; {it} led without it, and wrote {instead} there"
+    if mine and mine.acked_ns < number_in(found, "announced_asked_ns"):
         by = answerer(group, mine.sent_ns, mine.acked_ns)
-        mark = number_in(found, "announced_high_watermark")
-        if by == announcer:
-            return (
-                f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}, and announced"
-                f" {mark} until {seconds(_until_ns(group, found))}: it acknowledged and served what"
-                " was not committed, or its high watermark stood still"
-            )
+        acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
+        if by != it:
+            return f"{acked}: that and the read came too early, or {it} announced too little"
         return (
-            f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}: that and the read"
-            f" came too early, or {announcer} announced too little"
+            f"{acked}, and announced {number_in(found, 'announced_high_watermark')} until"
+            f" {seconds(_until_ns(group, found))}: it acknowledged and served what was not"
+            " committed, or its high watermark stood still"
         )
+    sends = sent(group, value)
     gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
-    if gone and not (mine and mine.acked):
+    if gone and not (sends and sends.acked):
         return (
-            f"{who} served it above the high watermark: it was never acknowledged, and no log holds"
-            " it there at the end"
+            f"{in_words(led)} served it above the high watermark: it was never acknowledged, and no"
+            " log holds it there at the end"
         )
-    return f"{who} served it above the high watermark, or {announcer} announced too little"
+    return f"{in_words(led)} served it above the high watermark, or {it} announced too little"
+
+
+def _vouched(group: Group, found: Anomaly) -> Sent | None:
+    """Return the plain send of a value if all replicas were to have it when it was acknowledged."""
+    mine = sent(group, number_in(found, "value"))
+    if mine is None or not mine.acked or mine.weak or mine.in_txn or mine.acked_ns < 0:
+        return None
+    return mine if mine.offset == found.offset else None
+
+
+def _written_instead(group: Group, found: Anomaly) -> str:
+    """Return what the announcing leader itself wrote at that offset instead; empty if nothing."""
+    node, offset = f"n{number_in(found, 'announced_by')}", number_in(found, "offset")
+    log = next((each for each in final_logs(group) if each.node == node), None)
+    at = log.at(offset) if log is not None else None
+    if log is None or at is None or int(log.epochs[at]) != number_in(found, "announced_epoch"):
+        return ""
+    value = int(log.values[at])
+    if value == number_in(found, "value"):
+        return ""
+    return group.facts.name_of(value) if value >= 0 else "another record"
 
 
 def _until_ns(group: Group, found: Anomaly) -> int:

@@ -428,6 +428,17 @@ def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> 
     assert kept.endswith("or n2, leader of epoch 0, announced too little")
 
 
+def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None:
+    late = announced(0, at=3 * S, broker=3, epoch=1)
+    taken = early(late, send=ack(A, 0, at=S), records=(of(B, 0, led=1),))
+    assert taken == (
+        "n2, leader of epoch 0, served it; it had been acknowledged at 1.000 s; n3, leader of epoch"
+        f" 1, led without it, and wrote value {B} there"
+    )
+    for records in ((of(B, 0, led=0),), (of(A, 0, led=1),)):
+        assert "led without it" not in early(late, send=ack(A, 0, at=S), records=records)
+
+
 FAILED = {**ack(A, None, at=S), "acked": False, "outcome": "fail", "error": "MSG_SIZE_TOO_LARGE"}
 
 
