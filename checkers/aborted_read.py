@@ -17,12 +17,26 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import equal, first_match, ints, present, runs_of, select
+from checkers.client_reasons import (
+    doubt,
+    hold,
+    leader_of,
+    log_with,
+    marker_behind,
+    nodes_at,
+    others,
+    reads_of,
+    sent,
+    server,
+    value_at,
+    written_by,
+)
+from checkers.columns import NONE, equal, first_match, ints, present, runs_of, select, texts
 from checkers.dropped import marker_lost
 from checkers.facts import FINAL
-from checkers.findings import anomaly_at, could_not_show, findings, texts_in
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Labels, Promise
+from checkers.protocol import Checker, Findings, Labels, Promise, Proved
 from checkers.transactions import READ_COMMITTED
 from checkers.witnesses import nodes_with
 from results.record.terms import AnomalyClass, Outcome
@@ -132,19 +146,68 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    nodes = texts_in(found, "on")
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who stored, or gave away, what certainly failed."""
+    value, offset = number_in(found, "value"), number_in(found, "offset")
     if found.evidence.get("transactional"):
+        return _why_aborted(group, found)
+    failed = f"its client reported {_error(group, value)}"
+    there = log_with(group, offset, value)
+    if there is not None:
+        log, at = there
+        producer, _, sequence = written_by(log, at)
+        under = f" as sequence {sequence} of producer {producer}" if producer >= 0 else ""
         return (
-            "its producer aborted the transaction and never asked for a commit, so a broker wrote"
-            " another end of it, or served it as if it were committed"
+            f"{failed}, and {leader_of(group, int(log.epochs[at]))} stored it all the same{under}:"
+            f" {hold(nodes_at(group, offset, value))} it"
         )
-    if nodes:
+    reads = reads_of(group, offset, [value])
+    who = server(group, value, reads)
+    to = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
+    mine, stood = sent(group, value), value_at(group, offset)
+    why_not = doubt(group, offset, mine.sent_ns if mine else NONE)
+    if stood < 0 or why_not:
+        also = f"; {why_not}" if why_not else ""
         return (
-            f"{', '.join(nodes)} hold it at the end, though its client reported that it was never"
-            " sent: the client was wrong, or a broker made it"
+            f"{failed}, and no log that was read holds it: {who} or the client gave it away{also}"
         )
-    return "no log that was read holds it at the end: a broker served it and did not keep it"
+    right = others(reads_of(group, offset, [stood]), NONE, what="that").replace("other ", "")
+    return Proved(
+        f"{who} or the client gave it to {to}: the logs hold {group.facts.name_of(stood)} there"
+        f"{f', and {right}' if right else ''}; no log was cut there"
+    )
+
+
+def _error(group: Group, value: int) -> str:
+    sends = group.table("sends")
+    rows = np.flatnonzero(ints(sends, "value") == value)
+    error = texts(sends.slice(int(rows[0]), 1), "error")[0] if len(rows) else ""
+    return error or "that it failed"
+
+
+def _why_aborted(group: Group, found: Anomaly) -> str:
+    """Return by whom a record of an aborted transaction may have been shown, and to whom not."""
+    value, offset = number_in(found, "value"), number_in(found, "offset")
+    polls = group.table("polls")
+    committed = select(polls, equal(polls, "isolation", READ_COMMITTED))
+    offsets, op_ids = ints(committed, "offset"), ints(committed, "op_id")
+    below, above = (set(op_ids[mask].tolist()) for mask in (offsets < offset, offsets > offset))
+    got = set(op_ids[offsets == offset].tolist())
+    without = len((below & above) - got)
+    marker = marker_behind(group, offset, value)
+    ends = f"; {marker}" if marker else ""
+    reads = reads_of(group, offset, [value])
+    if without:
+        who = server(group, value, reads)
+        many = "one other read" if without == 1 else f"{without} other reads"
+        return (
+            f"{who} or the client gave it away as committed: {many} (read_committed) went past it"
+            f" without it{ends}"
+        )
+    return (
+        "its producer never asked for a commit, and no read_committed read went past it without it:"
+        f" a coordinator ended it as committed, or all who served it took it for that{ends}"
+    )
 
 
 CHECKER = Checker(
@@ -158,8 +221,9 @@ CHECKER = Checker(
         explains={"precommitted-read": "a record that is shown too early may be the reader's own"},
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "assignments", "final_reads", "leadership", "replica_records",
+            "replica_states", "truncations"),
     check=_check,
     promise=Promise.LOG,
     compares="failed sends, looked for among what was read",
-)
+)  # fmt: skip

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, stack, unique_pairs, within
+from checkers.client_reasons import misplaced
+from checkers.columns import NONE, Ints, Mask, equal, ints, stack, unique_pairs, within
 from checkers.dropped import taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, known
+from checkers.findings import anomaly_at, known, number_in, numbers_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Promise
 from checkers.step_findings import step_findings
@@ -168,11 +169,9 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return (
-        "either the leader answered with an offset that it had not given, or the record was cut"
-        " off there and another try of the send was kept; the record does not show which"
-    )
+def _why(group: Group, found: Anomaly) -> str:
+    value, offset = (number_in(found, name) for name in ("value", "acknowledged_offset"))
+    return misplaced(group, value, offset, min(numbers_in(found, "offsets"), default=NONE))
 
 
 CHECKER = Checker(

@@ -20,9 +20,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import ints
+from checkers.client_reasons import (
+    LIBRARY,
+    hold,
+    leader_of,
+    log_with,
+    nodes_at,
+    others,
+    reads_of,
+    server,
+)
+from checkers.columns import NONE, ints
 from checkers.facts import CRASH, FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds, texts_in
+from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
 from checkers.phantom import sent_here
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
@@ -159,16 +169,49 @@ def _applies(facts: RunFacts) -> bool:
     return facts.contents_known
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    nodes = texts_in(found, "logs_of")
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who changed it, by which logs hold it so, which hold it intact, and who read it."""
+    nodes, offset, value = texts_in(found, "logs_of"), found.offset, number_in(found, "value")
+    intact = [node for node in nodes_at(group, offset, value) if node not in nodes]
+    whole = f"; {hold(intact)} it intact" if intact else ""
+    if Excuse.FLIP in found.excuses:
+        return "a fault flipped a bit of that log, and a cleaner copies records without their sums"
     if not nodes:
-        return "no log that was read holds it so: it was changed on its way to the reader"
+        return _changed_when_served(group, found, intact)
+    there = log_with(group, offset, value)
+    leader = leader_of(group, int(there[0].epochs[there[1]]) if there else NONE)
     if len(nodes) > 1:
         return (
-            f"{', '.join(nodes)} hold it so behind a sum that is right: it was changed before it"
-            " was replicated, by the leader that took it or by the client's library"
+            f"{hold(nodes)} it so behind a right sum{whole}: it was changed before it was"
+            f" replicated, by {leader} or by {LIBRARY} before it summed the batch"
         )
-    return f"only {nodes[0]} holds it so behind a sum that is right: it was changed there"
+    led = leader.startswith(f"{nodes[0]},")
+    role = (", which led" if led else ", a follower") + " when it was written,"
+    other = "" if led else ", or on its way there"
+    return (
+        f"the copy of {nodes[0]}{role if leader.startswith('n') else ''} was changed there{other},"
+        f" behind a right sum{whole}"
+    )
+
+
+def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str:
+    """Return who changed what no log holds so."""
+    offset, value = found.offset, number_in(found, "value")
+    reads, count = reads_of(group, offset, [value]), number_in(found, "polls")
+    first = number_in(found, "op_id")
+    damaged = {first: reads.get(first, NONE)} if count == 1 else reads
+    who = server(group, value, damaged)
+    if not intact:
+        return "no log that was read holds it so: it was changed on its way to the reader"
+    if count == 1 and reads.keys() - {number_in(found, "op_id")}:
+        other = others(reads, number_in(found, "op_id"), what="it intact")
+        return f"{hold(intact)} it intact, and {other}: {who} or the client of that read changed it"
+    if count == len(reads) > 1:
+        return (
+            f"{hold(intact)} it intact, and each of the {count} reads of it got it so: {who} or the"
+            " library that readers share changed it"
+        )
+    return f"{hold(intact)} it intact: {who} or the client changed it"
 
 
 CHECKER = Checker(
@@ -181,7 +224,7 @@ CHECKER = Checker(
         promise="A record is read, and kept, as it was sent, byte by byte.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("polls", "sends", "replica_records", "replica_states"),
+    tables=("polls", "sends", "assignments", "leadership", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -28,17 +28,28 @@ sent again to the new leader, who cannot know it: allowed as long as one copy at
 final log. (Seen on 4.3.1: a reader saw offset 292, the leader from outside of the ISR got 296.)
 """
 
-import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from checkers.changes import NEVER_NS, was_quiet
+from checkers.client_reasons import (
+    LIBRARY,
+    doubt,
+    held_at,
+    leader_of,
+    log_with,
+    reads_of,
+    sent,
+    server,
+    written_by,
+)
 from checkers.columns import NONE, Ints, equal, ints, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.facts import CRASH, FINAL
-from checkers.findings import anomaly_at, findings, number_in, texts_in
+from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
 from checkers.unclean_elections import took_value_at
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -184,43 +195,137 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
             log: ReplicaLog = group.logs[snapshot][node]
             index = log.at(offset)
             if index is not None and int(log.values[index]) == value:
-                columns = (log.producer_ids, log.producer_epochs, log.sequences)
-                producer, epoch, sequence = (int(each[index]) for each in columns)
-                return producer, epoch, sequence
+                return written_by(log, index)
     return None
 
 
-_WRITER = re.compile(r"producer (-?\d+) epoch (-?\d+) sequence (-?\d+)")
-
-
-def _why(_group: Group, found: Anomaly) -> str:
-    """Tell who wrote the value twice, from (producer, epoch, sequence) of its copies."""
-    writers = [_WRITER.fullmatch(each) for each in texts_in(found, "writers")]
-    known = [tuple(map(int, each.groups())) for each in writers if each]
-    if not known or len(known) < len(writers):
-        return "no replica's log shows the producer of each copy, so who wrote it twice is unknown"
-    producers, epochs, sequences = (set(column) for column in zip(*known, strict=True))
-    if producers == {NONE} or Excuse.RETRIES in found.excuses:
-        return (
-            "its producer is not idempotent: the client sent it again, as it does without an"
-            " answer, and a broker cannot recognise that"
-        )
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who wrote the value twice, from producer, epoch and sequence of its copies."""
+    value, offsets = number_in(found, "value"), numbers_in(found, "offsets")
+    known = [_written(group, value, offset) for offset in offsets]
+    written = [each for each in known if each is not None]
+    if not offsets or len(written) < len(known):
+        strange = [at for at, each in zip(offsets, known, strict=True) if each is None]
+        return _only_read(group, value, strange)
+    leaders = [_wrote(group, value, offset) for offset in offsets]
+    quiet = "; no fault and no election is known that could have cost the client its answer" * (
+        Premise.KNOWN_CAUSE.value in found.broken_premises
+    )
+    producers, epochs, sequences = (set(column) for column in zip(*written, strict=True))
+    if producers == {NONE} or not group.facts.idempotent:
+        return f"{_without_id(group, found, leaders[-1])}{quiet}"
     if len(producers) > 1 or len(epochs) > 1:
-        which = "ids" if len(producers) > 1 else "epochs"
-        return (
-            f"the copies have different producer {which}: the client sent it again, and brokers"
-            " recognise a repetition within one epoch of one id only"
-        )
+        return _in_epochs(written, leaders) or _sent_again(group, value, offsets, written)
     if len(sequences) > 1:
-        return "the client gave it two sequence numbers, so brokers took it for two messages"
+        first, *_, last = (each[2] for each in written)
+        return (
+            f"{LIBRARY} gave it two sequence numbers, {first} and {last}, so brokers took it for"
+            " two messages"
+        )
     if 0 <= number_in(found, "copies_left") <= 1:
         return (
             "all copies have one producer, epoch and sequence number, and the last leader's log"
             " holds one at most: the other was cut off after it was read, and sent again"
         )
+    return _stored_again(group, value, offsets, (written[0], leaders))
+
+
+def _stored_again(
+    group: Group,
+    value: int,
+    offsets: list[int],
+    by: tuple[tuple[int, int, int], list[str]],
+) -> str:
+    (producer, _, sequence), leaders = by
+    mine = sent(group, value)
+    acked = mine is not None and mine.acked and mine.offset == offsets[0]
+    when = f" (acknowledged at {seconds(mine.acked_ns)})" if mine and acked else ""
+    who = "it" if leaders[0] == leaders[-1] else leaders[0]
+    return Proved(
+        f"{leaders[-1]} stored sequence {sequence} of producer {producer} at {offsets[-1]}, though"
+        f" {who} had stored that sequence at {offsets[0]}{when}"
+    )
+
+
+def _wrote(group: Group, value: int, offset: int) -> str:
+    """Return who led when a copy was written, for people."""
+    found = log_with(group, offset, value)
+    return leader_of(group, int(found[0].epochs[found[1]]) if found else NONE)
+
+
+def _without_id(group: Group, found: Anomaly, leader: str) -> str:
+    if Excuse.RETRIES in found.excuses:
+        return (
+            "its producer is not idempotent: the client sent it again, as it does without an"
+            " answer, and a broker cannot recognise that"
+        )
+    if group.facts.idempotent:
+        return (
+            "the copies name no producer, though this run's producers are idempotent: the log does"
+            f" not show whether a client sent it again, or {leader} wrote it twice"
+        )
     return (
-        "all copies have one producer, epoch and sequence number, so a broker stored again what"
-        " it had to recognise as stored"
+        "its producer is not idempotent, so the log does not show whether the client sent it again"
+        f" or {leader} wrote it twice"
+    )
+
+
+def _in_epochs(written: Sequence[tuple[int, int, int]], leaders: Sequence[str]) -> str:
+    newest: dict[int, int] = {}
+    for (producer, epoch, _), leader in zip(written, leaders, strict=True):
+        if epoch < newest.get(producer, NONE):
+            return (
+                f"{leader} stored a record of epoch {epoch} of producer {producer} behind one of"
+                f" its epoch {newest[producer]}, which fences the older one"
+            )
+        newest[producer] = epoch
+    return ""
+
+
+def _sent_again(
+    group: Group, value: int, offsets: Sequence[int], written: Sequence[tuple[int, int, int]]
+) -> str:
+    """Return why there are copies of several producer ids, or epochs of one id."""
+    ids = [each[0] for each in written]
+    which, numbers = (
+        ("ids", ids) if len(set(ids)) > 1 else ("epochs", [each[1] for each in written])
+    )
+    told = (
+        f"the copies have different producer {which} ({', '.join(map(str, numbers))}), which"
+        " brokers take for different messages"
+    )
+    early = _acknowledged(group, value) - {offsets[-1]}
+    if early:
+        leader = _wrote(group, value, offsets[-1])
+        return (
+            f"{told}: {LIBRARY} sent it again though it was acknowledged at {min(early)}, or"
+            f" {leader} made the copy at {offsets[-1]}"
+        )
+    if _sent_in_quiet(group, value):
+        return (
+            f"{told}: the client sent it again, though no fault and no election is known that could"
+            " have cost it its answer"
+        )
+    return f"{told}: the client sent it again, as it does without an answer"
+
+
+def _only_read(group: Group, value: int, offsets: list[int]) -> str:
+    """Return why a value was read at offsets where no log holds it."""
+    if not offsets:
+        return "no replica's log shows who wrote it twice"
+    offset, mine = offsets[0], sent(group, value)
+    reads = reads_of(group, offset, [value])
+    instead = held_at(group, offset)
+    why_not = doubt(group, offset, mine.sent_ns if mine else NONE)
+    if why_not or not (instead and reads):
+        return (
+            f"no log that was read holds it at {offset}, so the record does not show who wrote it"
+            + (f" there; {why_not}" if why_not else " there")
+        )
+    who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
+    return Proved(
+        f"{server(group, value, reads)} or the client gave it to {who} at {offset}, where the logs"
+        f" hold {instead}; no log was cut there"
     )
 
 
@@ -234,7 +339,15 @@ CHECKER = Checker(
         promise="What an idempotent producer sends once is stored once.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    tables=(
+        "sends",
+        "polls",
+        "assignments",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     promise=Promise.ONCE,
     compares="values and their offsets, read or in the last leader's log",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from checkers.group import Group
-from checkers.protocol import MAX_DESCRIBED, Excuse, Findings, Labels
+from checkers.protocol import MAX_DESCRIBED, Findings, Labels
 from results.record.milestones import STACKS
 from results.record.verdict import Anomaly, Evidence
 
@@ -114,15 +114,3 @@ def known(number: int) -> int | None:
 def seconds(time_ns: int) -> str:
     """Return a time of the run for people: `31.204 s`."""
     return f"{time_ns // 1_000_000 / 1000:.3f} s" if time_ns >= 0 else "an unknown time"
-
-
-def out_of_order(_group: Group, found: Anomaly) -> str:
-    """Return why two acknowledged records of one log may stand in the wrong order."""
-    if Excuse.RETRIES in found.excuses:
-        return "its producer is not idempotent, so a later request may overtake one that is retried"
-    if Excuse.NEW_EPOCH in found.excuses:
-        return "its producer took another epoch, and sent again behind later messages"
-    return (
-        "a log grows at its end only: either it was cut back in between, or one of the answers"
-        " named an offset that was not its record's; the record does not show which"
-    )

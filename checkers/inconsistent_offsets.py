@@ -17,11 +17,30 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, read_whole
 from checkers.causes import cause_of_loss
-from checkers.columns import Ints, Mask, equal, ints, repeated, select, unique_pairs, within
+from checkers.client_reasons import (
+    LIBRARY,
+    answerer,
+    doubt,
+    hold,
+    nodes_at,
+    offset_of,
+    others,
+    reads_of,
+    sent,
+    server,
+)
+from checkers.columns import NONE, Ints, Mask, equal, ints, repeated, select, unique_pairs, within
 from checkers.disk_losses import first_known_ns, lost_on_disks
-from checkers.findings import anomaly_at, could_not_show, findings, texts_in
+from checkers.findings import (
+    anomaly_at,
+    could_not_show,
+    findings,
+    number_in,
+    numbers_in,
+    texts_in,
+)
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
 from checkers.witnesses import truncations_of
@@ -138,6 +157,8 @@ def _cause(group: Group, acks: pa.Table) -> str:
     value, offset, sent_ns, acked_ns = (
         int(ints(lost, name)[0]) for name in ("value", "offset", "invoke_ns", "complete_ns")
     )
+    if not doubt(group, offset, sent_ns):
+        return ""  # It never stood there: nothing can have taken it.
     weak = bool(equal(lost, "acks", "1")[0])
     record = Acked(value=value, offset=offset, sent_ns=sent_ns, acked_ns=acked_ns, weak=weak)
     what = group.facts.name_of(value)
@@ -154,14 +175,51 @@ def _who(value: int, acks: pa.Table, reads: pa.Table) -> str:
     return ", ".join(parts)
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    """Return which of the values stands there, and who named the other one."""
+    offset, values = number_in(found, "offset"), numbers_in(found, "values")
+    standing = [value for value in values if nodes_at(group, offset, value)]
+    strays = [value for value in values if value not in standing]
     cuts = texts_in(found, "truncations")
+    if len(standing) == 1 and strays:
+        return _stray(group, found, standing[0], strays[0])
     if cuts:
         return f"a log was cut there and written again: {cuts[0]}"
+    if len(standing) > 1:
+        both = "; ".join(
+            f"{hold(nodes_at(group, offset, each))} {group.facts.name_of(each)}"
+            for each in standing
+        )
+        return f"the logs differ there: {both}"
     return (
-        "no log was seen to be cut there: a broker told of a record that did not stand at that"
-        " offset, or a cut was not recorded"
+        "no log that was read holds either there, and none was seen to be cut: an answer named a"
+        " wrong offset, or a cut was not recorded"
     )
+
+
+def _stray(group: Group, found: Anomaly, value: int, stray: int) -> str:
+    """Return who named a value at an offset where the logs hold another one."""
+    offset, name = number_in(found, "offset"), group.facts.name_of(stray)
+    mine, reads = sent(group, stray), reads_of(group, offset, [stray])
+    acked = stray in numbers_in(found, "acknowledged_values")
+    told = []
+    if acked and mine:
+        by = answerer(group, mine.sent_ns, mine.acked_ns)
+        told.append(f"{by} or {LIBRARY} acknowledged {name} there")
+    if reads:
+        by = server(group, stray, reads)
+        who = f"op {min(reads)}" if len(reads) == 1 else f"{len(reads)} reads"
+        told.append(f"{by} or the client gave it to {who} alone")
+    holders = f"{hold(nodes_at(group, offset, value))} {group.facts.name_of(value)} there"
+    elsewhere = offset_of(group, stray)
+    stands = f", and {name} at {elsewhere}" if elsewhere >= 0 else f", and {name} nowhere"
+    right = others(reads_of(group, offset, [value]), NONE, what="that")
+    right = f", which {right.replace('other ', '').replace(' that', '')}" if right else ""
+    if why_not := doubt(group, offset, mine.sent_ns if mine else NONE):
+        cuts = texts_in(found, "truncations")
+        what = cuts[0] if cuts else why_not
+        return f"{', and '.join(told)}; {holders}{stands}; it may have been cut off: {what}"
+    return Proved(f"{', and '.join(told)}: {holders}{right}{stands}; no log was cut there")
 
 
 CHECKER = Checker(

@@ -23,13 +23,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
+from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
+from checkers.client_reasons import (
+    final_logs,
+    final_server,
+    hold,
+    marker_behind,
+    offset_of,
+    others,
+    reads_of,
+)
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.dropped import marker_lost
 from checkers.facts import FINAL, RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds, texts_in
+from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
@@ -276,14 +285,31 @@ _JUMPED_OVER = Words(
 )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
     """Return why a record that a log holds was left out; of others `cause_of_loss` says why."""
-    if nodes := texts_in(found, "found_on"):
+    nodes, last = texts_in(found, "found_on"), group.leader.node if group.leader else ""
+    unread = f"the log of {last}, the last leader," if last else "the last leader's log"
+    if not nodes:
+        read = [log.node for log in final_logs(group) if log.whole and read_whole(group, log.node)]
+        if not read:
+            return "no log could be read to its end, so the record does not show whether one has it"
+        lack = "" if last in read else f"; {unread} was not read to its end, and may have it"
+        return f"{hold(read, 'lack')} it{lack}"
+    if last not in nodes or found.evidence.get("missing_from_leaders_log"):
         return (
-            f"{', '.join(nodes)} hold it, so a broker left it out of what it gave a final read;"
-            " polls do not record which broker answered"
+            f"{hold(nodes)} it; {unread} was not read to its end, so the record does not show"
+            " whether its leader lost it"
         )
-    return "no log could be read to its end, so the record does not show whether one holds it"
+    value = number_in(found, "value")
+    there = offset_of(group, value)
+    reads = others(reads_of(group, there, [value]), NONE)
+    marker = marker_behind(group, there, value)
+    if marker.startswith("no marker"):
+        return f"{hold(nodes)} it at {there}, but {marker}"
+    told = [f"{hold(nodes)} it at {there}", *filter(None, [reads, marker])]
+    return (
+        f"{final_server(group)} or the client left it out of the final read: {', and '.join(told)}"
+    )
 
 
 def _told_as(examples: Sequence[Example]) -> Words | None:

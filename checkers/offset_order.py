@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from checkers.columns import NONE, Ints, Mask, equal, ints
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, out_of_order, seconds
+from checkers.findings import anomaly_at, could_not_show, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise
-from checkers.send_order import send_excuses
+from checkers.send_order import out_of_order, send_excuses
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from results.record.terms import AnomalyClass
@@ -142,7 +142,7 @@ CHECKER = Checker(
         },
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     applies=_applies,
     promise=Promise.LOG,

@@ -14,9 +14,20 @@ cut.
 
 import numpy as np
 
+from checkers.client_reasons import (
+    final_logs,
+    held_at,
+    hold,
+    leader_of,
+    others,
+    reads_of,
+    server,
+    value_at,
+    written_by,
+)
 from checkers.columns import NONE, Ints, Mask, ints, present, runs_of, within
-from checkers.findings import anomaly_at, findings, known
-from checkers.group import Group
+from checkers.findings import anomaly_at, findings, known, number_in
+from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Premise, Promise
 from results.record.terms import AnomalyClass
 from results.record.values import SEQUENCE_BITS
@@ -93,11 +104,54 @@ def _describe(group: Group, row: int) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    home = found.evidence.get("belongs_to")
-    if home:
-        return f"its sender sent it to {home} only, so a broker stored or served it here as well"
-    return "no client of this run reserved it and sent it, so it was made after the clients"
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who stored it, or who gave it to a reader although no log holds it."""
+    home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
+    value, op_id = number_in(found, "value"), number_in(found, "op_id")
+    origin = "no recorded client sent it"
+    if home and home != group.place:
+        origin = f"its sender sent it to {home} only"
+    logs = [log for log in final_logs(group) if _has(log, offset, value)]
+    if logs:
+        return f"{hold([log.node for log in logs])} it: {_stored(logs[0], offset, group)}; {origin}"
+    instead = held_at(group, offset)
+    if not instead:
+        return f"{origin}, so a broker stored or served it here; no log that was read holds it"
+    stood = value_at(group, offset)
+    right = others(reads_of(group, offset, [stood]), op_id, what="that")
+    who = server(group, stood, {op_id: number_in(found, "time_ns")})
+    return (
+        f"{who} or the client gave it to the reader: the logs hold {instead} there"
+        f"{f', and {right}' if right else ''}; {origin}"
+    )
+
+
+def _has(log: ReplicaLog, offset: int, value: int) -> bool:
+    """Tell whether a log has a value at an offset; -1: a record that holds none."""
+    at = log.at(offset)
+    return at is not None and int(log.values[at]) == value and not log.controls[at]
+
+
+def _stored(log: ReplicaLog, offset: int, group: Group) -> str:
+    """Return who stored a record, and under whose name."""
+    at = log.at(offset)
+    if at is None:
+        return ""
+    leader, (producer, epoch, sequence) = leader_of(group, int(log.epochs[at])), written_by(log, at)
+    same = (log.producer_ids == producer) & (log.producer_epochs == epoch)
+    twins = np.flatnonzero(same & (log.sequences == sequence) & (log.offsets != offset))
+    if producer >= 0 and len(twins):
+        return (
+            f"{leader} stored it under producer {producer}'s sequence {sequence}, which the record"
+            f" at {int(log.offsets[twins[0]])} has"
+        )
+    ours = producer >= 0 and bool(sent_here(group, log.values[same]).any())
+    if ours:
+        return (
+            f"{leader} stored it as sequence {sequence} of producer {producer}, whose other"
+            " records this run's clients sent: that client's library or the broker made it"
+        )
+    return f"{leader} stored it; a client that the record does not know, or the broker, made it"
 
 
 CHECKER = Checker(
@@ -110,7 +164,15 @@ CHECKER = Checker(
         promise="Readers get only what somebody sent.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("polls", "sends"),
+    tables=(
+        "polls",
+        "sends",
+        "assignments",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     promise=Promise.LOG,
     compares="polled records, looked for among what was sent",

@@ -19,16 +19,25 @@ over nothing but lost records is the shadow of their loss: it is told with `lost
 counted here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from checkers.client_reasons import (
+    final_logs,
+    hold,
+    marker_behind,
+    nodes_at,
+    others,
+    reads_of,
+    server,
+)
 from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, seconds
+from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
 from checkers.positions import (
@@ -42,8 +51,10 @@ from checkers.positions import (
 from checkers.protocol import Checker, Excuse, Findings, Premise, Promise
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
+from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -244,20 +255,112 @@ def _keeps_all(facts: RunFacts) -> bool:
     return not facts.compacted
 
 
-_POLLS = ("polls", "assignments", "leadership", "replica_records", "replica_states")
-_ALL = (*_POLLS, "sends", "final_reads")
+_POLLS = (
+    "polls", "assignments", "sends", "leadership", "replica_records", "replica_states",
+    "truncations",
+)  # fmt: skip
+_ALL = (*_POLLS, "final_reads")
 _STEPS = "steps of readers from where they stood to their next record"
 _INNER_STEPS = "pairs of records that follow one another in an op"
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
     """Return why a reader may have gone back or ahead."""
     if found.evidence.get("across_rebalance"):
-        return "its group was rebalanced in between, so it went on from what was committed"
-    return (
-        "its client neither sought nor was assigned anew, so a broker's answer or the client left"
-        " the order of the log; polls do not record which broker answered"
+        return "its group was rebalanced in between: a member goes on from what its group had committed"
+    value, op_id = number_in(found, "value"), number_in(found, "op_id")
+    reads = reads_of(group, number_in(found, "offset"), [value])
+    who = server(group, value, {op_id: reads.get(op_id, NONE)})
+    if found.name in _GOING_BACK:
+        return _went_back(group, found, who)
+    return _left_out(group, found, f"{who} or the client")
+
+
+def _unmoved(found: Anomaly) -> str:
+    """Return that nothing moved a reader between two polls, if two polls are what it is about."""
+    between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
+    return "; its client neither sought nor was assigned anew" * between
+
+
+def _left_out(group: Group, found: Anomaly, who: str) -> str:
+    places = list(
+        zip(numbers_in(found, "skipped_offsets"), numbers_in(found, "skipped_values"), strict=True)
     )
+    it = "it" if number_in(found, "skipped") == 1 else "them"
+    nodes = [
+        log.node
+        for log in final_logs(group)
+        if all(log.node in nodes_at(group, *place) for place in places)
+    ]
+    if not places:
+        return f"{who} left out what it jumped over"
+    offset, value = places[0]
+    if final_logs(group) and not nodes_at(group, offset, value):
+        return f"no log that was read holds {group.facts.name_of(value)} at {offset}"
+    marker = marker_behind(group, offset, value) if it == "it" else ""
+    because = _because(f"{hold(nodes)} {it}" * bool(nodes), _others(group, found, places), marker)
+    aborted = " or took its transaction for aborted" if marker and _committed(group, found) else ""
+    return f"{who} left {it} out{aborted}{because}{_unmoved(found)}"
+
+
+def _committed(group: Group, found: Anomaly) -> bool:
+    """Tell whether the reader is one of what is committed."""
+    polls = group.table("polls")
+    mine = select(polls, ints(polls, "op_id") == number_in(found, "op_id"))
+    return bool(equal(mine, "isolation", READ_COMMITTED).any())
+
+
+def _because(*told: str) -> str:
+    known = [each for each in told if each]
+    return f": {', and '.join(known)}" if known else ""
+
+
+def _others(group: Group, found: Anomaly, places: Sequence[tuple[int, int]]) -> str:
+    """Return how many others were given what a reader was not."""
+    reads = [reads_of(group, offset, [value]) for offset, value in places]
+    all_of_them = {
+        op_id: ended_ns
+        for op_id, ended_ns in reads[0].items()
+        if all(op_id in each for each in reads)
+    }
+    what = "it" if len(places) == 1 else "them"
+    told = others(all_of_them, number_in(found, "op_id"), number_in(found, "read_ns"), what=what)
+    return told or f"no other read returned {what}"
+
+
+def _is_member(group: Group, found: Anomaly) -> bool:
+    """Tell whether a reader is a member of a group, whose client starts anew by itself."""
+    moves = group.table("assignments")
+    mine = select(moves, ints(moves, "process") == number_in(found, "process"))
+    return bool(equal(mine, "kind", SUBSCRIBE, *REBALANCES).any())
+
+
+def _went_back(group: Group, found: Anomaly, who: str) -> str:
+    stood, offset = number_in(found, "after_offset"), number_in(found, "offset")
+    before, value = number_in(found, "previous_value"), number_in(found, "value")
+    log = group.final_log
+    if before >= 0 and log is not None and not nodes_at(group, stood, before):
+        cuts = truncations_of(group, stood)
+        how = f": {cuts[0].text(stood)}" if cuts else ""
+        return f"{group.facts.name_of(before)}, on which it stood, is in no log that was read{how}"
+    if offset == group.log_start and _is_member(group, found) and not found.name.startswith("int"):
+        beyond = [each.node for each in final_logs(group) if each.at(stood) is not None]
+        reach = f", though {hold(beyond)} offset {stood}, where it stood" if beyond else ""
+        return (
+            f"{who} or the client took it back to the log's start, as for a position that is out of"
+            f" range{reach}{_unmoved(found)}"
+        )
+    nodes = [
+        each.node
+        for each in final_logs(group)
+        if value >= 0 and each.node in nodes_at(group, offset, value)
+        if int((each.values == value).sum()) == 1
+    ]
+    because = _because(
+        f"{hold(nodes)} offset {offset} once" * bool(nodes),
+        others(reads_of(group, offset, [value]), number_in(found, "op_id")),
+    )
+    return f"{who} answered out of order, or the client did{because}{_unmoved(found)}"
 
 
 SKIP_CHECKER = Checker(

@@ -15,23 +15,40 @@ of one op, where a later request may overtake one that is tried again; power tha
 replica. `int-send-skip` is what several writers do to each other, and always allowed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import read_whole
+from checkers.client_reasons import (
+    LIBRARY,
+    answerer,
+    doubt,
+    final_logs,
+    hold,
+    leader_of,
+    log_with,
+    misplaced,
+    nodes_at,
+    offset_of,
+    reads_of,
+    sent,
+    written_by,
+)
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints
 from checkers.dropped import dropped, taken_by_disks
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, out_of_order, seconds
+from checkers.findings import anomaly_at, could_not_show, number_in, seconds
 from checkers.group import Group
 from checkers.positions import Steps, inner_send_steps, send_steps, written_rows
-from checkers.protocol import Checker, Excuse, Findings, Promise
+from checkers.protocol import Checker, Excuse, Findings, Promise, Proved
 from checkers.step_findings import step_findings
 from checkers.symptoms import SAME_OP
 from checkers.unclean_elections import unclean_elections
 from checkers.version_order import version_order
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -178,12 +195,133 @@ def _acknowledges(facts: RunFacts) -> bool:
     return not facts.no_acks
 
 
-_TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states")
+_TABLES = ("sends", "polls", "leadership", "replica_records", "replica_states", "truncations")
+_ASKED_FOR = {
+    Excuse.RETRIES: (
+        "its producer is not idempotent, so a later request may overtake one that is retried"
+    ),
+    Excuse.NEW_EPOCH: "its producer took another epoch, and sent again behind later messages",
+}
+_NAMED = 3
+"""So many processes are named."""
 _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
-def _between(_group: Group, _found: Anomaly) -> str:
-    return "other writers' messages came between, as no promise keeps them from it"
+def _between(group: Group, found: Anomaly) -> str:
+    """Return whose messages stand between two that follow one another in an op, as they may."""
+    low, high = number_in(found, "previous_offset"), number_in(found, "offset")
+    sends = group.table("sends")
+    offsets, processes = ints(sends, "offset"), ints(sends, "process")
+    among = set(processes[(offsets > low) & (offsets < high)].tolist())
+    theirs = sorted(among - {number_in(found, "process"), NONE})
+    if not theirs:
+        return "other writers' messages came between, as no promise keeps them from it"
+    more = f" and {len(theirs) - _NAMED} more" if len(theirs) > _NAMED else ""
+    named = ", ".join(map(str, theirs[:_NAMED]))
+    return (
+        f"messages of process {named}{more} came between: writers take turns in a log, and no"
+        " promise keeps them from it"
+    )
+
+
+def out_of_order(group: Group, found: Anomaly) -> str:
+    """Return why two acknowledged records of one log stand in the wrong order."""
+    for excuse, reason in _ASKED_FOR.items():
+        if excuse in found.excuses:
+            return reason
+    first, second = _pair(found)
+    for value, offset in (first, second):
+        if reason := _not_there(group, value, offset):
+            taken = "" if isinstance(reason, Proved) else _took(group, first, second)
+            return type(reason)(f"{reason}{taken}")
+    holders = [nodes_at(group, offset, value) for value, offset in (first, second)]
+    both = [node for node in holders[0] if node in holders[1]]
+    if both:
+        return _as_told(group, found, both, (first[1], second[1]))
+    if all(holders):
+        (one, at), (two, lower) = first, second
+        return (
+            f"two logs went apart: {hold(holders[0])} {group.facts.name_of(one)} at {at}, and"
+            f" {hold(holders[1])} {group.facts.name_of(two)} at {lower}"
+        )
+    if all(reads_of(group, offset, [value]) for value, offset in (first, second)):
+        return "readers got both at these offsets, so the answers were right and the log is wrong"
+    return (
+        "the log was cut back in between, or an answer named a wrong offset; without the last"
+        " leader's log the record does not show which"
+    )
+
+
+def _pair(found: Anomaly) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return (value, offset) of the record that was sent first, and of the other one."""
+    was = "earlier" if "earlier_value" in found.evidence else "previous"
+    first, second = f"{was}_value", f"{was}_offset"
+    return (
+        (number_in(found, first), number_in(found, second)),
+        (number_in(found, "value"), number_in(found, "offset")),
+    )
+
+
+def _not_there(group: Group, value: int, offset: int) -> str:
+    """Return why a record does not stand where it was acknowledged; empty if it does."""
+    log, name = group.final_log, group.facts.name_of(value)
+    whole = log is not None and log.whole and read_whole(group, log.node)
+    if log is None or not whole or offset < group.log_start or nodes_at(group, offset, value):
+        return ""
+    if there := offset_of(group, value) + 1:
+        return misplaced(group, value, offset, there - 1)
+    cuts = truncations_of(group, offset)
+    if cuts:
+        return f"{name} was cut off: {cuts[0].text(offset)}"
+    mine = sent(group, value)
+    if mine and log_with(group, offset, value) is None and not doubt(group, offset, mine.sent_ns):
+        return Proved(
+            f"{answerer(group, mine.sent_ns, mine.acked_ns)} or {LIBRARY} acknowledged {name} at"
+            f" {offset}, though no log holds it and none was cut there"
+        )
+    return f"{name} is not in the log of {log.node}, the last leader: it was cut off, or never kept"
+
+
+def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
+    """Return who wrote the later record at the lower offset while the earlier one is gone."""
+    gone = group.final_log is not None and offset_of(group, first[0]) < 0
+    there = log_with(group, second[1], second[0]) if gone else None
+    if there is None:
+        return ""
+    log, at = there
+    return f"; {leader_of(group, int(log.epochs[at]))} wrote the later message at {second[1]}"
+
+
+def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int, int]) -> str:
+    """Return who wrote two records in the wrong order that stand where they were acknowledged.
+
+    Args:
+        group: The partition.
+        found: The anomaly.
+        nodes: Whose logs hold both.
+        pair: The offset of the record that was sent first, and of the other one.
+    """
+    told = f"{hold(nodes)} both where they were acknowledged, so no answer was wrong"
+    log = next(each for each in final_logs(group) if each.node == nodes[0])
+    one, two = (log.at(offset) for offset in pair)
+    if one is None or two is None:
+        return told
+    leaders = [leader_of(group, int(log.epochs[at])) for at in (two, one)]
+    if leaders[0] != leaders[1]:
+        return Proved(f"{told}: {leaders[0]} wrote the lower one, and {leaders[1]} the upper one")
+    inside = number_in(found, "op_id") == number_in(found, "previous_op_id")
+    (producer, epoch, before), (*other, after) = (written_by(log, at) for at in (one, two))
+    if [producer, epoch] == other and producer >= 0:
+        if before < after:
+            return Proved(
+                f"{told}: {leaders[0]} stored sequence {after} of producer {producer} below its"
+                f" sequence {before}"
+            )
+        if inside:
+            return Proved(f"{told}: {LIBRARY} numbered them in that order ({after}, {before})")
+    if inside:
+        return f"{told}: {leaders[0]} stored them in that order, or {LIBRARY} sent them so"
+    return Proved(f"{told}: {leaders[0]} stored a message below one that was acknowledged earlier")
 
 
 def _checker(

@@ -30,6 +30,16 @@ from checkers.announcements import (
     announces,
     latest,
 )
+from checkers.changes import NEVER_NS
+from checkers.client_reasons import (
+    Sent,
+    answerer,
+    final_logs,
+    in_words,
+    nodes_at,
+    sent,
+    servers,
+)
 from checkers.columns import NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
@@ -168,11 +178,69 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    return (
-        "the broker that answered the poll served it above the high watermark, or the leader,"
-        f" n{number_in(found, 'announced_by')}, announced less than was committed"
+def _why(group: Group, found: Anomaly) -> str:
+    """Return who served it, or announced too little, from the acknowledgement and the logs."""
+    value, offset, mine = number_in(found, "value"), found.offset, _vouched(group, found)
+    announcer = (number_in(found, "announced_by"), number_in(found, "announced_epoch"))
+    it = f"n{announcer[0]}, leader of epoch {announcer[1]},"
+    reads = {number_in(found, "op_id"): number_in(found, "completed_ns")}
+    led = servers(group, value, reads)
+    had = [each for each in led if (each.broker, each.epoch) != announcer]
+    if had and (instead := _written_instead(group, found)):
+        acked = f"; it had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
+        return f"{in_words(had)} served it{acked}; {it} led without it, and wrote {instead} there"
+    if mine and mine.acked_ns < number_in(found, "announced_asked_ns"):
+        by = answerer(group, mine.sent_ns, mine.acked_ns)
+        acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
+        if by != it:
+            return f"{acked}: that and the read came too early, or {it} announced too little"
+        return (
+            f"{acked}, and announced {number_in(found, 'announced_high_watermark')} until"
+            f" {seconds(_until_ns(group, found))}: it acknowledged and served what was not"
+            " committed, or its high watermark stood still"
+        )
+    sends = sent(group, value)
+    gone = final_logs(group) and value >= 0 and not nodes_at(group, offset, value)
+    if gone and not (sends and sends.acked):
+        return (
+            f"{in_words(led)} served it above the high watermark: it was never acknowledged, and no"
+            " log holds it there at the end"
+        )
+    return f"{in_words(led)} served it above the high watermark, or {it} announced too little"
+
+
+def _vouched(group: Group, found: Anomaly) -> Sent | None:
+    """Return the plain send of a value if all replicas were to have it when it was acknowledged."""
+    mine = sent(group, number_in(found, "value"))
+    if mine is None or not mine.acked or mine.weak or mine.in_txn or mine.acked_ns < 0:
+        return None
+    return mine if mine.offset == found.offset else None
+
+
+def _written_instead(group: Group, found: Anomaly) -> str:
+    """Return what the announcing leader itself wrote at that offset instead; empty if nothing."""
+    node, offset = f"n{number_in(found, 'announced_by')}", number_in(found, "offset")
+    log = next((each for each in final_logs(group) if each.node == node), None)
+    at = log.at(offset) if log is not None else None
+    if log is None or at is None or int(log.epochs[at]) != number_in(found, "announced_epoch"):
+        return ""
+    value = int(log.values[at])
+    if value == number_in(found, "value"):
+        return ""
+    return group.facts.name_of(value) if value >= 0 else "another record"
+
+
+def _until_ns(group: Group, found: Anomaly) -> int:
+    """Return when the same leader announced last that an offset was not committed."""
+    told = announcements(group)
+    low = (told.marks <= number_in(found, "offset")) & (
+        told.asked_ns >= number_in(found, "announced_asked_ns")
     )
+    same = told.brokers == number_in(found, "announced_by")
+    same &= told.epochs == number_in(found, "announced_epoch")
+    enough = told.asked_ns[same & ~low & (told.asked_ns >= number_in(found, "announced_asked_ns"))]
+    until_ns = int(min(enough, default=NEVER_NS))
+    return int(max(told.observed_ns[same & low & (told.asked_ns < until_ns)], default=NONE))
 
 
 CHECKER = Checker(
@@ -185,7 +253,7 @@ CHECKER = Checker(
         promise="Readers get only what is committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("leadership", "polls", "sends", "replica_records", "replica_states"),
+    tables=("leadership", "polls", "sends", "assignments", "replica_records", "replica_states"),
     check=_check,
     premises=(),
     applies=announces,

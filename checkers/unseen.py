@@ -16,10 +16,22 @@ offset, which no read_committed reader may be given yet. An incomplete final rea
 nothing about the brokers; it is the harness's own anomaly, and makes the verdict unknown.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
+from checkers.client_reasons import (
+    final_logs,
+    final_server,
+    hold,
+    marker_behind,
+    offset_of,
+    sent,
+    server,
+    value_at,
+)
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
 from checkers.disk_losses import lost_on_disks
 from checkers.facts import FINAL, RunFacts
@@ -29,7 +41,7 @@ from checkers.lost_write import lost_values, retained
 from checkers.protocol import Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_value_at
-from checkers.witnesses import nodes_with
+from checkers.witnesses import nodes_with, skipped_by
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -177,13 +189,52 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.no_acks and not facts.compacted
 
 
-def _why_unseen(_group: Group, found: Anomaly) -> str:
-    if nodes := texts_in(found, "found_on"):
+def _why_unseen(group: Group, found: Anomaly) -> str:
+    nodes, value = texts_in(found, "found_on"), number_in(found, "value")
+    if not nodes:
         return (
-            f"{', '.join(nodes)} hold it, and final reads went past its offset, so a broker left it"
-            " out of its answers; polls do not record which broker answered"
+            "final reads went past its offset, and no log that was read shows whether it is there"
         )
-    return "final reads went past its offset, and no log that was read shows whether it is there"
+    log = group.final_log
+    if log is None or log.node not in nodes:
+        last = f"the log of {group.leader.node}, the last leader," if group.leader else "who led"
+        return (
+            f"{hold(nodes)} it, and final reads went past its offset; {last} was not read, so the"
+            " record does not show whether its leader had it"
+        )
+    there = offset_of(group, value)
+    past = skipped_by(group, there)
+    how = f"{len(past)} {'reads' if past[1:] else 'read'} went past it without it" if past else (
+        f"final reads ended behind it, at offset {_ends(group)}"
+    )  # fmt: skip
+    behind = _unread_behind(group, there)
+    run = f", and no read returned anything from {there} on" if behind else ""
+    marker = marker_behind(group, there, value)
+    if marker.startswith("no marker"):
+        return f"{hold(nodes)} it at {there}, but {marker}"
+    servers = dict.fromkeys([*_first_past(group, value, past), final_server(group)])
+    who = " and ".join(servers)
+    return f"{hold(nodes)} it at {there}, and {how}{run}: {who} or the clients left it out"
+
+
+def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
+    """Return who answered the first of some reads, for people; nothing without reads."""
+    polls = group.table("polls")
+    mine = select(polls, within(ints(polls, "op_id"), np.array(op_ids, dtype=np.int64)))
+    if not mine.num_rows:
+        return []
+    ended = ints(mine, "complete_ns")
+    first = int(ended.argmin())
+    return [server(group, value, {int(ints(mine, "op_id")[first]): int(ended[first])})]
+
+
+def _ends(group: Group) -> int:
+    return int(ints(group.table("final_reads"), "target_end").max())
+
+
+def _unread_behind(group: Group, offset: int) -> bool:
+    """Tell whether nothing from an offset on was ever returned by a read."""
+    return not bool((ints(group.table("polls"), "offset") >= offset).any())
 
 
 UNSEEN_CHECKER = Checker(
@@ -199,21 +250,48 @@ UNSEEN_CHECKER = Checker(
         ),
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "final_reads", "assignments", "leadership", "replica_records",
+            "replica_states"),
     check=_check_unseen,
     applies=_applies,
     promise=Promise.STORED,
     compares="committed sends, looked for among what was read",
-)
+)  # fmt: skip
 
 
-def _why_incomplete(_group: Group, found: Anomaly) -> str:
-    if not found.evidence.get("isolation"):
-        open_ = number_in(found, "target_end") >= 0
-        return "an open transaction holds readers up there" if open_ else "no final read was made"
+def _why_incomplete(group: Group, found: Anomaly) -> str:
+    isolation, reached = found.evidence.get("isolation"), number_in(found, "reached")
+    if not isolation:
+        target = number_in(found, "target_end")
+        return _open_there(group, target) if target >= 0 else "no final read was made"
+    rows, polls = group.final_polls, group.table("polls")
+    mine, began = (
+        select(rows, equal(rows, "isolation", isolation)),
+        group.facts.milestone("final-reads"),
+    )
+    last_ns = int(max(ints(mine, "complete_ns"), default=NONE))
+    took = ""
+    if began is not None and 0 <= began.at_ns <= last_ns:
+        took = f" {seconds(last_ns - began.at_ns)} after final reads began"
+    op_ids, offsets = ints(polls, "op_id"), ints(polls, "offset")
+    beyond = len(set(op_ids[offsets >= max(reached, 0)].tolist()) - set(ints(mine, "op_id")))
+    nodes = [log.node for log in final_logs(group) if log.at(reached) is not None]
+    told = [f"{hold(nodes)} offset {reached}"] if nodes and reached >= 0 else []
+    many = "one other read" if beyond == 1 else f"{beyond} other reads"
+    told += [f"{many} got there"] if beyond else []
+    had = f"; {' and '.join(told)}" if told else ""
+    return f"its last poll ended{took}{had}; the record does not show what kept it from going on"
+
+
+def _open_there(group: Group, offset: int) -> str:
+    """Return which transaction is open at the end of the final reads."""
+    value = value_at(group, offset)
+    mine = sent(group, value)
+    if mine is None or not mine.in_txn or marker_behind(group, offset, value):
+        return "an open transaction holds readers up there"
     return (
-        "the reader stopped before the end that it had to reach; the record does not show what held"
-        " it up"
+        f"the transaction of op {mine.op_id}, whose record stands there, has no marker behind it:"
+        " its coordinator did not end it in that log"
     )
 
 
@@ -226,7 +304,7 @@ INCOMPLETE_CHECKER = Checker(
         means="What was not read at the end may be there or not; nobody knows.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
-    tables=("sends", "final_reads", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "final_reads", "leadership", "replica_records", "replica_states"),
     check=_check_final_reads,
     premises=(),
     compares="final reads",

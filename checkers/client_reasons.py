@@ -1,0 +1,384 @@
+"""What the rows of a partition leave of the ways in which what a client was told can be wrong.
+
+An answer names no broker. But the leaders' own answers leave few that may have given it; the
+leader epoch of a record names who wrote it; and where every replica's log was read to its end and
+never lost anything from an offset on, only what they hold there ever stood there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.acknowledger import (
+    Acked,
+    Acknowledger,
+    cut_at,
+    led_between,
+    looks_at,
+    moved,
+    read_whole,
+    shrank,
+)
+from checkers.columns import NONE, Ints, equal, ints, present
+from checkers.facts import CRASH, FINAL
+from checkers.group import Group, ReplicaLog
+from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
+from checkers.protocol import Proved
+from checkers.witnesses import truncations_of
+
+LIBRARY = "the client's library"
+_FETCHED_ELSEWHERE = "replica.selector.class"
+"""The setting by which followers may answer fetches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A send.
+
+    Attributes:
+        op_id, offset: -1 if unknown.
+        sent_ns, acked_ns: When its op began and ended, -1 if unknown.
+        acked: Whether it was acknowledged.
+        weak: Whether it asked for less than all acknowledgements.
+        in_txn: Whether it is one of a transaction.
+    """
+
+    op_id: int
+    offset: int
+    sent_ns: int
+    acked_ns: int
+    acked: bool
+    weak: bool
+    in_txn: bool
+
+
+def sent(group: Group, value: int) -> Sent | None:
+    """Return the send of a value, None if there is no row of it."""
+    sends = group.table("sends")
+    rows = _rows_with(ints(sends, "value"), value, group.view(_sends_by_value))
+    if value < 0 or not len(rows):
+        return None  # A send of a history of others may hold no value.
+    row = sends.slice(int(rows[0]), 1)
+    op_id, offset, sent_ns, acked_ns = (
+        ints(row, name).item() for name in ("op_id", "offset", "invoke_ns", "complete_ns")
+    )
+    return Sent(
+        op_id=op_id,
+        offset=offset,
+        sent_ns=sent_ns,
+        acked_ns=acked_ns,
+        acked=bool(equal(row, "acked", True)[0]),  # noqa: FBT003 - a value
+        weak=bool(equal(row, "acks", "0", "1")[0]),
+        in_txn=bool(present(row, "txn_id")[0]),
+    )
+
+
+def _sends_by_value(group: Group) -> Ints:
+    return np.argsort(ints(group.table("sends"), "value"), kind="stable")
+
+
+def _polls_by_offset(group: Group) -> Ints:
+    return np.argsort(ints(group.table("polls"), "offset"), kind="stable")
+
+
+def _rows_with(column: Ints, number: int, order: Ints) -> Ints:
+    """Return the rows in which a column holds a number, by the order of its numbers."""
+    first, end = (np.searchsorted(column, number, side, order) for side in ("left", "right"))
+    return order[first:end]
+
+
+def final_logs(group: Group) -> list[ReplicaLog]:
+    """Return the replicas' logs of after the stop, or of after a crash, by node."""
+    logs = group.logs.get(FINAL) or group.logs.get(CRASH, {})
+    return [log for _, log in sorted(logs.items())]
+
+
+def nodes_at(group: Group, offset: int, value: int) -> list[str]:
+    """Return the nodes whose last log holds a value at an offset."""
+    found = []
+    for log in final_logs(group):
+        at = log.at(offset)
+        if value >= 0 and at is not None and int(log.values[at]) == value:
+            found.append(log.node)
+    return found
+
+
+def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | None:
+    """Return a last log that holds a value at an offset, the last leader's first, and where."""
+    logs = [group.final_log, *final_logs(group)]
+    for log in logs:
+        at = log.at(offset) if log is not None else None
+        if log is not None and at is not None and int(log.values[at]) == value:
+            return log, at
+    return None
+
+
+def offset_of(group: Group, value: int) -> int:
+    """Return the first offset at which the last leader's log holds a value; -1: it does not."""
+    log = group.final_log
+    if log is None or value < 0:
+        return NONE
+    at = np.flatnonzero(log.values == value)
+    return int(log.offsets[at[0]]) if len(at) else NONE
+
+
+def hold(nodes: Sequence[str], verb: str = "hold") -> str:
+    """Return nodes' logs for people: `the logs of n1 and n2 hold`; empty without nodes."""
+    if len(nodes) <= 1:
+        return "".join(f"the log of {node} {verb}s" for node in nodes)
+    return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} {verb}"
+
+
+def doubt(group: Group, offset: int, since_ns: int) -> str:
+    """Return why something may have stood at an offset that no log holds there any more.
+
+    Args:
+        group: The partition.
+        offset: Where.
+        since_ns: It was not written before that.
+
+    Returns:
+        The first reason, for people; empty: nothing else ever stood there.
+    """
+    logs = group.logs.get(FINAL, {})
+    record = Acked(value=NONE, offset=offset, sent_ns=since_ns, acked_ns=NONE)
+    if len(logs) < group.facts.plan.replication:
+        return "not every replica's log was read" if logs else "no replica's log was read"
+    if moved(group):
+        return "replicas were copied anew in this run"
+    return next(
+        filter(None, (_doubt_of(group, log, record) for _, log in sorted(logs.items()))), ""
+    )
+
+
+def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
+    if not (log.whole and read_whole(group, log.node)):
+        return f"the log of {log.node} was not read to its end"
+    if log.start > record.offset:
+        return f"the log of {log.node} begins above it"
+    cut = cut_at(group, record, log.node)
+    if cut is not None:
+        return f"{log.node} may have lost its log from offset {cut} on"
+    if shrank(group, record, log.node):
+        return f"the log of {log.node} was seen to end above it, and later below"
+    return ""
+
+
+def never_reached(group: Group, offset: int) -> bool:
+    """Tell whether no replica's log was ever seen to reach an offset."""
+    return all(
+        log.end <= offset and all(end <= offset for _, end in looks_at(group, log.node))
+        for log in final_logs(group)
+    )
+
+
+def leader_of(group: Group, epoch: int) -> str:
+    """Return who led in an epoch, for people: `n2, leader of epoch 0,`."""
+    brokers = group.view(_leaders).get(epoch, set())
+    if epoch < 0:
+        return "a leader"
+    if len(brokers) != 1:
+        return f"the leader of epoch {epoch}"
+    return f"n{min(brokers)}, leader of epoch {epoch},"
+
+
+def _leaders(group: Group) -> dict[int, set[int]]:
+    """Return whom anybody named as leader of each epoch."""
+    rows = group.table("leadership")
+    found: dict[int, set[int]] = {}
+    columns = (ints(rows, name).tolist() for name in ("leader_epoch", "leader"))
+    for epoch, broker in {*zip(*columns, strict=True)}:
+        if broker >= 0:
+            found.setdefault(epoch, set()).add(broker)
+    return found
+
+
+def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its leader") -> str:
+    """Return who may have led at some time between two, for people.
+
+    Args:
+        group: The partition.
+        from_ns: The answer was not given before that; -1 if unknown.
+        until_ns: It was given by then; -1 if unknown.
+        otherwise: What to say if more than two may have, or nobody knows.
+    """
+    return in_words(led_between(group, from_ns, until_ns), otherwise=otherwise)
+
+
+def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str:
+    """Return leaders for people, with a comma behind names: `n2, leader of epoch 0,`."""
+    nodes = list(dict.fromkeys(each.node for each in led if each.broker >= 0))
+    if not nodes or len(nodes) > 2 or any(each.broker < 0 for each in led):  # noqa: PLR2004 - a pair
+        return otherwise
+    if len(nodes) == 1:
+        epochs = {each.epoch for each in led}
+        known = len(epochs) == 1 and min(epochs) >= 0
+        return (
+            f"{nodes[0]}, leader of epoch {min(epochs)}," if known else f"{nodes[0]}, its leader,"
+        )
+    return f"{nodes[0]} or {nodes[1]}, each of which may have led then,"
+
+
+def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
+    """Return who may have answered some polls, for people; see `servers`."""
+    return in_words(servers(group, value, reads))
+
+
+def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowledger, ...]:
+    """Return who may have answered some polls; empty: followers may have, too.
+
+    Clients fetch ahead of their polls, but nothing that was not sent yet, and nothing of before
+    they were assigned the partition.
+
+    Args:
+        group: The partition.
+        value: What they were given, or what stood there.
+        reads: Their ops, and when each had ended.
+    """
+    if any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings):
+        return ()
+    mine = sent(group, value)
+    ended_ns, since_ns = max(reads.values(), default=NONE), mine.sent_ns if mine else NONE
+    if len(reads) == 1:
+        since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
+    return led_between(group, since_ns, ended_ns)
+
+
+def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
+    """Return when the process of an op was assigned the partition last; -1 if unknown."""
+    polls, moves = group.table("polls"), group.table("assignments")
+    process = ints(polls, "process")[ints(polls, "op_id") == op_id]
+    if not len(process):
+        return NONE
+    times = ints(moves, "time_ns")
+    placed = equal(moves, "kind", ASSIGN, SUBSCRIBE, DEALT) & (times <= until_ns)
+    return int(max(times[placed & (ints(moves, "process") == process[0])], default=NONE))
+
+
+def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
+    """Return which ops were given one of some values at an offset, and when each had ended."""
+    polls = group.table("polls")
+    rows = _rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
+    rows = rows[np.isin(ints(polls, "value")[rows], values)]
+    columns = (ints(polls, name)[rows].tolist() for name in ("op_id", "complete_ns"))
+    return dict(zip(*columns, strict=True))
+
+
+def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
+    """Return how many other reads returned it, for people; empty if none did.
+
+    Args:
+        reads: Of `reads_of`.
+        op_id: Of the read that differs.
+        before_ns: Say how many had ended by then.
+        what: What they returned.
+    """
+    rest = [ended_ns for op, ended_ns in reads.items() if op != op_id]
+    if not rest:
+        return ""
+    early = sum(0 <= each <= before_ns for each in rest)
+    many = "one other read" if len(rest) == 1 else f"{len(rest)} other reads"
+    return f"{many} returned {what}" + (f", {early} of them before" if early and rest[1:] else "")
+
+
+def misplaced(group: Group, value: int, offset: int, there: int) -> str:
+    """Return why a value stands elsewhere than at the offset of its acknowledgement.
+
+    Args:
+        group: The partition.
+        value: Which.
+        offset: What the acknowledgement named.
+        there: Where the value stands.
+    """
+    mine = sent(group, value)
+    sent_ns, acked_ns = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
+    wrong = f"{answerer(group, sent_ns, acked_ns)} or {LIBRARY} named offset {offset}"
+    name = group.facts.name_of(value)
+    if readers := reads_of(group, offset, [value]):
+        return (
+            f"op {min(readers)} read {name} at offset {offset}: it was cut off there, and another"
+            f" try of its send was kept at {there}"
+        )
+    why_not = doubt(group, offset, sent_ns)
+    if not why_not:
+        return Proved(
+            f"{wrong} wrongly: {hold(nodes_at(group, there, value))} {name} at {there}"
+            f"{_instead(group, offset, mine)}"
+        )
+    cuts = truncations_of(group, offset)
+    what = f"; {cuts[0].text(offset)}" if cuts else f", as {why_not}"
+    return (
+        f"{wrong} wrongly, or {name} was cut off there and another try of its send was kept at"
+        f" {there}{what}"
+    )
+
+
+def _instead(group: Group, offset: int, mine: Sent | None) -> str:
+    """Return what the logs hold at an offset, and since when, as the end of a sentence."""
+    if never_reached(group, offset):
+        return f"; no log ever reached {offset}"
+    log = next((each for each in final_logs(group) if each.at(offset) is not None), None)
+    at = log.at(offset) if log is not None else None
+    if log is None or at is None:
+        return f" and nothing at {offset}; no log was cut there"
+    if log.controls[at]:
+        return f" and a transaction's marker at {offset}; no log was cut there"
+    instead = sent(group, int(log.values[at]))
+    since = ""
+    if instead and mine and instead.acked and instead.offset == offset:
+        before = 0 <= instead.acked_ns < mine.sent_ns
+        since = " (acknowledged before this one was sent)" * before
+    return f" and {held_at(group, offset)}{since} at {offset}; no log was cut there"
+
+
+def value_at(group: Group, offset: int) -> int:
+    """Return the value that the last leader's log, or another one, has at an offset; -1: none."""
+    for log in (group.final_log, *final_logs(group)):
+        at = log.at(offset) if log is not None else None
+        if log is not None and at is not None and int(log.values[at]) >= 0:
+            return int(log.values[at])
+    return NONE
+
+
+def held_at(group: Group, offset: int) -> str:
+    """Return what a log has at an offset, for people; empty: no value."""
+    value = value_at(group, offset)
+    return group.facts.name_of(value) if value >= 0 else ""
+
+
+def final_server(group: Group) -> str:
+    """Return who may have answered the final reads, for people."""
+    begun, ended = (ints(group.final_polls, name) for name in ("invoke_ns", "complete_ns"))
+    if not len(begun) or any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings):
+        return "a broker"
+    return answerer(group, int(begun.min()), int(ended.max()), otherwise="a broker")
+
+
+def marker_behind(group: Group, offset: int, value: int) -> str:
+    """Return where the marker of a record's transaction stands, for people; empty if unknown."""
+    found, mine = log_with(group, offset, value), sent(group, value)
+    if found is None or mine is None or not mine.in_txn:
+        return ""
+    log, at = found
+    producer = int(log.producer_ids[at])
+    behind = np.flatnonzero(log.producer_ids[at:] == producer)[1:] + at
+    markers = behind[log.controls[behind] == 1]
+    if producer < 0 or not len(markers):
+        return ""
+    others_sent = [sent(group, int(log.values[each])) for each in behind if each < markers[0]]
+    next_ = [each.op_id for each in others_sent if each and each.op_id != mine.op_id]
+    place = int(log.offsets[markers[0]])
+    if next_:
+        return (
+            f"no marker ends its transaction: the next one of its producer, at {place}, stands"
+            f" behind op {next_[0]}'s record and decides for both"
+        )
+    return f"its transaction's marker stands at {place}"
+
+
+def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:
+    """Return producer id, epoch and sequence of a record of a log."""
+    columns = (log.producer_ids, log.producer_epochs, log.sequences)
+    producer, epoch, sequence = (int(each[at]) for each in columns)
+    return producer, epoch, sequence

@@ -1,0 +1,480 @@
+"""Why a value stands, or was read, where it must not: who did it, and what the rows exclude.
+
+Each reason stands beside rows that differ by a hair, for which it must not be given.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers import (
+    aborted_read,
+    corrupt_record,
+    duplicate,
+    inconsistent_offsets,
+    lost_write,
+    phantom,
+    uncommitted_read,
+    unseen,
+)
+from checkers.facts import DiskLoss, RunFacts
+from checkers.protocol import Proved
+from results.record.contents import PAYLOAD
+from results.record.milestones import Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    state,
+)
+from tests.checkers.reason_rows import (
+    ALL,
+    LED,
+    NODES,
+    READ,
+    TWO,
+    TXN,
+    in_txn,
+    logs,
+    marker,
+    of,
+    reason,
+    told,
+    written,
+)
+
+SENDS = [ack(A, 0, at=S), ack(B, 1, op=2, at=S)]
+HELD = {"sends": SENDS, "leadership": LED, **logs((0, A), (0, B))}
+
+
+# One offset, two values.
+
+
+def test_a_value_that_one_reader_got_alone_was_not_in_the_log() -> None:
+    polls = [told(A, 0, op=4), told(B, 0, op=5), told(A, 0, op=6)]
+    said = reason(inconsistent_offsets.CHECKER, group(READ, **HELD, polls=polls))
+    assert isinstance(said, Proved)
+    assert said == (
+        f"n2, leader of epoch 0, or the client gave it to op 5 alone: {ALL} value {A} there, which"
+        f" 2 reads returned, and value {B} at 1; no log was cut there"
+    )
+    unread = reason(
+        inconsistent_offsets.CHECKER,
+        group(facts(collected_nodes=frozenset({"n1", "n2"})), **HELD, polls=polls),
+    )
+    assert not isinstance(unread, Proved)
+    assert unread.endswith("it may have been cut off: the log of n3 was not read to its end")
+
+
+def test_a_wrong_answer_to_a_writer_is_told_apart_from_one_to_a_reader() -> None:
+    rows = {**HELD, "sends": [ack(A, 0, at=S), ack(B, 0, op=2, at=S)]}
+    said = reason(inconsistent_offsets.CHECKER, group(READ, **rows))
+    assert said.startswith(f"n2, leader of epoch 0, or the client's library acknowledged value {B}")
+    assert "the client gave it" not in said
+
+
+def test_a_lost_value_that_never_stood_there_was_taken_by_nothing() -> None:
+    rows = {**HELD, "sends": [ack(A, 0, at=S), ack(C, 0, op=2, at=S)]}
+    said = reason(inconsistent_offsets.CHECKER, group(READ, **rows))
+    assert f"hold value {A} there, and value {C} nowhere; no log was cut there" in said
+    cut = {"node": "n2", "from_offset": 0, "to_offset": 2, "observed_ns": 9 * S, "reason": "r"}
+    (anomaly,) = inconsistent_offsets.CHECKER.check(
+        group(READ, **rows, truncations=[cut])
+    ).anomalies
+    assert "n2 led in epoch 0, and acknowledged it" in anomaly.cause
+
+
+def test_logs_that_differ_are_named_with_what_they_hold() -> None:
+    rows = {
+        "replica_records": [*log("n1", (0, B)), *log("n2", (0, A)), *log("n3", (0, A))],
+        "replica_states": [state(node, 1) for node in NODES],
+    }
+    polls = [told(A, 0, op=4), told(B, 0, op=5)]
+    said = reason(inconsistent_offsets.CHECKER, group(READ, leadership=LED, polls=polls, **rows))
+    assert said == (
+        f"the logs differ there: the logs of n2 and n3 hold value {A}; the log of n1 holds value"
+        f" {B}"
+    )
+
+
+# One value, two offsets.
+
+
+def doubled(first: Row, second: Row, *, about: RunFacts = READ, acked: int = 0) -> str:
+    """Why A stands at 0 and 1."""
+    on = group(about, sends=[ack(A, acked, at=S)], leadership=TWO, **written(first, second))
+    return reason(duplicate.CHECKER, on)
+
+
+def test_a_leader_that_stored_a_sequence_again_is_named() -> None:
+    same = doubled(of(A, 7), of(A, 7))
+    assert isinstance(same, Proved)
+    assert same == (
+        "n2, leader of epoch 0, stored sequence 7 of producer 1 at 1, though it had stored that"
+        " sequence at 0 (acknowledged at 1.000 s)"
+    )
+    other = doubled(of(A, 7), of(A, 7, led=1), acked=1)
+    assert other == (
+        "n3, leader of epoch 1, stored sequence 7 of producer 1 at 1, though n2, leader of epoch 0,"
+        " had stored that sequence at 0"
+    )
+
+
+def test_a_leader_that_stored_a_fenced_epoch_is_named() -> None:
+    said = doubled(of(A, 7, epoch=1), of(A, 0))
+    assert said.startswith("n2, leader of epoch 0, stored a record of epoch 0 of producer 1 behind")
+
+
+ASLEEP = replace(READ, silences=((0, 30 * S),))
+
+
+@pytest.mark.parametrize(
+    ("second", "acked", "said"),
+    [
+        (
+            of(A, 0, epoch=1),
+            1,
+            "(0, 1), which brokers take for different messages: the client sent",
+        ),
+        (of(A, 0, producer=9), 1, "different producer ids (1, 9), which brokers"),
+        (
+            of(A, 0, epoch=1),
+            0,
+            "library sent it again though it was acknowledged at 0, or n2, lead",
+        ),
+        (of(A, 8), 0, "the client's library gave it two sequence numbers, 7 and 8"),
+    ],
+)
+def test_what_the_client_sent_again_is_told_as_that(second: Row, acked: int, said: str) -> None:
+    assert said in doubled(of(A, 7), second, acked=acked)
+
+
+def test_a_client_without_a_known_reason_to_send_again_is_told_as_that() -> None:
+    on = {"sends": [ack(A, 1, at=S)], **written(of(A, 7), of(A, 0, epoch=1))}
+    quiet = reason(duplicate.CHECKER, group(READ, **on, leadership=LED))
+    assert "though no fault and no election is known" in quiet
+    elected = [*TWO, leads(3, 1, at=S, source="metadata")]
+    busy = reason(duplicate.CHECKER, group(READ, **on, leadership=elected))
+    assert busy.endswith("the client sent it again, as it does without an answer")
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({}, "the copies name no producer, though this run's producers are idempotent: the log"),
+        ({"idempotence": False, "retries": 0}, "its producer is not idempotent, so the log does"),
+    ],
+)
+def test_copies_without_a_producer_blame_nobody(plan: dict[str, object], said: str) -> None:
+    about = facts(plan=plan, collected_nodes=frozenset(NODES))
+    nameless = of(A, -1, producer=-1)
+    why = doubled(nameless, nameless, about=about)
+    assert why.startswith(said)
+    assert "or n2, leader of epoch 0, wrote it twice" in why
+
+
+def test_a_copy_that_only_a_reader_saw_is_no_copy_in_the_log() -> None:
+    on = group(READ, **HELD, polls=[told(A, 1, op=4)])
+    assert reason(duplicate.CHECKER, on) == (
+        f"n2, leader of epoch 0, or the client gave it to op 4 at 1, where the logs hold value {B};"
+        " no log was cut there"
+    )
+    two = group(READ, **{**HELD, **logs((0, A), (0, B), nodes=("n1", "n2"))}, polls=[told(A, 1)])
+    assert reason(duplicate.CHECKER, two).endswith("there; not every replica's log was read")
+
+
+# A value that was not sent there.
+
+STRANGE = C + 100
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (of(STRANGE, 0), "stored it under producer 1's sequence 0, which the record at 0 has"),
+        (of(STRANGE, 5), "stored it as sequence 5 of producer 1, whose other records this run's"),
+        (of(STRANGE, 5, producer=8), "stored it; a client that the record does not know, or the"),
+        (of(STRANGE, -1, producer=-1), "stored it; a client that the record does not know, or the"),
+    ],
+)
+def test_who_stored_a_phantom_and_under_whose_name(record: Row, said: str) -> None:
+    rows = {"sends": [ack(A, 0)], "leadership": LED, **written(of(A, 0), record)}
+    why = reason(phantom.CHECKER, group(READ, **rows, polls=[told(STRANGE, 1)]))
+    assert why.startswith(f"{ALL} it: n2, leader of epoch 0, {said}")
+    assert why.endswith("no recorded client sent it")
+
+
+def test_a_phantom_that_no_log_holds_was_given_away_by_who_led() -> None:
+    polls = [told(STRANGE, 1, op=4), told(B, 1, op=5)]
+    assert reason(phantom.CHECKER, group(READ, **HELD, polls=polls)) == (
+        f"n2, leader of epoch 0, or the client gave it to the reader: the logs hold value {B}"
+        " there, and one other read returned that; no recorded client sent it"
+    )
+    unread = reason(phantom.CHECKER, group(sends=SENDS, polls=polls[:1]))
+    assert unread.endswith("so a broker stored or served it here; no log that was read holds it")
+
+
+# A record that is not as it was sent.
+
+KNOWN = replace(READ, contents_known=True)
+
+
+def spoilt(*nodes: str, damaged: int = 0, intact: int = 0) -> str:
+    """Why B is damaged in some logs, and in some reads, and intact in others."""
+    rows = logs((0, A), (0, B))
+    records = [
+        {**row, "damage": PAYLOAD if row["node"] in nodes and row["offset"] == 1 else 0}
+        for row in rows["replica_records"]
+    ]
+    polls = [
+        told(B, 1, op=10 + at, damage=PAYLOAD if at < damaged else 0)
+        for at in range(damaged + intact)
+    ]
+    on = group(KNOWN, **{**HELD, "replica_records": records}, polls=polls)
+    return reason(corrupt_record.CHECKER, on)
+
+
+def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
+    assert spoilt(*NODES) == (
+        f"{ALL} it so behind a right sum: it was changed before it was replicated, by n2, leader of"
+        " epoch 0, or by the client's library before it summed the batch"
+    )
+    assert spoilt("n1", "n2").startswith(
+        "the logs of n1 and n2 hold it so behind a right sum; the log of n3 holds it intact"
+    )
+    assert spoilt("n2") == (
+        "the copy of n2, which led when it was written, was changed there, behind a right sum; the"
+        " logs of n1 and n3 hold it intact"
+    )
+    assert spoilt("n3").startswith(
+        "the copy of n3, a follower when it was written, was changed there, or on its way there,"
+    )
+
+
+def test_a_cleaner_that_copied_a_flipped_bit_is_named() -> None:
+    flip = DiskLoss(
+        nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=1, end_before=9,
+        until_ns=9 * S, excuse="bit-flip",
+    )  # fmt: skip
+    plan = {"broker": {"log.cleanup.policy": "compact"}}
+    polls = [told(B, 1, damage=PAYLOAD)]
+    for loss, said in ((flip, True), (replace(flip, end_after=2), False)):
+        about = facts(plan=plan, contents_known=True, disk_losses=(loss,))
+        why = reason(corrupt_record.CHECKER, group(about, **HELD, polls=polls))
+        assert why.startswith("a fault flipped a bit of that log") is said
+
+
+def test_which_reads_are_spoilt_says_who_may_have_spoilt_them() -> None:
+    assert spoilt(damaged=1, intact=2) == (
+        f"{ALL} it intact, and 2 other reads returned it intact: n2, leader of epoch 0, or the"
+        " client of that read changed it"
+    )
+    assert spoilt(damaged=2) == (
+        f"{ALL} it intact, and each of the 2 reads of it got it so: n2, leader of epoch 0, or the"
+        " library that readers share changed it"
+    )
+    mixed = spoilt(damaged=2, intact=1)
+    assert mixed == f"{ALL} it intact: n2, leader of epoch 0, or the client changed it"
+
+
+# What readers were not given.
+
+
+def final(value: int, offset: int, **changes: object) -> Row:
+    return {**told(value, offset, at=9 * S), "phase": "final", **changes}
+
+
+def test_what_nobody_was_given_names_who_answered_the_reads_that_went_past() -> None:
+    sends = [ack(A, 0, at=S), ack(B, None, op=2, at=S), ack(C, 2, op=3, at=S)]
+    rows = {**HELD, "sends": sends, **logs((0, A), (0, B), (0, C))}
+    early = [told(A, 0, op=4), {**told(C, 2, op=4), "pos": 9}]
+    past = [final(A, 0), {**final(C, 2), "pos": 9}]
+    on = group(READ, **rows, polls=[*early, *past], final_reads=[final_read(3)])
+    assert reason(unseen.UNSEEN_CHECKER, on) == (
+        f"{ALL} it at 1, and 2 reads went past it without it: n2, leader of epoch 0, or the clients"
+        " left it out"
+    )
+    short = group(READ, **HELD, polls=[final(A, 0)], final_reads=[final_read(2)])
+    assert "and final reads ended behind it, at offset 2, and no read returned anything from 1" in (
+        reason(unseen.UNSEEN_CHECKER, short)
+    )
+
+
+def test_without_the_last_leaders_log_nobody_is_blamed() -> None:
+    lacking = {**HELD, **logs((0, A), (0, B), nodes=("n1", "n3"))}
+    on = group(READ, **lacking, polls=[final(A, 0)], final_reads=[final_read(2)])
+    said = reason(unseen.UNSEEN_CHECKER, on)
+    assert "the log of n2, the last leader, was not read" in said
+    assert "left it out" not in said
+
+
+def test_a_final_read_that_left_out_what_the_log_holds() -> None:
+    polls = [told(A, 0, op=4), final(B, 1)]
+    on = group(READ, **HELD, polls=polls, final_reads=[final_read(2)])
+    assert reason(lost_write.CHECKER, on) == (
+        f"n2, leader of epoch 0, or the client left it out of the final read: {ALL} it at 0, and"
+        " one other read returned it"
+    )
+    lacking = {**HELD, **logs((0, A), (0, B), nodes=("n1", "n3"))}
+    said = reason(
+        lost_write.CHECKER, group(READ, **lacking, polls=polls, final_reads=[final_read(2)])
+    )
+    assert "the log of n2, the last leader, was not read to its end" in said
+    assert "left it out" not in said
+
+
+def test_logs_that_were_read_and_lack_it_are_named_beside_the_one_that_was_not() -> None:
+    sends = [*SENDS, ack(C, 2, op=3, at=S)]
+    rows = {"sends": sends, "leadership": LED, **logs((0, A), (0, B))}
+    about = facts(collected_nodes=frozenset({"n1", "n3"}), unreadable_nodes=frozenset({"n2"}))
+    assert reason(lost_write.CHECKER, group(about, **rows)) == (
+        "the logs of n1 and n3 lack it; the log of n2, the last leader, was not read to its end,"
+        " and may have it"
+    )
+
+
+def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
+    reads = {**final_read(4), "isolation": "read_committed"}
+    polls = [final(C, 3, isolation="read_committed")]
+    sends = [in_txn(A, 0), in_txn(B, 1, op=2), in_txn(C, 3, op=3)]
+
+    def why(*records: Row) -> str:
+        rows = {"sends": sends, "leadership": LED, **written(*records)}
+        return reason(lost_write.CHECKER, group(TXN, **rows, polls=polls, final_reads=[reads]))
+
+    torn = why(of(A, 0), of(B, 1), marker(), of(C, 2))
+    assert torn == (
+        f"{ALL} it at 0, but no marker ends its transaction: the next one of its producer, at 2,"
+        " stands behind op 2's record and decides for both"
+    )
+    whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
+    assert "and its transaction's marker stands at 2" in whole
+    sends[0] = {**sends[0], "offset": None}
+    reads = {**reads, "target_end": 4}
+    rows = {"sends": sends, "leadership": LED, **written(of(A, 0), of(B, 1), marker(), of(C, 2))}
+    hidden = group(TXN, **rows, polls=polls, final_reads=[reads])
+    assert reason(unseen.UNSEEN_CHECKER, hidden) == torn
+
+
+def test_a_final_read_that_stopped_says_what_was_there_to_read() -> None:
+    stones = (Milestone(name="final-reads", at_ns=8 * S),)
+    about = facts(milestones=stones, collected_nodes=frozenset(NODES))
+    reads = {**final_read(2, complete=False)}
+    polls = [final(A, 0), told(B, 1, op=4)]
+    on = group(about, **HELD, polls=polls, final_reads=[reads])
+    assert reason(unseen.INCOMPLETE_CHECKER, on) == (
+        f"its last poll ended 1.000 s after final reads began; {ALL} offset 1 and one other read"
+        " got there; the record does not show what kept it from going on"
+    )
+    bare = reason(unseen.INCOMPLETE_CHECKER, group(polls=polls[:1], final_reads=[reads]))
+    assert "other read" not in bare
+
+
+def test_the_transaction_that_holds_readers_up_is_named() -> None:
+    reads = {**final_read(1), "isolation": "read_committed"}
+    sends = [in_txn(A, 0), in_txn(B, 1, op=2), in_txn(C, 3, op=3)]
+
+    def why(*records: Row) -> str:
+        rows = {"sends": sends, "leadership": LED, **written(*records)}
+        return reason(unseen.INCOMPLETE_CHECKER, group(TXN, **rows, final_reads=[reads]))
+
+    hanging = why(of(A, 0), of(B, 1, producer=2), marker())
+    assert hanging.startswith("the transaction of op 2, whose record stands there, has no marker")
+    ended = why(of(A, 0), of(B, 1), marker(), of(C, 2))
+    assert ended == "an open transaction holds readers up there"
+
+
+# What was read too early, or in spite of having failed.
+
+
+def announced(mark: int, *, at: int, broker: int = 2, epoch: int = 0) -> Row:
+    return {**leads(broker, epoch, at=at), "high_watermark": mark}
+
+
+def early(*leadership: Row, send: Row, records: tuple[Row, ...] = (of(A, 0),)) -> str:
+    rows = {"sends": [send], "polls": [told(A, 0, at=2 * S)], "leadership": [*LED, *leadership]}
+    return reason(uncommitted_read.CHECKER, group(READ, **rows, **written(*records)))
+
+
+def test_an_acknowledgement_before_the_answer_leaves_two_ways() -> None:
+    marks = (announced(0, at=3 * S), announced(0, at=4 * S), announced(5, at=6 * S))
+    assert early(*marks, send=ack(A, 0, at=S)) == (
+        "n2, leader of epoch 0, had acknowledged it (acks=all) at 1.000 s, and announced 0 until"
+        " 4.000 s: it acknowledged and served what was not committed, or its high watermark stood"
+        " still"
+    )
+    for send in (ack(A, 0, at=S, acks="1"), ack(A, 0, at=5 * S), ack(A, None, at=S)):
+        said = early(*marks, send=send)
+        assert "acknowledged" not in said
+        assert said.startswith("n2, leader of epoch 0, served it above the high watermark, or n2,")
+
+
+def test_a_record_that_is_gone_and_was_never_promised_was_served_too_early() -> None:
+    never = {**ack(A, None, at=S), "acked": False, "outcome": "info"}
+    gone = early(announced(0, at=3 * S), send=never, records=(of(B, 0),))
+    assert gone == (
+        "n2, leader of epoch 0, served it above the high watermark: it was never acknowledged, and"
+        " no log holds it there at the end"
+    )
+    kept = early(announced(0, at=3 * S), send=never)
+    assert kept.endswith("or n2, leader of epoch 0, announced too little")
+
+
+def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None:
+    late = announced(0, at=3 * S, broker=3, epoch=1)
+    taken = early(late, send=ack(A, 0, at=S), records=(of(B, 0, led=1),))
+    assert taken == (
+        "n2, leader of epoch 0, served it; it had been acknowledged at 1.000 s; n3, leader of epoch"
+        f" 1, led without it, and wrote value {B} there"
+    )
+    for records in ((of(B, 0, led=0),), (of(A, 0, led=1),)):
+        assert "led without it" not in early(late, send=ack(A, 0, at=S), records=records)
+
+
+FAILED = {**ack(A, None, at=S), "acked": False, "outcome": "fail", "error": "MSG_SIZE_TOO_LARGE"}
+
+
+def test_a_refused_message_that_the_logs_hold_was_stored_all_the_same() -> None:
+    rows = {"sends": [FAILED], "leadership": LED, "polls": [told(A, 0)]}
+    assert reason(aborted_read.CHECKER, group(READ, **rows, **written(of(A, 7)))) == (
+        "its client reported MSG_SIZE_TOO_LARGE, and n2, leader of epoch 0, stored it all the same"
+        f" as sequence 7 of producer 1: {ALL} it"
+    )
+
+
+def test_a_refused_message_that_no_log_holds_was_given_to_its_readers_only() -> None:
+    rows = {"sends": [FAILED, ack(B, 0, op=2)], "leadership": LED}
+    polls = [told(A, 0, op=4), told(B, 0, op=5)]
+    said = reason(aborted_read.CHECKER, group(READ, **rows, polls=polls, **logs((0, B))))
+    assert isinstance(said, Proved)
+    assert said == (
+        f"n2, leader of epoch 0, or the client gave it to op 4: the logs hold value {B} there, and"
+        " one read returned that; no log was cut there"
+    )
+    two = logs((0, B), nodes=("n1", "n2"))
+    unread = reason(aborted_read.CHECKER, group(READ, **rows, polls=polls, **two))
+    assert unread.endswith("or the client gave it away; not every replica's log was read")
+
+
+def test_readers_that_were_not_shown_an_aborted_record_set_the_others_apart() -> None:
+    sends = [in_txn(A, 1, outcome="fail"), in_txn(B, 0, op=2), in_txn(C, 3, op=3)]
+    rows = {"sends": sends, "leadership": LED,
+            **written(of(B, 0, producer=2), of(A, 0), marker(), of(C, 1, producer=2))}  # fmt: skip
+    shown = [told(A, 1, op=4, isolation="read_committed")]
+    past = [told(B, 0, op=5, isolation="read_committed"),
+            {**told(C, 3, op=5, isolation="read_committed"), "pos": 9}]  # fmt: skip
+    one = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, *past]))
+    assert one == (
+        "n2, leader of epoch 0, or the client gave it away as committed: one other read"
+        " (read_committed) went past it without it; its transaction's marker stands at 2"
+    )
+    everyone = reason(aborted_read.CHECKER, group(TXN, **rows, polls=[*shown, past[0]]))
+    assert everyone.startswith("its producer never asked for a commit, and no read_committed read")
