@@ -32,11 +32,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import led_between, looks_at
 from checkers.calm import silent_ns
 from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds, texts_in, with_stacks
+from checkers.findings import (
+    anomaly_at,
+    findings,
+    number_in,
+    seconds,
+    texts_in,
+    with_stacks,
+)
 from checkers.group import Group
+from checkers.group_reasons import served_by
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
@@ -242,17 +251,71 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and not facts.no_acks
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     errors = texts_in(found, "errors")
-    if not errors:
-        return "no send got an answer, so the record does not show what its brokers waited for"
-    worst = errors[0].partition(" x ")[2]
-    if worst.startswith("_"):
+    worst = errors[0].partition(" x ")[2] if errors else ""
+    leader, alive = served_by(group, span), _alive(group, span)
+    locked = _locked(found, leader)
+    stood = _stood(group, leader.partition(",")[0], span)
+    who = leader or "its leader"
+    if not leader:
+        led = led_between(group, *span)
+        others = ", or ".join(each.text for each in led if each.broker >= 0)
+        who = f"its leader ({others})" if others and alive else who
+    if worst and not worst.startswith("_"):
+        return f"{who}, refused them with {worst}{alive}{locked}"
+    if not alive:
         return (
-            f"no send was acknowledged before its client gave up ({worst}); what brokers answered"
-            " until then is not recorded"
+            f"no broker answered as its leader in that time, and clients gave up"
+            f"{f' ({worst})' if worst else ''}{locked}"
         )
-    return f"its brokers refused with {worst}"
+    last = _last_taken(group, span[0])
+    missing = f"; clients only record that they gave up ({worst}), not what it answered"
+    return f"{who}, took nothing{stood}{alive}{last}{locked}{missing if worst else ''}"
+
+
+def _alive(group: Group, span: tuple[int, int]) -> str:
+    """Say what a leader did in a time that shows that it led; empty if nothing does."""
+    rows, polls = group.table("leadership"), group.table("polls")
+    times = ints(rows, "observed_ns")
+    told = equal(rows, "source", "list-offsets") & (ints(rows, "leader") >= 0)
+    answered = int((told & (times >= span[0]) & (times <= span[1])).sum())
+    ended = ints(polls, "complete_ns")
+    read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
+    said = [
+        "answered ListOffsets" if answered else "",
+        f"gave readers {int(read.sum())} records of it" if read.any() else "",
+    ]
+    did = " and ".join(each for each in said if each)
+    return f", though it {did} meanwhile" if did else ""
+
+
+def _stood(group: Group, node: str, span: tuple[int, int]) -> str:
+    """Say so if a broker's log did not grow in a time."""
+    looks = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
+    return f" (its log ended at {looks[0]} all the time)" if len({*looks}) == 1 else ""
+
+
+def _last_taken(group: Group, until_ns: int) -> str:
+    """Say when the partition had taken a message last."""
+    sends = group.table("sends")
+    ended = ints(sends, "complete_ns")[_taken(sends)]
+    last_ns = int(ended[ended <= until_ns].max(initial=NONE))
+    return f"; the last message that it took was acknowledged at {seconds(last_ns)}" * (
+        last_ns >= 0
+    )
+
+
+def _locked(found: Anomaly, leader: str) -> str:
+    """Say so if the leader's JVM told of threads that wait for each other."""
+    nodes = [each.partition(":")[0] for each in texts_in(found, "stacks")]
+    if not nodes:
+        return ""
+    what = "threads that wait for each other"
+    if leader.partition(",")[0] in nodes:
+        return f"; its JVM reports {what}"
+    return f"; the JVM of {', '.join(nodes)} reports {what}"
 
 
 CHECKER = Checker(
@@ -273,7 +336,14 @@ CHECKER = Checker(
         },
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends",),
+    tables=(
+        "sends",
+        "polls",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     applies=_applies,
     promise=Promise.RECOVERY,
