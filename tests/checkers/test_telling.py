@@ -5,19 +5,23 @@ from dataclasses import replace
 import pytest
 
 from checkers.facts import Disturbance, RunFacts
-from checkers.group import Group
+from checkers.group import group_of
 from checkers.protocol import Excuse
 from checkers.registry import CHECKERS, WORDS
 from checkers.telling import UNEXPLAINED, in_force, ranked, with_causes, words_of
+from checkers.torn_transaction import SHARES
 from results.record.plan import plan_from
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, AnomalySummary, Evidence, Example
 
 WHY = {each.name: each.why for each in reversed(CHECKERS)}
 SAME = "producer 4 epoch 0 sequence 36"
-NOTHING = Group(
-    facts=RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), tables={}, topic="log-0",
-    partition=0,
+NOTHING = replace(
+    group_of(
+        RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), {}, topic="log-0",
+        partition=0,
+    ),
+    derived={"shares": SHARES.empty_table()},
 )  # fmt: skip
 """A partition of which no row is there: what is told then follows from the evidence alone."""
 
@@ -48,13 +52,13 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("G1a", {"transactional": False, "on": ["n1"]}, "n1 hold it at the end, though its client"),
     ("G1a", {"transactional": False, "on": []}, "no log that was read holds it"),
     ("precommitted-read", {}, "while its transaction was open"),
-    ("torn-transaction", {"hidden_places": ["log-0-1", "log-0-1"]}, "of log-0-1 were not given"),
+    ("torn-transaction", {"op_id": 4}, "readers were not given all of it"),
     ("poll-skip", {"across_rebalance": True}, "was rebalanced in between"),
     ("nonmonotonic-poll", {"across_rebalance": False}, "neither sought nor was assigned anew"),
     ("commit-lost", {"committed_by": 5, "last_op_id": 9, "offset": 3}, "older position of op 5"),
     ("commit-lost", {"last_op_id": 9, "offset": 3}, "op 9, and answered with another position"),
     ("commit-lost", {"last_op_id": 9, "offset": None}, "with no position at all"),
-    ("commit-ahead", {}, "no member tried to commit it"),
+    ("commit-ahead", {}, "carries no member's mark"),
     ("nonmonotonic-send", {}, "a log grows at its end only"),
     ("int-send-skip", {}, "other writers' messages came between"),
     ("offset-order", {}, "a log grows at its end only"),
@@ -130,23 +134,23 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("G0", {"edges": ["write-write", "write-write"]}, "into each log as they come"),
     ("metadata-divergence", {"nodes": ["n1", "n3"]}, "n1 or n3 holds what the quorum's leader"),
     ("double-vote", {"node": "n3"}, "n3 did not keep"),
-    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused with NOT_ENOUGH_REPLICAS"),
+    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused them with NOT_ENOUGH_REP"),
     ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "gave up (_MSG_TIMED_OUT)"),
-    ("unavailable", {"errors": []}, "no send got an answer"),
+    ("unavailable", {"errors": []}, "no broker answered as its leader"),
     ("slow-election", {"believed": ["n1 named broker 3"]}, "named n3, which did not answer"),
     ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
     ("isr-not-restored", {"isr": [1, 3]}, "did not count more than n1, n3"),
-    ("hanging-transaction", {"producers": "producer 7"}, "producer 7: neither its client"),
-    ("hanging-transaction", {"producers": None}, "neither its client nor its coordinator"),
-    ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 was the last"),
-    ("group-stuck", {"assigned_to": None}, "no member was recorded as assigned"),
-    ("broker-ended", {"said": ["a", "Halting"]}, "it said: Halting"),
+    ("hanging-transaction", {"producers": "producer 7"}, "producer 7: no log that was read"),
+    ("hanging-transaction", {"producers": None}, "no log that was read has the record"),
+    ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 has been assign"),
+    ("group-stuck", {"assigned_to": None}, "assigned the partition to a member"),
+    ("broker-ended", {"said": ["a", "Halting"]}, "it halted itself"),
     ("broker-ended", {"said": []}, "no last words"),
-    ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "its OOM killer"),
-    ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "no kernel and no broker"),
+    ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "OOM killer did"),
+    ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "neither the kernel nor a"),
     ("malformed-history", {}, "Logquake recorded it wrongly"),
-    ("not-enough-traffic", {}, "the outcomes and errors of operations"),
-    ("fault-without-effect", {"started": 2}, "its witness saw no effect"),
+    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "clients began no such op"),
+    ("fault-without-effect", {"started": 2}, "the plan asks for more than were begun"),
     ("fault-without-effect", {"started": 0}, "it was never begun"),
     ("host-not-restored", {}, "a bug of Logquake"),
 ]  # fmt: skip
