@@ -290,7 +290,10 @@ CHECKER = Checker(
         means="After all faults were healed, nobody led it for longer than the plan's budget.",
         promise="After the last heal every partition has a leader within the budget.",
         uncounted="a partition had no leader for too long",
-        explains={"isr-not-restored": "there is no ISR without a leader"},
+        explains={
+            "unavailable": "without a leader nothing is taken",
+            "isr-not-restored": "there is no ISR without a leader",
+        },
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),

@@ -238,9 +238,8 @@ def _why(group: Group, found: Anomaly) -> str:
         return "its client was answered that it committed, and readers were not given all of it"
     first = hidden[0]
     place, node = first["place"], first["leader"]
-    never = (
-        "" if any(each["given"] for each in hidden) else ", and no read_committed reader ever did"
-    )
+    given = any(each["given"] for each in hidden)
+    never = "" if given else ", and no read_committed reader was ever given it"
     broker = f"{node}, the last leader of {place}," if node else f"the leader of {place}"
     sibling = next((each for each in shown if _same_end(each, first)), None)
     if sibling:

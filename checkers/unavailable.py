@@ -331,8 +331,8 @@ CHECKER = Checker(
         promise="After the last heal every partition takes messages within the budget.",
         uncounted="a partition took nothing for too long",
         explains={
-            "slow-election": "without a leader nothing is taken",
-            "isr-not-restored": "a partition that takes nothing has no full ISR, either",
+            "isr-not-restored": "what keeps a partition from taking messages may keep its"
+            " followers out of the ISR"
         },
     ),
     anomaly_class=AnomalyClass.LIVENESS,

@@ -215,6 +215,13 @@ def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
     assert in_force(facts, found("phantom", {"seen_ns": 5_000})) == ""
 
 
+def test_it_is_said_what_the_time_is_where_it_is_an_acknowledgements() -> None:
+    told = in_force(faults(), found("lost-write", {"acknowledged_ns": 5}))
+    assert told.startswith(" (when it was acknowledged, at 0.000 s no fault was known")
+    both: Evidence = {"acknowledged_ns": 5, "told_ns": 9}
+    assert in_force(faults(), found("commit-lost", both)).startswith(" (at 0.000 s no fault")
+
+
 def summary(*offsets: int, cause: str = "", partition: int = 0) -> AnomalySummary:
     examples = tuple(
         Example(
@@ -279,3 +286,57 @@ def test_what_explains_another_comes_first_and_what_is_weak_comes_last() -> None
     weak = ranked(named, words, weighty=named, light=["two-leaders-in-epoch"])
     assert weak == ("log-divergence", "G1a", "two-leaders-in-epoch")
     assert set(words["two-leaders-in-epoch"].explains) == {"log-divergence"}
+
+
+def at_times(root: Evidence, symptom: Evidence, *, offsets: tuple[int, int] = (7, 7)) -> str:
+    """What a partition that took nothing says of a time without a leader in it."""
+    named = {
+        name: replace(each, examples=(replace(each.examples[0], evidence=evidence),))
+        for name, each, evidence in (
+            ("slow-election", summary(offsets[0], cause="n3 was down"), root),
+            ("unavailable", summary(offsets[1]), symptom),
+        )
+    }
+    return causes(**{name.replace("-", "_"): each for name, each in named.items()})["unavailable"][
+        0
+    ]
+
+
+SECOND = 1_000_000_000
+
+
+def test_what_began_later_explains_nothing() -> None:
+    pairs: list[tuple[Evidence, Evidence]] = [
+        ({"time_ns": SECOND}, {"time_ns": 2 * SECOND}),
+        ({"time_ns": 7 * SECOND}, {"time_ns": 2 * SECOND}),
+        ({"acknowledged_ns": SECOND, "time_ns": 90 * SECOND}, {"time_ns": 2 * SECOND}),
+        ({}, {"time_ns": 2 * SECOND}),
+        ({"time_ns": 8 * SECOND}, {}),
+        ({"time_ns": 8 * SECOND}, {"time_ns": -1}),
+    ]
+    for root, symptom in pairs:
+        assert "it may follow from slow-election at offset 7" in at_times(root, symptom)
+    assert at_times({"time_ns": 7 * SECOND + 1}, {"time_ns": 2 * SECOND}) == "own"
+
+
+def test_of_two_without_offsets_the_times_must_overlap() -> None:
+    symptom: Evidence = {"from_ns": 20, "to_ns": 30, "calm_from_ns": 1}
+    for begun, ended in ((10, 20), (25, 26), (30, 40)):
+        told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
+        assert told == (
+            "own; it may follow from slow-election: without a leader nothing is taken; as to that,"
+            " n3 was down"
+        )
+    for begun, ended in ((10, 19), (31, 40)):
+        told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
+        assert told == "own"
+    assert at_times({}, symptom, offsets=(-1, -1)) == "own"
+    at_offset = at_times({"from_ns": 20, "to_ns": 30}, symptom, offsets=(-1, 7))
+    assert at_offset == "own", "one has an offset and the other has none"
+
+
+def test_safety_comes_before_liveness_where_neither_makes_headlines() -> None:
+    lively = replace(summary(3), anomaly_class=AnomalyClass.LIVENESS)
+    named = {"commit-lost": lively, "commit-ahead": lively, "offset-order": summary(3)}
+    order = ranked(named, words_of([], named, {}), weighty=named, light=())
+    assert order == ("offset-order", "commit-ahead", "commit-lost")
