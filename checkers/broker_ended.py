@@ -30,6 +30,7 @@ from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Scope
+from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
@@ -54,6 +55,9 @@ _CRASHES = frozenset(
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 _HEAP = "OutOfMemoryError: Java heap space"
+_MISSED_NS = NS_PER_S
+"""That a process is gone is found out so late, and elections come about as late."""
+_NAMED = 3
 _BY_SIGNAL = 128
 """Shells, Docker and Java's own shutdown say so much more than the signal's number."""
 
@@ -209,7 +213,19 @@ def _why(group: Group, found: Anomaly) -> str:
         what = "it exited by itself; its last words are all that is recorded of the reason"
     else:
         what = "it exited by itself and left no last words: its own log would have the reason"
-    return f"{what}; {_last_fault(group, node, seen_ns)}"
+    return f"{what}; {_last_fault(group, node, seen_ns)}{_led(group.facts, node, seen_ns)}"
+
+
+def _led(facts: RunFacts, node: str, at_ns: int) -> str:
+    """Say which partitions of the run a broker led when it ended, where the record is certain."""
+    span = (at_ns - _MISSED_NS, at_ns - _MISSED_NS)
+    then = {place: between(facts.reigns, place, span) for place in sorted(facts.numbers)}
+    unsure = [each for each in then.values() if not each or len({one.node for one in each}) > 1]
+    if not then or any(not each or node in {one.node for one in each} for each in unsure):
+        return ""
+    led = [f"{topic}-{at}" for (topic, at), each in then.items() if each[0].node == node]
+    more = " and more" if len(led) > _NAMED else ""
+    return f"; it led {', '.join(led[:_NAMED]) or 'no partition of the run'}{more} then"
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:

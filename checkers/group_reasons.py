@@ -29,12 +29,14 @@ def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -
     return tuple(each for each in led if each.leader >= 0)
 
 
-def as_leaders(led: Sequence[Reign]) -> str:
+def as_leaders(led: Sequence[Reign], *, joint: str = ", or ") -> str:
     """Return coordinators for people: `n3, leader of __consumer_offsets-1 in epoch 0`."""
     if not led:
         return ""
     place = f"{led[0].topic}-{led[0].partition}"
-    return ", or ".join(f"{each.node}, leader of {place} in epoch {each.epoch}" for each in led)
+    first, *others = (f"{each.node}, leader of {place} in epoch {each.epoch}" for each in led)
+    rest = [each.replace(f", leader of {place} in epoch ", " in epoch ") for each in others]
+    return joint.join([first, *rest])
 
 
 def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:

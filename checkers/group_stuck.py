@@ -198,17 +198,17 @@ def _why(group: Group, found: Anomaly) -> str:
     process, at_ns = number_in(found, "assigned_to"), number_in(found, "assigned_ns")
     span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     unanswered = _unanswered(group, name, span[1])
-    midst = (sum(span) // 2, sum(span) // 2)
-    by = coordinators(group.facts, GROUPS, name, midst)
-    who = f" ({as_leaders(by)})" if len(by) == 1 else ""
-    unassigned = f"no rebalance by the group's coordinator{who} assigned the partition to a member"
+    midst_ns = sum(span) // 2
     if process < 0:
-        return f"{unassigned}{unanswered}"
+        who = _coordinated(group, name, (span[0], midst_ns))
+        return f"no rebalance assigned the partition to a member{who}{unanswered}"
     left = _left(group, process, at_ns, span[1])
     if left:
+        left_ns, how = left
+        who = _coordinated(group, name, (left_ns, max(left_ns, midst_ns)))
         return (
-            f"process {process}, the last member with the partition, {left}; {unassigned} after"
-            f" that{unanswered}"
+            f"process {process}, the last member with the partition, {how}, and no rebalance has"
+            f" assigned it to a member since{who}{unanswered}"
         )
     held = f"process {process} has been assigned the partition since {seconds(at_ns)}"
     position = _position(group, process, at_ns)
@@ -225,7 +225,7 @@ def _why(group: Group, found: Anomaly) -> str:
     given = (
         f", and readers outside of the group were given {readers} from there on" if readers else ""
     )
-    leader = served_by(group, midst)
+    leader = served_by(group, (midst_ns, midst_ns))
     return (
         f"{held} and stood at offset {position}, where {log.node}'s log has records{given}: so its"
         f" polls came back empty, by {f'{leader},' if leader else 'its leader'} or by its client"
@@ -233,8 +233,14 @@ def _why(group: Group, found: Anomaly) -> str:
     )
 
 
-def _left(group: Group, process: int, at_ns: int, until_ns: int) -> str:
-    """Return how a member lost a partition after it was assigned it; empty if it did not."""
+def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
+    """Say who coordinated a group in a time, one after the other; empty if that is not known."""
+    by = coordinators(group.facts, GROUPS, name, span)
+    return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
+
+
+def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, str] | None:
+    """Return when and how a member lost a partition that it was assigned; None if it did not."""
     moves, step = group.table("assignments"), group.facts.plan.concurrency
     names = ("time_ns", "process")
     ends = []
@@ -247,7 +253,7 @@ def _left(group: Group, process: int, at_ns: int, until_ns: int) -> str:
         if at_ns < time_ns < until_ns and later:
             gone = f"was gone at {seconds(time_ns)}, when process {other} took its place"
             ends.append((time_ns, gone))
-    return min(ends)[1] if ends else ""
+    return min(ends, default=None)
 
 
 def _position(group: Group, process: int, at_ns: int) -> int:

@@ -58,6 +58,11 @@ _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 """librdkafka's names of errors with which a message is not even taken over from us."""
 _TOLD = 5
+_OF_LEADERS = frozenset({
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
+})  # fmt: skip
+"""Errors that only a partition's leader gives; others may come of whichever broker was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,22 +262,22 @@ def _why(group: Group, found: Anomaly) -> str:
     worst = errors[0].partition(" x ")[2] if errors else ""
     leader, alive = served_by(group, span), _alive(group, span)
     locked = _locked(found, leader)
-    stood = _stood(group, leader.partition(",")[0], span)
-    who = leader or "its leader"
-    if not leader:
-        led = led_between(group, *span)
-        others = ", or ".join(each.text for each in led if each.broker >= 0)
-        who = f"its leader ({others})" if others and alive else who
-    if worst and not worst.startswith("_"):
-        return f"{who}, refused them with {worst}{alive}{locked}"
     if not alive:
-        return (
-            f"no broker answered as its leader in that time, and clients gave up"
-            f"{f' ({worst})' if worst else ''}{locked}"
-        )
+        nobody = "no broker answered as its leader in that time"
+        if worst and not worst.startswith("_"):
+            return f"brokers refused them with {worst}, and {nobody}{locked}"
+        return f"{nobody}, and clients gave up{f' ({worst})' if worst else ''}{locked}"
+    others = ", or ".join(each.text for each in led_between(group, *span) if each.broker >= 0)
+    who = leader or f"its leader ({others})"
+    if worst in _OF_LEADERS:
+        isr = _isr(group, worst, span)
+        return f"{who}, refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
+    if worst and not worst.startswith("_"):
+        return f"brokers refused them with {worst}; {who}, {alive} meanwhile{locked}"
+    did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
     missing = f"; clients only record that they gave up ({worst}), not what it answered"
-    return f"{who}, took nothing{stood}{alive}{last}{locked}{missing if worst else ''}"
+    return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing if worst else ''}"
 
 
 def _alive(group: Group, span: tuple[int, int]) -> str:
@@ -287,14 +292,32 @@ def _alive(group: Group, span: tuple[int, int]) -> str:
         "answered ListOffsets" if answered else "",
         f"gave readers {int(read.sum())} records of it" if read.any() else "",
     ]
-    did = " and ".join(each for each in said if each)
-    return f", though it {did} meanwhile" if did else ""
+    return " and ".join(each for each in said if each)
 
 
-def _stood(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Say so if a broker's log did not grow in a time."""
-    looks = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
-    return f" (its log ended at {looks[0]} all the time)" if len({*looks}) == 1 else ""
+def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
+    """Return what a leader did with the sends of a time, by where its log ended."""
+    ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
+    if len(ends) > 1 and ends[0] == ends[-1]:
+        return f"appended nothing (its log ended at {ends[0]} all the time)"
+    if len(ends) > 1 and ends[0] < ends[-1]:
+        return f"appended records (its log grew from {ends[0]} to {ends[-1]}) and acknowledged none"
+    return "acknowledged nothing"
+
+
+def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
+    """Say which ISR was seen last in a time in which too few replicas were in sync."""
+    if not error.startswith("NOT_ENOUGH_REPLICAS"):
+        return ""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    told = select(rows, present(rows, "isr") & (times >= span[0]) & (times <= span[1]))
+    if not told.num_rows:
+        return ""
+    isr = told["isr"][int(np.argmax(ints(told, "observed_ns")))].as_py()
+    nodes = ", ".join(f"n{broker}" for broker in sorted(isr)) or "empty"
+    least = group.facts.plan.min_insync
+    return f": its ISR was {nodes}, and min.insync.replicas is {least}"
 
 
 def _last_taken(group: Group, until_ns: int) -> str:

@@ -67,9 +67,31 @@ def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
         "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
         " ListOffsets and gave readers 2 records of it meanwhile"
     )
-    assert out(REFUSED, leadership=answers(3, 1, 80, 98)) == (
-        "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS"
+
+
+def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
+    told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
+    assert told == (
+        "brokers refused them with TOPIC_AUTHORIZATION_FAILED; n3, its leader in epoch 1, answered"
+        " ListOffsets meanwhile"
     )
+
+
+def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:
+    assert out(REFUSED, leadership=answers(3, 1, 80, 98)) == (
+        "brokers refused them with NOT_ENOUGH_REPLICAS, and no broker answered as its leader in"
+        " that time"
+    )
+
+
+def test_too_few_in_sync_are_named() -> None:
+    def isr(at: int, *brokers: int) -> Row:
+        return {**leads(3, 1, at=at * S, source="metadata"), "isr": [*brokers]}
+
+    told = out(REFUSED, leadership=[*LED, isr(99, 2), isr(103, 1, 3), isr(110, 3), isr(130, 1)])
+    assert "NOT_ENOUGH_REPLICAS: its ISR was n3, and min.insync.replicas is 2, though" in told
+    assert "ISR" not in out(REFUSED, leadership=[*LED, isr(99, 3)])
+    assert "ISR" not in out("CORRUPT_MESSAGE", leadership=[*LED, isr(103, 3)])
 
 
 def test_of_two_leaders_none_is_blamed_alone() -> None:
@@ -90,12 +112,15 @@ def looks(*ends: int, node: str = "n3") -> list[Row]:
 def test_a_leader_that_takes_nothing_says_not_why() -> None:
     told = out(SILENT, leadership=LED, replica_states=looks(1, 1, 1))
     assert told == (
-        "n3, its leader in epoch 1, took nothing (its log ended at 1 all the time), though it"
+        "n3, its leader in epoch 1, appended nothing (its log ended at 1 all the time), though it"
         " answered ListOffsets meanwhile; the last message that it took was acknowledged at"
         " 90.000 s; clients only record that they gave up (_MSG_TIMED_OUT), not what it answered"
     )
-    assert "all the time" not in out(SILENT, leadership=LED, replica_states=looks(1, 2, 2))
-    assert "all the time" not in out(SILENT, leadership=LED, replica_states=looks(1, node="n1"))
+    grew = out(SILENT, leadership=LED, replica_states=looks(1, 2, 3))
+    assert "appended records (its log grew from 1 to 3) and acknowledged none, though" in grew
+    for unknown in (looks(1, 1, node="n1"), looks(1), looks(3, 1)):
+        told = out(SILENT, leadership=LED, replica_states=unknown)
+        assert told.startswith("n3, its leader in epoch 1, acknowledged nothing, though it")
 
 
 def test_without_an_answer_of_a_leader_in_that_time() -> None:
@@ -262,6 +287,27 @@ def test_the_last_fault_of_the_broker_is_named() -> None:
         replace(hit, confirmed_ns=51 * S),
     ):
         assert ended(ITSELF, "1", "", other).endswith("; no fault had hit n1 before")
+
+
+def test_what_the_broker_led_is_named_where_the_controllers_log_is_certain() -> None:
+    def told(*reigns: Reign) -> str:
+        stones = (
+            Milestone(name=ENDED, at_ns=50 * S, detail={"node": "n1", "code": "1"}),
+            Milestone(name=NOTED, at_ns=60 * S, detail={"lives": "4"}),
+        )
+        plan = {"nodes": 3, "partitions": 2}
+        on = facts(plan=plan, milestones=stones, reigns=reigns)
+        return reason(ITSELF, whole_run(on)).rpartition("; ")[2]
+
+    mine, other = (reign(1, 0, 0, 900, topic="log-0", partition=at) for at in (0, 1))
+    assert told(mine, other) == "it led log-0-0, log-0-1 then"
+    assert told(mine, replace(other, leader=2)) == "it led log-0-0 then"
+    nobodys = (replace(mine, leader=2), replace(other, leader=3))
+    assert told(*nobodys) == "it led no partition of the run then"
+    close = (replace(mine, until_ns=48 * S), reign(2, 1, 47, 900, topic="log-0"))
+    assert told(*close, other) == "no fault had hit n1 before", "an election was close"
+    assert told(mine) == "no fault had hit n1 before", "of the other partition nothing is known"
+    assert told() == "no fault had hit n1 before"
 
 
 # host-not-restored, fault-without-effect, not-enough-traffic
