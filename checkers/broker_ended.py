@@ -27,9 +27,10 @@ import pyarrow as pa
 from checkers.columns import Mask, equal, ints
 from checkers.disk_losses import was_begun
 from checkers.facts import NOTED, RunFacts
-from checkers.findings import anomaly_at, findings, seconds, texts_in
+from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Promise, Scope
+from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.terms import AnomalyClass
@@ -53,6 +54,10 @@ _CRASHES = frozenset(
     getattr(signal, name)
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
+_HEAP = "OutOfMemoryError: Java heap space"
+_MISSED_NS = NS_PER_S
+"""That a process is gone is found out so late, and elections come about as late."""
+_NAMED = 3
 _BY_SIGNAL = 128
 """Shells, Docker and Java's own shutdown say so much more than the signal's number."""
 
@@ -190,9 +195,52 @@ def _from_outside(group: Group) -> Findings:
     return _check(group, outside=True)
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    said = texts_in(found, "said")
-    return f"it said: {said[-1]}" if said else "it left no last words"
+def _why(group: Group, found: Anomaly) -> str:
+    said, how = " ".join(texts_in(found, "said")), str(found.evidence.get("how"))
+    node, seen_ns = str(found.evidence.get("node")), number_in(found, "seen_ns")
+    plan = group.facts.plan
+    if _HEAP in said:
+        what = f"its Java heap, {plan.heap_mb} MB by the plan, was full, and its JVM exits then"
+    elif "OutOfMemoryError" in said:
+        what = "its JVM could get no more memory of the kind that it names, and exits then"
+    elif "was ended by" in how:
+        what = "a crash raises that signal: its JVM failed, or native code in it did"
+    elif "alting" in said:
+        what = (
+            "it halted itself: Kafka does where it cannot go on, and its last words give the reason"
+        )
+    elif said:
+        what = "it exited by itself; its last words are all that is recorded of the reason"
+    else:
+        what = "it exited by itself and left no last words: its own log would have the reason"
+    return f"{what}; {_last_fault(group, node, seen_ns)}{_led(group.facts, node, seen_ns)}"
+
+
+def _led(facts: RunFacts, node: str, at_ns: int) -> str:
+    """Say which partitions of the run a broker led when it ended, where the record is certain."""
+    span = (at_ns - _MISSED_NS, at_ns - _MISSED_NS)
+    then = {place: between(facts.reigns, place, span) for place in sorted(facts.numbers)}
+    unsure = [each for each in then.values() if not each or len({one.node for one in each}) > 1]
+    if not then or any(not each or node in {one.node for one in each} for each in unsure):
+        return ""
+    led = [f"{topic}-{at}" for (topic, at), each in then.items() if each[0].node == node]
+    more = " and more" if len(led) > _NAMED else ""
+    return f"; it led {', '.join(led[:_NAMED]) or 'no partition of the run'}{more} then"
+
+
+def _last_fault(group: Group, node: str, seen_ns: int) -> str:
+    """Return which fault had hit a broker last before it was found to have ended."""
+    hits = [
+        each
+        for each in group.facts.disturbances
+        if node in each.nodes and 0 <= each.confirmed_ns <= seen_ns
+    ]
+    if not hits:
+        return f"no fault had hit {node} before"
+    last = max(hits, key=lambda each: each.confirmed_ns)
+    if last.ended_ns >= seen_ns:
+        return f"{last.kind} of {node} was in force, which a broker is to survive"
+    return f"the last fault that hit {node}, {last.kind}, was over at {seconds(last.ended_ns)}"
 
 
 CHECKER = Checker(
@@ -218,13 +266,25 @@ CHECKER = Checker(
 )
 
 
-def _why_outside(_group: Group, found: Anomaly) -> str:
-    if "SIGSTOP" in str(found.evidence.get("how")):
-        return "no kernel and no broker stops a process so: something outside of the run did"
-    return (
-        "no program sends itself that signal by accident: the kernel did (its OOM killer), or"
-        " something outside of the run"
-    )
+def _why_outside(group: Group, found: Anomaly) -> str:
+    how, node = str(found.evidence.get("how")), str(found.evidence.get("node"))
+    fault = _last_fault(group, node, number_in(found, "seen_ns"))
+    if "SIGSTOP" in how:
+        return (
+            "neither the kernel nor a broker stops a process so: something outside of the run sent"
+            f" SIGSTOP, as job control or a debugger does; {fault}"
+        )
+    if "SIGKILL" in how:
+        return (
+            "no program sends itself SIGKILL by accident: the kernel's OOM killer did (its log on"
+            f" the host tells), or something outside of the run; {fault}"
+        )
+    if "was ended by" in how:
+        return (
+            "no broker and no OOM killer sends that signal: something outside of the run did;"
+            f" {fault}"
+        )
+    return f"its exit code was not seen, so the record does not show what ended it; {fault}"
 
 
 OUTSIDE_CHECKER = Checker(

@@ -11,13 +11,16 @@ What would not prove it: a commit without an answer, which may have come (it cou
 part of the record is cut, commits may be missing from it.
 """
 
+from checkers.columns import equal, ints, select
 from checkers.commit_lost import applies
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, known, seconds
+from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.group_commits import TABLES, Answer, answers
-from checkers.protocol import Checker, Findings, Labels, Premise, Promise
-from results.record.terms import AnomalyClass
+from checkers.group_commits import TABLES, Answer, answers, group_id_of
+from checkers.group_reasons import as_leaders, coordinators
+from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
+from checkers.reigns import GROUPS
+from results.record.terms import AnomalyClass, GroupAct
 from results.record.verdict import Anomaly, Words
 
 NAME = "commit-ahead"
@@ -62,11 +65,47 @@ def _describe(group: Group, answer: Answer) -> Anomaly:
     )
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return (
-        "no member tried to commit it, so the coordinator made it up or mixed up partitions or"
-        " groups; which broker coordinated the group is not recorded"
+def _why(group: Group, found: Anomaly) -> str:
+    name, told_ns = str(found.evidence.get("group")), number_in(found, "told_ns")
+    told = coordinators(group.facts, GROUPS, name, (number_in(found, "asked_ns"), told_ns))
+    who = as_leaders(told) if len(told) == 1 else ""
+    named = f"the coordinator ({who})" if who else "the coordinator"
+    by, offset = number_in(found, "committed_by"), number_in(found, "offset")
+    own = {
+        (group_id_of(group.facts.plan, process), position)
+        for process, position in _commits_of(group, by)
+    }
+    positions = [position for group_id, position in own if group_id == name]
+    if by >= 0 and positions:
+        off = offset - max(positions)
+        said = (
+            f"the answer carries the mark of op {by}, which committed {max(positions)} here:"
+            f" {named} stored or told that position {off} too high, and mixed up nothing"
+        )
+    elif by >= 0 and own:
+        said = f"the answer carries the mark of op {by}, of another group: {named} mixed up groups"
+    elif by >= 0:
+        said = (
+            f"the answer carries the mark of op {by}, which committed nothing of {group.place}:"
+            f" {named} mixed up partitions"
+        )
+    else:
+        said = (
+            f"the answer carries no member's mark, so it is no commit of ours: {named} made it up"
+        )
+    if who:
+        return Proved(said)
+    missing = (
+        "more than one broker may have been that" if told else f"who led {GROUPS} is not recorded"
     )
+    return f"{said}; {missing}"
+
+
+def _commits_of(group: Group, op_id: int) -> list[tuple[int, int]]:
+    """Return (process, position) of what an op tried to commit of the partition."""
+    table = group.table("commits")
+    rows = select(table, equal(table, "act", GroupAct.COMMIT.value) & equal(table, "op_id", op_id))
+    return list(zip(*(ints(rows, name).tolist() for name in ("process", "offset")), strict=True))
 
 
 CHECKER = Checker(

@@ -18,7 +18,10 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.group_commits import TABLES, Answer, answers, labels
-from checkers.protocol import Checker, Findings, Promise
+from checkers.group_reasons import as_leaders, coordinators
+from checkers.protocol import Checker, Findings, Promise, Proved
+from checkers.reigns import GROUPS, Reign
+from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -71,15 +74,75 @@ def applies(facts: RunFacts) -> bool:
     return facts.plan.workload == "groups"
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    name, last = str(found.evidence.get("group")), number_in(found, "last_op_id")
+    acked_ns, told_ns = number_in(found, "acknowledged_ns"), number_in(found, "told_ns")
+    asked_ns = number_in(found, "asked_ns")
     older = number_in(found, "committed_by")
     answer = f"the older position of op {older}" if older >= 0 else "another position"
     if number_in(found, "offset") < 0:
         answer = "no position at all"
+    acked = coordinators(group.facts, GROUPS, name, (acked_ns, acked_ns))
+    told = coordinators(group.facts, GROUPS, name, (asked_ns, told_ns))
+    if not acked or not told:
+        return (
+            f"the coordinator had acknowledged op {last}, and answered with {answer}; the record"
+            f" does not have who led {GROUPS}, so it does not show which broker that was"
+        )
+    kept = _kept(group, found)
+    if len(acked) == 1 and acked == told:
+        later_s = max(0, told_ns - acked_ns) / NS_PER_S
+        return Proved(
+            f"{as_leaders(acked)}, coordinated the group all along: it acknowledged op {last}, and"
+            f" {later_s:.1f} s later it answered with {answer}, without an election in between"
+            f"{kept}"
+        )
+    if len(acked) > 1 or len(told) > 1:
+        doubt = ": an election was close, and the record does not show which of them it was"
+        return (
+            f"{as_leaders(acked)}, acknowledged op {last}, and {as_leaders(told)}, answered with"
+            f" {answer}{doubt}{kept}"
+        )
+    lost = "" if kept else ": it lacked what had been acknowledged, or had not loaded it"
     return (
-        f"the coordinator had acknowledged op {number_in(found, 'last_op_id')}, and answered with"
-        f" {answer}; which broker coordinated the group is not recorded"
+        f"{as_leaders(acked)}, acknowledged op {last}{_hit(group, acked[0].node, found)}, and"
+        f" {told[0].node}, elected later (epoch"
+        f" {told[0].epoch}), answered with {answer}{lost}{_was_cut(group, acked[0])}{kept}"
     )
+
+
+def _kept(group: Group, found: Anomaly) -> str:
+    """Say so if a later answer had the forgotten position, so that it was stored all the time."""
+    last = number_in(found, "last_op_id")
+    later = [
+        each.told_ns
+        for each in answers(group)
+        if each.group_id == found.evidence.get("group")
+        and each.asked_ns > number_in(found, "told_ns")
+        and each.committed_by == last >= 0
+    ]
+    return f"; at {seconds(min(later))} it was given again, so it was stored" if later else ""
+
+
+def _hit(group: Group, node: str, found: Anomaly) -> str:
+    """Say which fault hit a broker first after it had acknowledged, and before the answer."""
+    hits = [
+        (each.confirmed_ns, each.kind)
+        for each in group.facts.disturbances
+        if node in each.nodes
+        and number_in(found, "acknowledged_ns") <= each.confirmed_ns <= number_in(found, "told_ns")
+    ]
+    return f" and was hit by {min(hits)[1]} at {seconds(min(hits)[0])}" if hits else ""
+
+
+def _was_cut(group: Group, reign: Reign) -> str:
+    """Say from where on the log of the coordinator that acknowledged it was cut."""
+    starts = [
+        each.from_offset
+        for each in group.facts.inner_cuts
+        if (each.topic, each.partition, each.node) == (reign.topic, reign.partition, reign.node)
+    ]
+    return f"; {reign.node} cut its copy from offset {min(starts)} on" if starts else ""
 
 
 CHECKER = Checker(

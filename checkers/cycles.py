@@ -40,7 +40,7 @@ from checkers.precedence import (
     smallest_circle,
     split,
 )
-from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Promise, Scope
+from checkers.protocol import MAX_DESCRIBED, Checker, Excuse, Findings, Promise, Proved, Scope
 from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -58,6 +58,7 @@ class Edge:
         next_offset: Where the target wrote behind it; of a write-write edge only.
         process: Whose order it is, -1 for others.
         ended_ns, began_ns: Of an order: when the source ended and the target began.
+        early: What shows that the target read before the source's commit; empty if nothing does.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Edge:
     process: int = -1
     ended_ns: int = -1
     began_ns: int = -1
+    early: str = ""
 
     @property
     def text(self) -> str:
@@ -246,6 +248,7 @@ def _edge(graph: Precedence, hop: Hop, dependencies: pa.Table) -> Edge:
         value=row["value"],
         offset=row["offset"],
         next_offset=NONE if row["next_offset"] is None else row["next_offset"],
+        early=row["early"] or "",
     )
 
 
@@ -286,6 +289,8 @@ def _describe(group: Group, cycle: Cycle) -> Anomaly:
         "needs_write_write": cycle.needs_ww,
         "ops_of_component": cycle.ops,
     }
+    if early := [edge.early for edge in edges if edge.early]:
+        evidence["early"] = early
     more = f" (the smallest circle among {cycle.ops} ops)" if cycle.ops > len(edges) else ""
     sentence = f"{'; '.join(edge.text for edge in edges)}{more}"
     return anomaly_at(group, cycle.name, sentence=sentence, evidence=evidence)
@@ -296,7 +301,9 @@ def _promised_order(facts: RunFacts) -> bool:
 
 
 def _why(_group: Group, found: Anomaly) -> str:
-    edges = set(texts_in(found, "edges"))
+    edges, early = set(texts_in(found, "edges")), texts_in(found, "early")
+    if early:
+        return Proved(early[0])
     if edges == {_WORDS[WW]}:
         return "Kafka puts the writes of concurrent transactions into each log as they come"
     if _WORDS[WW] in edges:

@@ -9,6 +9,8 @@ reads it all the same: `G1a`), and a read_uncommitted reader does not depend on 
 end it did not wait for. Jepsen takes every sender, and its histories know no such readers.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -30,6 +32,7 @@ from checkers.columns import (
 )
 from checkers.facts import RunFacts
 from checkers.group import Group
+from checkers.group_reasons import ends_of, op_span, served_by
 from checkers.protocol import Derivation
 from checkers.transactions import READ_COMMITTED
 from checkers.version_order import version_order
@@ -40,11 +43,12 @@ WW, WR = 0, 1
 _PLACE = pa.dictionary(pa.int32(), pa.string())
 DEPENDENCIES = schema_of(
     source=pa.int64(), target=pa.int64(), kind=pa.int64(), value=pa.int64(), offset=pa.int64(),
-    next_offset=pa.int64(), place=_PLACE,
+    next_offset=pa.int64(), early=pa.string(), place=_PLACE,
 )  # fmt: skip
 """Op ids of both ends; the value that the source wrote, and where it stands; of `WW` where the
-target wrote the next one; the partition's name. One row for each two ops and kind, the first by
-offset."""
+target wrote the next one; of `WR` what shows that the target read it before the source's
+transaction was committed, null almost always; the partition's name. One row for each two ops and
+kind, the first by offset."""
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
 )
@@ -61,10 +65,38 @@ def dependencies(group: Group) -> pa.Table:
     columns = [stack(each) for each in zip(*parts, strict=True)]
     kept = _kept(*columns[:3], offsets=columns[4])
     columns = [column[kept] for column in columns]
-    names = DEPENDENCIES.names[:-1]
+    names = DEPENDENCIES.names[:-2]
     arrays = {name: nullable(each) for name, each in zip(names, columns, strict=True)}
     place = repeat(group.place, len(columns[0])).dictionary_encode()
-    return pa.table({**arrays, "place": place}, schema=DEPENDENCIES)
+    early = _early(group, sends, columns)
+    return pa.table({**arrays, "early": early, "place": place}, schema=DEPENDENCIES)
+
+
+def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
+    """Return which reads came before the commit of what they read, in words; null: not shown.
+
+    An op reads before it commits. Where the marker of the op that wrote a record stands behind the
+    reader's own, in the same log, the reader had ended before that record was committed.
+    """
+    source, target, kinds, _, offsets, _ = columns
+    said: list[str | None] = [None] * len(source)
+    txns = select(sends, present(sends, "txn_id"))
+    if group.final_log is not None and txns.num_rows and (kinds == WR).any():
+        stand = first_match(ints(txns, "value"), group.final_log.values)
+        stand = np.where(stand >= 0, np.append(group.final_log.offsets, NONE)[stand], NONE)
+        own = ends_of(group.final_log, stand).markers
+        ops = ints(txns, "op_id")
+        mine, theirs = (np.append(own, NONE)[first_match(each, ops)] for each in (target, source))
+        for row in np.flatnonzero((kinds == WR) & (mine >= 0) & (theirs > mine)).tolist():
+            span = op_span(group, "polls", int(target[row]))
+            served = served_by(group, span, int(offsets[row]))
+            said[row] = (
+                f"op {target[row]} read offset {offsets[row]} of {group.place} before op"
+                f" {source[row]} committed: the marker of op {source[row]}, at {theirs[row]},"
+                f" stands behind that of its reader, at {mine[row]}"
+                f"{f'; {served}, served it' if served else ''}"
+            )
+    return pa.array(said, type=pa.string())
 
 
 def participants(group: Group) -> pa.Table:
@@ -147,7 +179,7 @@ def seeks_cycles(facts: RunFacts) -> bool:
 DEPENDENCIES_DERIVATION = Derivation(
     name="dependencies",
     schema=DEPENDENCIES,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     derive=dependencies,
     applies=seeks_cycles,
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from checkers.quorum import QuorumFacts
+from checkers.reigns import Cut, Reign
 from results.record.milestones import STOPPING, Milestone
 from results.record.plan import Plan
 from results.record.terms import Judge
@@ -160,6 +161,8 @@ class RunFacts:
         unclean_orders: The unclean elections that faults ordered.
         disturbances: The faults that may have been in force.
         absences: When which brokers were away for certain.
+        reigns: Who led each partition by the controllers' log, internal topics' ones too.
+        inner_cuts: What replicas of internal topics were recorded to truncate.
         story_broken: Whether a step of a scenario could not be played to its end.
         judge: Whose definitions the checkers follow: Jepsen's own differ.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
@@ -195,6 +198,8 @@ class RunFacts:
     unclean_orders: tuple[UncleanOrder, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     absences: tuple[Absence, ...] = ()
+    reigns: tuple[Reign, ...] = ()
+    inner_cuts: tuple[Cut, ...] = ()
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True

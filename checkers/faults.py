@@ -13,37 +13,34 @@ What would not prove it: a fault that was confirmed and that the cluster shrugge
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from checkers.columns import present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, number_in
+from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
+from results.record.milestones import ENDED
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "fault-without-effect"
 PARTITION = "partition"
+_NAMED = 3
 
 
 def _families(faults: pa.Table) -> list[str]:
     """Return what a plan's nemesis calls each fault; rows of old do not say so."""
     return [
-        _told_family(spec) or (kind if kind in NEMESIS_KINDS else PARTITION)
+        _field(spec, "family") or (kind if kind in NEMESIS_KINDS else PARTITION)
         for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
     ]
-
-
-def _told_family(spec: str) -> str:
-    try:
-        told = json.loads(spec)
-    except (ValueError, RecursionError):
-        return ""
-    return str(told.get("family") or "") if isinstance(told, dict) else ""
 
 
 def _expected(facts: RunFacts) -> list[str]:
@@ -101,10 +98,53 @@ def _applies(facts: RunFacts) -> bool:
     return bool(_expected(facts))
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    if number_in(found, "started"):
-        return "it was begun, and its witness saw no effect; the table of faults says what it saw"
-    return "it was never begun: the main phase was over, or nothing fitted"
+def _why(group: Group, found: Anomaly) -> str:
+    if not number_in(found, "started"):
+        return "it was never begun: the main phase was over, or nothing fitted"
+    faults, kind = group.table("faults"), str(found.evidence.get("kind"))
+    mine = np.array(
+        [
+            kind in {"faults", *each}
+            for each in zip(texts(faults, "kind"), _families(faults), strict=True)
+        ],
+        dtype=np.bool_,
+    )
+    unseen = select(faults, mine & ~present(faults, "confirmed_ns"))
+    said = [_seen(group.facts, row) for row in unseen.slice(0, _NAMED).to_pylist()]
+    more = unseen.num_rows - len(said)
+    if not said:
+        return "all that were begun were confirmed: the plan asks for more than were begun"
+    return f"{'; '.join(said)}{f' (and {more} more)' if more > 0 else ''}"
+
+
+def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
+    """Return what the witness of a fault that was not confirmed saw."""
+    of = ", ".join(fault["targets"] or ())
+    asked_ns = -1 if fault["requested_ns"] is None else fault["requested_ns"]
+    what = f"{fault['kind']}{f' of {of}' if of else ''}, begun at {seconds(asked_ns)},"
+    for name in ("effect", "spec"):
+        why = _field(fault[name] or "", "without_effect")
+        if why:
+            return f"{what} had no effect: {why}{_ended(facts, fault['targets'] or (), asked_ns)}"
+    return f"{what} was not seen to have an effect"
+
+
+def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
+    """Say which of a fault's targets had ended before it began, though no fault had done that."""
+    ended = [
+        f"{each.detail.get('node')} was found ended at {seconds(each.at_ns)}"
+        for each in facts.milestones
+        if each.name == ENDED and each.detail.get("node") in nodes and each.at_ns <= until_ns
+    ]
+    return f" ({ended[-1]})" if ended else ""
+
+
+def _field(text: str, name: str) -> str:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    return str(told.get(name) or "") if isinstance(told, dict) else ""
 
 
 CHECKER = Checker(

@@ -22,16 +22,19 @@ time at which clients were stopped.
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from checkers.calm import silent_ns
-from checkers.columns import Ints, equal, ints, select
+from checkers.columns import NONE, Ints, equal, ints, select, texts
 from checkers.commit_lost import applies
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
-from checkers.positions import DEALT, SUBSCRIBE
+from checkers.group_reasons import as_leaders, coordinators, served_by
+from checkers.positions import DEALT, REVOKED, SUBSCRIBE
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.reigns import GROUPS
 from results.record.clock import NS_PER_S
 from results.record.identities import groups
 from results.record.terms import AnomalyClass, Outcome
@@ -190,13 +193,120 @@ def _last_assigned(group: Group, stuck: Stuck) -> Evidence:
     return {"assigned_to": known(process), "assigned_ns": known(at_ns)}
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    name = str(found.evidence.get("group"))
     process, at_ns = number_in(found, "assigned_to"), number_in(found, "assigned_ns")
+    span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
+    unanswered = _unanswered(group, name, span[1])
+    midst_ns = sum(span) // 2
     if process < 0:
-        return "no member was recorded as assigned the partition"
+        who = _coordinated(group, name, (span[0], midst_ns))
+        return f"no rebalance assigned the partition to a member{who}{unanswered}"
+    left = _left(group, process, at_ns, span[1])
+    if left:
+        left_ns, how = left
+        who = _coordinated(group, name, (left_ns, max(left_ns, midst_ns)))
+        return (
+            f"process {process}, the last member with the partition, {how}, and no rebalance has"
+            f" assigned it to a member since{who}{unanswered}"
+        )
+    held = f"process {process} has been assigned the partition since {seconds(at_ns)}"
+    position = _position(group, process, at_ns)
+    if position < 0:
+        return f"{held}; from where it reads is not recorded{unanswered}"
+    log = group.final_log
+    if log is None:
+        return f"{held} and stood at offset {position}; no log shows what lies there"
+    if position >= log.end or position < log.start:
+        return (
+            f"{held} and stood at offset {position}, and the log goes from {log.start} to {log.end}"
+        )
+    readers = _others(group, name, position, span)
+    given = (
+        f", and readers outside of the group were given {readers} from there on" if readers else ""
+    )
+    leader = served_by(group, (midst_ns, midst_ns))
     return (
-        f"process {process} was the last to be assigned it, at {seconds(at_ns)}; the record does"
-        " not show whether its broker served nothing or its position lay where nothing is"
+        f"{held} and stood at offset {position}, where {log.node}'s log has records{given}: so its"
+        f" polls came back empty, by {f'{leader},' if leader else 'its leader'} or by its client"
+        f"{_last_given(group, name, span[0])}{unanswered}"
+    )
+
+
+def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
+    """Say who coordinated a group in a time, one after the other; empty if that is not known."""
+    by = coordinators(group.facts, GROUPS, name, span)
+    return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
+
+
+def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, str] | None:
+    """Return when and how a member lost a partition that it was assigned; None if it did not."""
+    moves, step = group.table("assignments"), group.facts.plan.concurrency
+    names = ("time_ns", "process")
+    ends = []
+    for time_ns, other, kind in zip(
+        *(ints(moves, name).tolist() for name in names), texts(moves, "kind"), strict=True
+    ):
+        if at_ns < time_ns < until_ns and kind == REVOKED and other == process:
+            ends.append((time_ns, f"gave it back at {seconds(time_ns)}"))
+        later = kind == SUBSCRIBE and other > process and other % step == process % step
+        if at_ns < time_ns < until_ns and later:
+            gone = f"was gone at {seconds(time_ns)}, when process {other} took its place"
+            ends.append((time_ns, gone))
+    return min(ends, default=None)
+
+
+def _position(group: Group, process: int, at_ns: int) -> int:
+    """Return from which offset on a member reads, by what it was assigned, and read since."""
+    moves, polls = group.table("assignments"), group.table("polls")
+    mine = equal(moves, "kind", DEALT) & equal(moves, "process", process)
+    dealt = ints(select(moves, mine & (ints(moves, "time_ns") == at_ns)), "offset")
+    read = equal(polls, "process", process) & (ints(polls, "complete_ns") >= at_ns)
+    return max(
+        int(dealt.max(initial=NONE)), int(ints(select(polls, read), "offset").max(initial=-2)) + 1
+    )
+
+
+def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> int:
+    """Return how many records from a position on others than the group were given in a time."""
+    polls, plan = group.table("polls"), group.facts.plan
+    times, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
+    late = select(polls, (offsets >= position) & (times >= span[0]) & (times <= span[1]))
+    processes, rows = np.unique(ints(late, "process"), return_counts=True)
+    return sum(
+        count
+        for process, count in zip(processes.tolist(), rows.tolist(), strict=True)
+        if group_id_of(plan, process) != name
+    )
+
+
+def _last_given(group: Group, name: str, until_ns: int) -> str:
+    """Say when a member of the group was given a record of the partition last, until a time."""
+    polls, plan = group.table("polls"), group.facts.plan
+    processes, times = ints(polls, "process"), ints(polls, "complete_ns")
+    mine = [each for each in np.unique(processes).tolist() if group_id_of(plan, each) == name]
+    ok = equal(polls, "outcome", Outcome.OK.value) & (times <= until_ns)
+    last_ns = int(times[ok & np.isin(processes, mine)].max(initial=NONE))
+    return f"; the group was given its last record of it at {seconds(last_ns)}" * (last_ns >= 0)
+
+
+def _unanswered(group: Group, name: str, until_ns: int) -> str:
+    """Say so if no commit of the group was answered any more, and since when."""
+    table, plan = group.table("commits"), group.facts.plan
+    mine = np.array(
+        [group_id_of(plan, each) == name for each in ints(table, "process").tolist()],
+        dtype=np.bool_,
+    )
+    asked = ints(table, "asked_ns")
+    ok = equal(table, "outcome", Outcome.OK.value)
+    last_ns = int(asked[mine & ok].max(initial=NONE))
+    later = mine & (asked > last_ns) & (asked < until_ns)
+    missed = asked[later & equal(table, "outcome", Outcome.INFO.value)]
+    if not len(missed) or len(missed) < later.sum():
+        return ""
+    return (
+        f"; its coordinator answered none of the group's {len(missed)} commits here from"
+        f" {seconds(int(missed.min()))} on"
     )
 
 
@@ -210,7 +320,16 @@ CHECKER = Checker(
         promise="After the last heal every group reads what arrives, within the budget.",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends", "polls", "assignments"),
+    tables=(
+        "sends",
+        "polls",
+        "assignments",
+        "commits",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     applies=applies,
     promise=Promise.RECOVERY,

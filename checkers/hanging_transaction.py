@@ -21,11 +21,20 @@ import pyarrow as pa
 
 from checkers.calm import silent_ns
 from checkers.changes import was_quiet
-from checkers.columns import equal, ints, present, select
+from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import NOTED, RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, seconds, with_stacks
-from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.findings import (
+    anomaly_at,
+    could_not_show,
+    findings,
+    number_in,
+    seconds,
+    with_stacks,
+)
+from checkers.group import Group, ReplicaLog
+from checkers.group_reasons import as_leaders, coordinators, ends_of
+from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise, Proved
+from checkers.reigns import TRANSACTIONS
 from checkers.unclean_elections import unclean_elections
 from results.record.milestones import OPEN
 from results.record.terms import AnomalyClass, Outcome
@@ -173,13 +182,95 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    open_ = found.evidence.get("producers")
-    told = f"{open_}: " if open_ else ""
-    return (
-        f"{told}neither its client nor its coordinator wrote the marker that ends it, or the broker"
-        " did not heed that; the record does not show which"
+def _why(group: Group, found: Anomaly) -> str:
+    stable, mark = number_in(found, "last_stable_offset"), number_in(found, "high_watermark")
+    logs = group.logs.get(group.facts.snapshot, {})
+    held = {node: log for node, log in logs.items() if log.at(stable) is not None}
+    if not held:
+        told = found.evidence.get("producers")
+        return (
+            f"{f'{told}: ' if told else ''}no log that was read has the record at offset {stable},"
+            " so the record does not show whether a marker ends its transaction"
+        )
+    ends = {node: ends_of(log, np.array([stable])) for node, log in held.items()}
+    behind = {node: int(each.markers[0]) for node, each in ends.items()}
+    producer = int(next(iter(ends.values())).producers[0])
+    opened = _opened(group, next(iter(held.values())), stable)
+    transaction = f"the transaction of {opened.name}producer {producer}"
+    marked = {node: at for node, at in behind.items() if stable < at < mark}
+    leader = group.leader.node if group.leader else ""
+    if len(set(marked.values())) == 1 and leader in marked:
+        at = next(iter(marked.values()))
+        since_ns = _stood_since_ns(group, leader, stable)
+        return Proved(
+            f"{transaction} is ended: its marker stands at offset {at} in the logs of"
+            f" {', '.join(sorted(marked))}, below the high watermark; {leader}, the leader, has not"
+            f" moved its last stable offset past {stable}, where it has stood since"
+            f" {seconds(since_ns)}"
+        )
+    lacking = sorted(n for n, log in held.items() if behind[n] < 0 and log.read_end >= mark)
+    if leader not in lacking or marked:
+        return (
+            f"{transaction} is open for the leader; the logs that were read do not show for certain"
+            " whether its marker was written"
+        )
+    midst_ns = (number_in(found, "since_ns") + number_in(found, "seen_ns")) // 2
+    by = coordinators(group.facts, TRANSACTIONS, opened.transactional_id, (midst_ns, midst_ns))
+    who = f", {as_leaders(by)}," if len(by) == 1 else ""
+    said = (
+        f"{opened.ended}no marker for {transaction} is in the logs of {', '.join(lacking)}: its"
+        f" coordinator{who} did not get one written"
     )
+    return Proved(said) if who else f"{said}; who led {TRANSACTIONS} then is not known for certain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """The transaction that is open, as its client knows it.
+
+    Attributes:
+        name: For people: `op 120 (base-txn-0), `; empty if no client of this run is known to be it.
+        transactional_id: Its id, empty if unknown.
+        ended: What its client learned of its end, for people.
+    """
+
+    name: str = ""
+    transactional_id: str = ""
+    ended: str = ""
+
+
+def _opened(group: Group, log: ReplicaLog, offset: int) -> _Opened:
+    index, sends = log.at(offset), group.table("sends")
+    value = NONE if index is None else int(log.values[index])
+    rows = select(sends, equal(sends, "value", value) & present(sends, "txn_id"))
+    if value < 0 or not rows.num_rows:
+        return _Opened()
+    row = rows.slice(0, 1).to_pylist()[0]
+    at = "" if row["complete_ns"] is None else f" at {seconds(row['complete_ns'])}"
+    timeout_s = group.facts.plan.transaction_timeout_s
+    ended = {
+        Outcome.OK.value: f"its client was answered{at} that it committed, but ",
+        Outcome.FAIL.value: f"its client gave it up or aborted it{at}, but ",
+    }.get(
+        row["outcome"],
+        f"its client never learned of its end, so it was to be aborted after {timeout_s:g} s, but ",
+    )
+    name = row["transactional_id"] or ""
+    return _Opened(
+        name=f"op {row['op_id']}{f' ({name})' if name else ''}, ",
+        transactional_id=name,
+        ended=ended,
+    )
+
+
+def _stood_since_ns(group: Group, node: str, stable: int) -> int:
+    """Return since when a broker's last stable offset has stood, in all that it told of it."""
+    states = group.table("replica_states")
+    told = equal(states, "node", node) & present(states, "observed_ns")
+    looks = select(states, told & present(states, "last_stable_offset")).sort_by("observed_ns")
+    moved = np.flatnonzero(ints(looks, "last_stable_offset") != stable).max(initial=-1)
+    times = ints(looks, "observed_ns")
+    return int(times[moved + 1]) if moved + 1 < len(times) else NONE
 
 
 CHECKER = Checker(

@@ -260,7 +260,8 @@ def _told(
 ) -> _Told:
     """Return the anomalies in words: which comes first, and why each came about."""
     summaries = {name: _summary(tallies[name]) for name in sorted(tallies)}
-    told_as = {name: checkers[name].told_as(each.examples) for name, each in summaries.items()}
+    described = {name: [each for each, _ in tally.examples] for name, tally in tallies.items()}
+    told_as = {name: checkers[name].told_as(each) for name, each in described.items()}
     other = {name: words for name, words in told_as.items() if words is not None}
     words = words_of(checked, summaries, other)
     deciding = [name for name, tally in tallies.items() if tally.weighty]
@@ -268,7 +269,6 @@ def _told(
     whys = {
         name: [why for _, why in tally.examples[:MAX_EXAMPLES]] for name, tally in tallies.items()
     }
-    described = {name: [each for each, _ in tally.examples] for name, tally in tallies.items()}
     caused = with_causes(summaries, words, order=order, otherwise=whys, described=described)
     return _Told(anomalies=caused, words=words, ranked=order)
 

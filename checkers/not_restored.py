@@ -22,6 +22,8 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "host-not-restored"
+_REMEDIES = (("the nft table ", "nft delete table ip"), ("the link ", "ip link delete"))
+"""What the audit calls things that a command removes, and the command."""
 _NEVER = (
     "the run was ended from outside before its hosts were compared with how they were before"
     " (`logquake heal` undoes what it may have left)"
@@ -45,8 +47,17 @@ def _applies(facts: RunFacts) -> bool:
     return any(facts.milestone(name) is not None for name in (LOOKED, AUDITED))
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return "Logquake's healing left it there, which is a bug of Logquake"
+def _why(_group: Group, found: Anomaly) -> str:
+    what, change = (str(found.evidence.get(name) or "") for name in ("what", "change"))
+    if change.startswith("was there before"):
+        return "the run or its clean-up removed it, which is a bug of Logquake"
+    if change.startswith("was otherwise"):
+        return "the run changed it and its clean-up did not change it back: a bug of Logquake"
+    by = next(
+        (f"; `{command} {what.removeprefix(name)}` removes it" for name, command in _REMEDIES
+         if what.startswith(name)), "",
+    )  # fmt: skip
+    return f"the run made it and its clean-up left it there, which is a bug of Logquake{by}"
 
 
 CHECKER = Checker(

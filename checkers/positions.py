@@ -31,7 +31,8 @@ from results.record.terms import Outcome
 ASSIGN, SUBSCRIBE, DEALT = "assign", "subscribe", "rebalance-assigned"
 LEFT_OUT = "left-out"
 """An assignment that does not name a partition with which the process had to do before."""
-REBALANCES = (DEALT, "rebalance-revoked")
+REVOKED = "rebalance-revoked"
+REBALANCES = (DEALT, REVOKED)
 _BEGINNING = -1
 _FORGOTTEN = -2
 

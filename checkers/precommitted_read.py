@@ -13,9 +13,10 @@ import numpy as np
 
 from checkers.columns import NONE, equal, first_match, ints, present, runs_of, select, take
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
-from checkers.protocol import Checker, Findings, Promise
+from checkers.group_reasons import ends_of, op_span, served_by
+from checkers.protocol import Checker, Findings, Promise, Proved
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -74,11 +75,16 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.transactional or facts.history
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return (
-        "a broker served the record to a read_committed reader while its transaction was open, so"
-        " above the last stable offset"
+def _why(group: Group, found: Anomaly) -> str:
+    offset = number_in(found, "offset")
+    who = served_by(group, op_span(group, "polls", number_in(found, "op_id")), offset)
+    marker = int(ends_of(group.final_log, np.array([offset])).markers[0])
+    behind = f": its marker stands behind the record, at offset {marker}" if marker >= 0 else ""
+    said = (
+        f"{f'{who},' if who else 'a broker'} served the record to a read_committed reader while its"
+        f" transaction was open, so above the last stable offset{behind}"
     )
+    return Proved(said) if who else said
 
 
 CHECKER = Checker(
@@ -91,7 +97,7 @@ CHECKER = Checker(
         promise="A read_committed transaction does not read what it has not committed.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     applies=_applies,
     promise=Promise.TRANSACTIONS,

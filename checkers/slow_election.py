@@ -20,15 +20,25 @@ which neither clients nor observers recorded anything, as on a machine that stoo
 that is cut.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from checkers.calm import silent_ns
-from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, words_of
-from checkers.findings import anomaly_at, findings, seconds, texts_in, with_stacks
+from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, texts, words_of
+from checkers.findings import (
+    anomaly_at,
+    findings,
+    number_in,
+    seconds,
+    texts_in,
+    with_stacks,
+)
 from checkers.group import Group
-from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
+from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
+from checkers.reigns import between
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -194,12 +204,81 @@ def _describe(group: Group, vacancy: Vacancy) -> Anomaly:
     )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     named = sorted({each.rpartition(" ")[2] for each in texts_in(found, "believed")})
     brokers = [f"n{each}" for each in named if each.isdecimal()]
+    midst_ns = sum(span) // 2
+    decided = between(group.facts.reigns, (group.topic, group.partition), (midst_ns, midst_ns))
+    reign = decided[0] if len(decided) == 1 else None
+    locked = [each.partition(":")[0] for each in texts_in(found, "stacks")]
+    threads = "reports threads that wait for each other"
+    more = f"; the JVM of {', '.join(locked)} {threads}" if locked else ""
+    down = [
+        node
+        for node in brokers
+        if any(
+            each.node == node and each.from_ns <= span[0] and span[1] <= each.until_ns
+            for each in group.facts.absences
+        )
+    ]
+    if reign and reign.leader < 0:
+        return Proved(
+            f"by their log the controllers had ended epoch {reign.epoch - 1} and elected no leader"
+            f" since{more}"
+        )
+    chosen = reign.node if reign else ""
+    by_log = (
+        f"by their log the controllers had elected {chosen} in epoch {reign.epoch}" if reign else ""
+    )
+    if not brokers and chosen:
+        return (
+            f"{by_log}, yet brokers named no leader{_last_named(group, span[1])}, and {chosen} did"
+            f" not answer as one: they did not take over, or did not tell, what was decided{more}"
+        )
     if not brokers:
-        return "no broker named a leader; whether the controllers had elected one is not recorded"
-    return f"brokers named {' or '.join(brokers)}, which did not answer as its leader"
+        return (
+            "no broker named a leader; whether the controllers had elected one is not recorded"
+            f"{more}"
+        )
+    who = " or ".join(brokers)
+    agree = f"{by_log}, and " if brokers == [chosen] else f"{by_log}, but " if chosen else ""
+    if down == brokers:
+        return f"{agree}brokers named {who}, which was down all that time{more}"
+    return (
+        f"{agree}brokers named {who}, which did not answer as its leader"
+        f"{_answered(group, brokers, span)}{_refused(group, span)}{more}"
+    )
+
+
+def _last_named(group: Group, until_ns: int) -> str:
+    """Say when a broker's metadata had named a leader last."""
+    rows = group.table("leadership")
+    told = _observed(group, "metadata") & (ints(rows, "leader") >= 0)
+    times = ints(rows, "observed_ns")[told]
+    last_ns = int(times[times <= until_ns].max(initial=-1))
+    return f" (last at {seconds(last_ns)})" if last_ns >= 0 else ""
+
+
+def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
+    """Say so if the brokers that should have led answered other questions meanwhile."""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    during = _observed(group, "metadata") & (times >= span[0]) & (times <= span[1])
+    up = [node for node in nodes if (during & equal(rows, "observer", node)).any()]
+    return f", though {' and '.join(up)} was up and answered Metadata" if up == [*nodes] else ""
+
+
+def _refused(group: Group, span: tuple[int, int]) -> str:
+    """Say with which error, that a broker gives, most sends of a time failed."""
+    sends = group.table("sends")
+    ended = ints(sends, "complete_ns")
+    failed = texts(select(sends, (ended >= span[0]) & (ended <= span[1])), "error")
+    told = Counter(each.partition(":")[0] for each in failed if each and not each.startswith("_"))
+    if not told:
+        return ""
+    error, count = max(told.items(), key=lambda each: (each[1], each[0]))
+    return f"; {count} sends were refused with {error}"
 
 
 CHECKER = Checker(
@@ -211,7 +290,10 @@ CHECKER = Checker(
         means="After all faults were healed, nobody led it for longer than the plan's budget.",
         promise="After the last heal every partition has a leader within the budget.",
         uncounted="a partition had no leader for too long",
-        explains={"isr-not-restored": "there is no ISR without a leader"},
+        explains={
+            "unavailable": "without a leader nothing is taken",
+            "isr-not-restored": "there is no ISR without a leader",
+        },
     ),
     anomaly_class=AnomalyClass.LIVENESS,
     tables=("leadership", "sends", "polls"),

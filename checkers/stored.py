@@ -17,7 +17,7 @@ from checkers.calm import calm_from_ns, silences
 from checkers.changes import disturbances
 from checkers.columns import Ints, equal, ints, select, texts
 from checkers.disk_losses import disk_losses
-from checkers.facts import CRASH, FINAL, RunFacts
+from checkers.facts import CRASH, FINAL, Disturbance, RunFacts
 from checkers.folder import (
     BROKEN,
     LATER,
@@ -46,6 +46,7 @@ from checkers.layout import TableFile, write_table
 from checkers.ordering import ordered
 from checkers.positions import LEFT_OUT
 from checkers.quorum import quorum_facts
+from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
 from results.record.paths import RunPaths
@@ -247,6 +248,8 @@ def load_facts(root: Path) -> RunFacts:
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),
+        reigns=_reigns(paths, quorum, disturbances(faults)),
+        inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
         witnessed=_witnessed(paths),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
@@ -268,6 +271,18 @@ def _collected(paths: RunPaths) -> frozenset[str]:
     """Return the nodes of whose final logs any was read."""
     states = load_table(paths, "replica_states", ["snapshot", "node"])
     return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
+
+
+def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) -> tuple[Reign, ...]:
+    """Return `RunFacts.reigns`: a broker that is cut off, or stands still, may go on as leader."""
+    columns = ["topic", "partition", "source", "leader", "leader_epoch", "log_offset"]
+    cut_off = (
+        (node, each.begun_ns, each.ended_ns)
+        for each in faults
+        if each.kind not in ENDING
+        for node in each.nodes
+    )
+    return lasting(reigns(load_table(paths, "leadership", columns), quorum), cut_off)
 
 
 def _times(paths: RunPaths) -> Iterator[Ints]:

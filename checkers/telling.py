@@ -8,18 +8,20 @@ shows in writers, readers and replicas.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from checkers.changes import TOLD_LATE_NS
 from checkers.facts import RunFacts
-from checkers.findings import seconds
+from checkers.findings import number_in, seconds
 from checkers.registry import HEADLINES, WORDS
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, AnomalySummary, Example, Words
 
 UNEXPLAINED = "the record does not show why"
-_TIMES = (
-    "told_ns", "read_ns", "completed_ns", "time_ns", "later_observed_ns", "acknowledged_ns",
-    "sent_ns",
-)  # fmt: skip
-"""Where evidence says when an anomaly happened; not when it was found."""
+_TIMES = {
+    "told_ns": "at", "read_ns": "at", "completed_ns": "at", "time_ns": "at",
+    "later_observed_ns": "at", "acknowledged_ns": "when it was acknowledged, at",
+    "sent_ns": "when it was sent, at",
+}  # fmt: skip
+"""Where evidence says when an anomaly happened, not when it was found; what that time is."""
 
 
 def words_of(
@@ -58,7 +60,8 @@ def ranked(
     """Return anomalies in the order in which a reader should see them.
 
     What decides the verdict comes before what cannot be trusted, that before what is allowed; what
-    another one of them explains comes after it; then as in `registry.HEADLINES`.
+    another one of them explains comes after it; then as in `registry.HEADLINES`, and behind those
+    safety before liveness.
 
     Args:
         summaries: The anomalies by name.
@@ -71,14 +74,15 @@ def ranked(
         symptom for root in deciding - weak if root in words for symptom in words[root].explains
     }
 
-    def rank(name: str) -> tuple[bool, bool, bool, bool, int, str]:
+    def rank(name: str) -> tuple[bool, bool, bool, bool, int, bool, str]:
         summary = summaries[name]
         harness = summary.anomaly_class is AnomalyClass.HARNESS
         last = name in weak or name not in HEADLINES
         order = len(HEADLINES) if last else HEADLINES.index(name)
         undecided = harness or name not in deciding
         allowed = summary.count == summary.allowed
-        return undecided, allowed, harness, name in symptoms, order, name
+        lively = summary.anomaly_class is AnomalyClass.LIVENESS
+        return undecided, allowed, harness, name in symptoms, order, lively, name
 
     return tuple(sorted(summaries, key=rank))
 
@@ -120,9 +124,9 @@ def with_causes(
 
 def in_force(facts: RunFacts, found: Anomaly) -> str:
     """Return which faults were in force when an anomaly was seen to happen; empty if unknown."""
-    times = [found.evidence.get(name) for name in _TIMES]
-    at_ns = next((each for each in times if isinstance(each, int) and each >= 0), None)
-    if at_ns is None:
+    times = [(number_in(found, name), what) for name, what in _TIMES.items()]
+    at_ns, what = next((each for each in times if each[0] >= 0), (-1, ""))
+    if at_ns < 0:
         return ""
     faults = sorted(
         f"{each.kind} of {', '.join(sorted(each.nodes))}" if each.nodes else each.kind
@@ -130,8 +134,8 @@ def in_force(facts: RunFacts, found: Anomaly) -> str:
         if 0 <= each.confirmed_ns <= at_ns <= each.ended_ns
     )
     if not faults:
-        return f" (at {seconds(at_ns)} no fault was known to be in force)"
-    return f" (at {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
+        return f" ({what} {seconds(at_ns)} no fault was known to be in force)"
+    return f" ({what} {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
 
 
 def _both(why: str, root: str) -> str:
@@ -142,7 +146,9 @@ def _both(why: str, root: str) -> str:
 def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) -> str:
     """Return which anomaly of the same partition explains one; empty if none does.
 
-    Only places are compared, neither times nor values, so that it may, and no more is said.
+    Places and times are compared, not values, so that it may, and no more is said. What began
+    later cannot; where one of the two has no time, that is not known. Of two that have no offset
+    the times must overlap.
 
     Args:
         example: Of the symptom.
@@ -150,19 +156,40 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
     """
     offsets = _offsets(example)
     for name, (reason, examples) in roots.items():
-        below = [
+        may = [
             each
             for each in examples
             if each.topic
             and (each.topic, each.partition) == (example.topic, example.partition)
-            and 0 <= each.offset <= max(offsets, default=-1)
+            and _may_bring_about(each, example)
         ]
-        found = min(below, key=lambda each: (each.offset not in offsets, each.offset), default=None)
+        found = min(may, key=lambda each: (each.offset not in offsets, each.offset), default=None)
         if found is not None:
             first = reason.partition(";")[0]
             whence = "" if found.cause in {"", UNEXPLAINED} else f"; as to that, {found.cause}"
-            return f"it may follow from {name} at offset {found.offset}: {first}{whence}"
+            at = f" at offset {found.offset}" if found.offset >= 0 else ""
+            return f"it may follow from {name}{at}: {first}{whence}"
     return ""
+
+
+def _may_bring_about(root: Example, symptom: Example) -> bool:
+    """Tell whether the offsets and times of two anomalies of a partition allow it."""
+    (begun_ns, ended_ns), (first_ns, last_ns) = _span(root), _span(symptom)
+    offsets = _offsets(symptom)
+    if not offsets and root.offset < 0:
+        return 0 <= begun_ns <= last_ns and 0 <= first_ns <= ended_ns
+    in_time = begun_ns < 0 or last_ns < 0 or begun_ns <= last_ns + TOLD_LATE_NS
+    return 0 <= root.offset <= max(offsets, default=-1) and in_time
+
+
+def _span(example: Example) -> tuple[int, int]:
+    """Return the first and the last time that an anomaly's evidence names; -1 if it has none."""
+    times = [
+        value
+        for name, value in example.evidence.items()
+        if name.endswith("_ns") and name != "calm_from_ns" and isinstance(value, int) and value >= 0
+    ]
+    return min(times, default=-1), max(times, default=-1)
 
 
 def _offsets(example: Example) -> set[int]:

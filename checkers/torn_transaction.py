@@ -17,6 +17,7 @@ still in it, and that a final read went past, is both.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +41,9 @@ from checkers.columns import (
 )
 from checkers.dropped import marker_lost
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, texts_in
+from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
+from checkers.group_reasons import ends_of
 from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
@@ -55,8 +57,16 @@ SHARES = schema_of(
     shown=pa.bool_(),
     place=pa.string(),
     excuse=pa.string(),
+    given=pa.bool_(),
+    producer=pa.int64(),
+    marker=pa.int64(),
+    marker_hash=pa.int64(),
+    leader=pa.string(),
 )
-"""The records of certainly committed transactions that final reads showed, or had to show."""
+"""The records of certainly committed transactions that final reads showed, or had to show; whether
+any read_committed reader was given it; by the last leader's log, its producer, and where the marker
+that ends its transaction stands, with the marker's hash; -1 where that log has none. And that
+leader's node, empty if unknown."""
 _NAMED = 3
 
 
@@ -81,7 +91,16 @@ def shares(group: Group) -> pa.Table:
     values, offsets = ints(sends, "value"), _offsets(group, sends)
     shown = within(values, ints(polls, "value"))
     told = shown | (_to_be_shown(group, offsets) & ~_gone(group, values))
+    given = group.table("polls")
+    given = select(given, equal(given, "isolation", READ_COMMITTED))
+    ends = ends_of(group.final_log, offsets[told])
+    leader = group.leader.node if group.leader else ""
     columns = {
+        "given": within(values, ints(given, "value"))[told],
+        "producer": ends.producers,
+        "marker": ends.markers,
+        "marker_hash": ends.hashes,
+        "leader": repeat(leader, int(told.sum())),
         "op_id": ints(sends, "op_id")[told],
         "value": values[told],
         "offset": offsets[told],
@@ -211,12 +230,54 @@ SHARES_DERIVATION = Derivation(
 )
 
 
-def _why(_group: Group, found: Anomaly) -> str:
-    places = ", ".join(dict.fromkeys(texts_in(found, "hidden_places")))
+def _why(group: Group, found: Anomaly) -> str:
+    table = group.derived["shares"]
+    mine = select(table, ints(table, "op_id") == number_in(found, "op_id")).to_pylist()
+    shown, hidden = ([each for each in mine if each["shown"] is seen] for seen in (True, False))
+    if not hidden:
+        return "its client was answered that it committed, and readers were not given all of it"
+    first = hidden[0]
+    place, node = first["place"], first["leader"]
+    given = any(each["given"] for each in hidden)
+    never = "" if given else ", and no read_committed reader was ever given it"
+    broker = f"{node}, the last leader of {place}," if node else f"the leader of {place}"
+    sibling = next((each for each in shown if _same_end(each, first)), None)
+    if sibling:
+        return (
+            f"one marker, at offset {first['marker']} of {place}, ends both the record at"
+            f" {sibling['offset']}, which was shown, and the one at {first['offset']}, so both are"
+            f" committed; final reads left the second one out{never}: {broker} lists it as aborted,"
+            " or the reader drops it"
+        )
+    twin = next((each for each in shown if _same_marker(each, first)), None)
+    if twin:
+        return (
+            f"the marker at offset {first['marker']} of {place} is the same, by its hash, as the"
+            f" one at {twin['marker']} of {twin['place']}: both commit; final reads left the record"
+            f" out{never}: {broker} lists it as aborted, or the reader drops it"
+        )
+    if first["marker"] < 0:
+        lacks = "no marker of its producer stands behind it"
+        what = lacks if first["producer"] >= 0 else "no log that was read has the record"
+        by = f", by the log of {node}" if node else ""
+        return f"in {place}{by}, {what}, though another part was shown"
     return (
-        f"its client was told that it committed, and readers of {places} were not given its part:"
-        " it counts as aborted there, or a broker left it out; the record does not show which"
+        f"each part has its marker (the one of {place} at offset {first['marker']}), and readers"
+        f" were given only one part{never}; the record does not keep whether a marker commits or"
+        " aborts, so it does not show whether the coordinator wrote an abort there"
     )
+
+
+def _same_end(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether two records of a transaction have the same marker, in the same partition."""
+    names = ("place", "producer", "marker")
+    return bool(one["marker"] >= 0) and all(one[name] == other[name] for name in names)
+
+
+def _same_marker(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether the markers of two records, in two partitions, say the same."""
+    known = min(one["marker"], other["marker"]) >= 0
+    return known and bool(one["marker_hash"] == other["marker_hash"])
 
 
 CHECKER = Checker(

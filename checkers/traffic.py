@@ -11,11 +11,13 @@ What would not prove it: a low rate; ops that failed while the cluster was cut, 
 did not.
 """
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select
-from checkers.findings import anomaly_at, findings
+from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.findings import anomaly_at, findings, number_in
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from results.record.terms import AnomalyClass, F, Outcome, Phase
@@ -34,17 +36,22 @@ def _useful(ops: pa.Table) -> pa.Table:
 
 
 def _around_faults(group: Group, useful: pa.Table) -> list[_Count]:
+    least = group.facts.plan.minimums.around_faults
+    masks = _around(group, ints(useful, "complete_ns"))
+    return [(f"ok ops {when} the faults", int(mask.sum()), least) for when, mask in masks.items()]
+
+
+def _around(group: Group, at: Ints) -> dict[str, Mask]:
+    """Tell which times lie before, during and after the faults; nothing if none was confirmed."""
     faults = group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
     if not confirmed.num_rows:
-        return []
+        return {}
     begun, healed = ints(confirmed, "confirmed_ns"), ints(confirmed, "healed_ns")
-    at = ints(useful, "complete_ns")
-    counts = {"before": at < begun.min(), "during": _within(at, begun, healed)}
+    masks = {"before": at < begun.min(), "during": _within(at, begun, healed)}
     if (healed >= 0).all():
-        counts["after"] = at > healed.max()
-    least = group.facts.plan.minimums.around_faults
-    return [(f"ok ops {when} the faults", int(mask.sum()), least) for when, mask in counts.items()]
+        masks["after"] = at > healed.max()
+    return masks
 
 
 def _within(at: Ints, begun: Ints, healed: Ints) -> Mask:
@@ -82,8 +89,34 @@ def _describe(group: Group, gap: _Count) -> Anomaly:
     )
 
 
-def _why(_group: Group, _found: Anomaly) -> str:
-    return "the outcomes and errors of operations, on the page and in `logquake show`, say why"
+def _why(group: Group, found: Anomaly) -> str:
+    what = str(found.evidence.get("what"))
+    ops = group.table("ops")
+    traffic = equal(ops, "f", F.SEND.value, F.POLL.value, F.TXN.value)
+    if what.endswith("in the main phase"):
+        kinds = (F.POLL.value,) if "polls" in what else (F.SEND.value, F.TXN.value)
+        traffic = equal(ops, "f", *kinds) & equal(ops, "phase", Phase.MAIN.value)
+    else:
+        masks = _around(group, ints(ops, "invoke_ns"))
+        traffic &= next((mask for when, mask in masks.items() if f" {when} " in what), traffic)
+    tried = select(ops, traffic)
+    if not tried.num_rows:
+        return "clients began no such operation in that time"
+    empty = equal(tried, "outcome", Outcome.OK.value) & (ints(tried, "messages") <= 0)
+    failed = select(tried, ~equal(tried, "outcome", Outcome.OK.value))
+    told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)
+    mostly = f", mostly with {max(told, key=lambda each: (told[each], each))}" if told else ""
+    count = number_in(found, "minimum")
+    if failed.num_rows:
+        return f"{failed.num_rows} of the {tried.num_rows} operations that began failed{mostly}"
+    if empty.any():
+        return (
+            f"no operation failed, but {int(empty.sum())} of {tried.num_rows} returned no message"
+        )
+    return (
+        f"none of the {tried.num_rows} operations failed: clients began too few of them for the"
+        f" plan's minimum of {count}"
+    )
 
 
 CHECKER = Checker(

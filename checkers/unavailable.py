@@ -32,11 +32,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import led_between, looks_at
 from checkers.calm import silent_ns
 from checkers.columns import NONE, Ints, Mask, codes, equal, ints, present, select, texts
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, findings, seconds, texts_in, with_stacks
+from checkers.findings import (
+    anomaly_at,
+    findings,
+    number_in,
+    seconds,
+    texts_in,
+    with_stacks,
+)
 from checkers.group import Group
+from checkers.group_reasons import served_by
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
@@ -49,6 +58,11 @@ _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 """librdkafka's names of errors with which a message is not even taken over from us."""
 _TOLD = 5
+_OF_LEADERS = frozenset({
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
+})  # fmt: skip
+"""Errors that only a partition's leader gives; others may come of whichever broker was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,17 +256,89 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.workload != "script" and not facts.no_acks
 
 
-def _why(_group: Group, found: Anomaly) -> str:
+def _why(group: Group, found: Anomaly) -> str:
+    span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     errors = texts_in(found, "errors")
-    if not errors:
-        return "no send got an answer, so the record does not show what its brokers waited for"
-    worst = errors[0].partition(" x ")[2]
-    if worst.startswith("_"):
-        return (
-            f"no send was acknowledged before its client gave up ({worst}); what brokers answered"
-            " until then is not recorded"
-        )
-    return f"its brokers refused with {worst}"
+    worst = errors[0].partition(" x ")[2] if errors else ""
+    leader, alive = served_by(group, span), _alive(group, span)
+    locked = _locked(found, leader)
+    if not alive:
+        nobody = "no broker answered as its leader in that time"
+        if worst and not worst.startswith("_"):
+            return f"brokers refused them with {worst}, and {nobody}{locked}"
+        return f"{nobody}, and clients gave up{f' ({worst})' if worst else ''}{locked}"
+    others = ", or ".join(each.text for each in led_between(group, *span) if each.broker >= 0)
+    who = leader or f"its leader ({others})"
+    if worst in _OF_LEADERS:
+        isr = _isr(group, worst, span)
+        return f"{who}, refused them with {worst}{isr}, though it {alive} meanwhile{locked}"
+    if worst and not worst.startswith("_"):
+        return f"brokers refused them with {worst}; {who}, {alive} meanwhile{locked}"
+    did = _appended(group, leader.partition(",")[0], span)
+    last = _last_taken(group, span[0])
+    missing = f"; clients only record that they gave up ({worst}), not what it answered"
+    return f"{who}, {did}, though it {alive} meanwhile{last}{locked}{missing if worst else ''}"
+
+
+def _alive(group: Group, span: tuple[int, int]) -> str:
+    """Say what a leader did in a time that shows that it led; empty if nothing does."""
+    rows, polls = group.table("leadership"), group.table("polls")
+    times = ints(rows, "observed_ns")
+    told = equal(rows, "source", "list-offsets") & (ints(rows, "leader") >= 0)
+    answered = int((told & (times >= span[0]) & (times <= span[1])).sum())
+    ended = ints(polls, "complete_ns")
+    read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
+    said = [
+        "answered ListOffsets" if answered else "",
+        f"gave readers {int(read.sum())} records of it" if read.any() else "",
+    ]
+    return " and ".join(each for each in said if each)
+
+
+def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
+    """Return what a leader did with the sends of a time, by where its log ended."""
+    ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
+    if len(ends) > 1 and ends[0] == ends[-1]:
+        return f"appended nothing (its log ended at {ends[0]} all the time)"
+    if len(ends) > 1 and ends[0] < ends[-1]:
+        return f"appended records (its log grew from {ends[0]} to {ends[-1]}) and acknowledged none"
+    return "acknowledged nothing"
+
+
+def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
+    """Say which ISR was seen last in a time in which too few replicas were in sync."""
+    if not error.startswith("NOT_ENOUGH_REPLICAS"):
+        return ""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    told = select(rows, present(rows, "isr") & (times >= span[0]) & (times <= span[1]))
+    if not told.num_rows:
+        return ""
+    isr = told["isr"][int(np.argmax(ints(told, "observed_ns")))].as_py()
+    nodes = ", ".join(f"n{broker}" for broker in sorted(isr)) or "empty"
+    least = group.facts.plan.min_insync
+    return f": its ISR was {nodes}, and min.insync.replicas is {least}"
+
+
+def _last_taken(group: Group, until_ns: int) -> str:
+    """Say when the partition had taken a message last."""
+    sends = group.table("sends")
+    ended = ints(sends, "complete_ns")[_taken(sends)]
+    last_ns = int(ended[ended <= until_ns].max(initial=NONE))
+    return f"; the last message that it took was acknowledged at {seconds(last_ns)}" * (
+        last_ns >= 0
+    )
+
+
+def _locked(found: Anomaly, leader: str) -> str:
+    """Say so if the leader's JVM told of threads that wait for each other."""
+    nodes = [each.partition(":")[0] for each in texts_in(found, "stacks")]
+    if not nodes:
+        return ""
+    what = "threads that wait for each other"
+    if leader.partition(",")[0] in nodes:
+        return f"; its JVM reports {what}"
+    return f"; the JVM of {', '.join(nodes)} reports {what}"
 
 
 CHECKER = Checker(
@@ -268,12 +354,19 @@ CHECKER = Checker(
         promise="After the last heal every partition takes messages within the budget.",
         uncounted="a partition took nothing for too long",
         explains={
-            "slow-election": "without a leader nothing is taken",
-            "isr-not-restored": "a partition that takes nothing has no full ISR, either",
+            "isr-not-restored": "what keeps a partition from taking messages may keep its"
+            " followers out of the ISR"
         },
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends",),
+    tables=(
+        "sends",
+        "polls",
+        "leadership",
+        "replica_records",
+        "replica_states",
+        "truncations",
+    ),
     check=_check,
     applies=_applies,
     promise=Promise.RECOVERY,

@@ -108,3 +108,13 @@ def log(node: str, *records: tuple[int, int], start: int = 0, snapshot: str = "f
 def state(node: str, end: int, mark: int | None = None, *, start: int = 0) -> Row:
     return {"snapshot": "final", "node": node, "log_start_offset": start, "log_end_offset": end,
             "high_watermark": mark}  # fmt: skip
+
+
+def reasons(checker: Checker, on: Group) -> list[str]:
+    """Why each of the anomalies that a checker finds came about."""
+    return [checker.why(on, each) for each in checker.check(on).anomalies]
+
+
+def reason(checker: Checker, on: Group) -> str:
+    (told,) = reasons(checker, on)
+    return told

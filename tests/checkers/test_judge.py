@@ -8,11 +8,11 @@ from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.judge import Place, weigh
 from checkers.protocol import DISK_DOUBTS, Checker, Excuse, Findings, Premise, Scope
-from checkers.registry import CHECKERS
+from checkers.registry import CHECKERS, WORDS
 from checkers.runner import CheckResult, dump_result, parse_result, run_checkers
 from results.record.milestones import Milestone
 from results.record.terms import AnomalyClass, Judge, Validity
-from results.record.verdict import Anomaly, Verdict
+from results.record.verdict import MAX_EXAMPLES, Anomaly, Evidence, Verdict
 from tests.checkers.partition_rows import facts, group
 
 RUN: Place = ("", "", -1)
@@ -345,3 +345,22 @@ def test_a_failure_is_told_though_an_interruption_followed() -> None:
     )
     stopped = verdict(about=facts(plan=PLAN, milestones=(*facts().milestones, *ends)))
     assert stopped.unknown_because == ("the run failed: n1 died",)
+
+
+def test_words_of_a_weaker_proof_need_all_that_is_described_not_what_is_stored() -> None:
+    def lost(*, in_logs: int, gone: int) -> str:
+        held: Evidence = {"missing_from_leaders_log": False, "found_on": ["n1"]}
+        each = [held] * in_logs + [{"missing_from_leaders_log": True, "found_on": []}] * gone
+        anomalies = tuple(
+            Anomaly(name="lost-write", sentence="!", evidence=dict(evidence), topic="log-0",
+                    partition=0, offset=at)
+            for at, evidence in enumerate(each)
+        )  # fmt: skip
+        return (
+            verdict(CheckResult(name="lost-write", rows=99, anomalies=anomalies))
+            .words["lost-write"]
+            .one
+        )
+
+    assert lost(in_logs=MAX_EXAMPLES + 1, gone=0) != WORDS["lost-write"].one
+    assert lost(in_logs=MAX_EXAMPLES + 1, gone=1) == WORDS["lost-write"].one

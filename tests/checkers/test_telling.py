@@ -9,14 +9,19 @@ from checkers.group import group_of
 from checkers.protocol import Excuse
 from checkers.registry import CHECKERS, WORDS
 from checkers.telling import UNEXPLAINED, in_force, ranked, with_causes, words_of
+from checkers.torn_transaction import SHARES
 from results.record.plan import plan_from
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, AnomalySummary, Evidence, Example
 
 WHY = {each.name: each.why for each in reversed(CHECKERS)}
-NOTHING = group_of(
-    RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), {}, topic="log-0", partition=0
-)
+NOTHING = replace(
+    group_of(
+        RunFacts(run_id="r/1", recorded_id="r/1", plan=plan_from({})), {}, topic="log-0",
+        partition=0,
+    ),
+    derived={"shares": SHARES.empty_table()},
+)  # fmt: skip
 """A partition of which no row is there: what is told then follows from the evidence alone."""
 
 WHYS: list[tuple[str, Evidence, str]] = [
@@ -35,14 +40,14 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("G1a", {"transactional": True}, "never asked for a commit"),
     ("G1a", {"transactional": False}, "no log that was read holds it"),
     ("precommitted-read", {}, "while its transaction was open"),
-    ("torn-transaction", {"hidden_places": ["log-0-1", "log-0-1"]}, "of log-0-1 were not given"),
+    ("torn-transaction", {"op_id": 4}, "readers were not given all of it"),
     ("poll-skip", {"across_rebalance": True}, "was rebalanced in between"),
     ("nonmonotonic-poll", {"previous_op_id": 3}, "neither sought nor was assigned anew"),
     ("commit-lost", {"committed_by": 5, "last_op_id": 9, "offset": 3}, "older position of op 5"),
     ("commit-lost", {"last_op_id": 9, "offset": 3}, "op 9, and answered with another position"),
     ("commit-lost", {"last_op_id": 9, "offset": None}, "with no position at all"),
-    ("commit-ahead", {}, "no member tried to commit it"),
     ("nonmonotonic-send", {}, "without the last leader's log"),
+    ("commit-ahead", {}, "carries no member's mark"),
     ("int-send-skip", {}, "other writers' messages came between"),
     ("offset-order", {}, "without the last leader's log"),
     (
@@ -99,23 +104,23 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("G0", {"edges": ["write-write", "write-write"]}, "into each log as they come"),
     ("metadata-divergence", {"nodes": ["n1", "n3"]}, "which of n1 and n3 holds what"),
     ("double-vote", {"node": "n3"}, "no fault hit n3"),
-    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused with NOT_ENOUGH_REPLICAS"),
+    ("unavailable", {"errors": ["9 x NOT_ENOUGH_REPLICAS"]}, "refused them with NOT_ENOUGH_REP"),
     ("unavailable", {"errors": ["9 x _MSG_TIMED_OUT"]}, "gave up (_MSG_TIMED_OUT)"),
-    ("unavailable", {"errors": []}, "no send got an answer"),
+    ("unavailable", {"errors": []}, "no broker answered as its leader"),
     ("slow-election", {"believed": ["n1 named broker 3"]}, "named n3, which did not answer"),
     ("slow-election", {"believed": ["n1 named nobody"]}, "no broker named a leader"),
     ("isr-not-restored", {"isr": [1, 3]}, "counted only n1 and n3 as in sync"),
-    ("hanging-transaction", {"producers": "producer 7"}, "producer 7: neither its client"),
-    ("hanging-transaction", {"producers": None}, "neither its client nor its coordinator"),
-    ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 was the last"),
-    ("group-stuck", {"assigned_to": None}, "no member was recorded as assigned"),
-    ("broker-ended", {"said": ["a", "Halting"]}, "it said: Halting"),
+    ("hanging-transaction", {"producers": "producer 7"}, "producer 7: no log that was read"),
+    ("hanging-transaction", {"producers": None}, "no log that was read has the record"),
+    ("group-stuck", {"assigned_to": 3, "assigned_ns": 2_000_000_000}, "process 3 has been assign"),
+    ("group-stuck", {"assigned_to": None}, "assigned the partition to a member"),
+    ("broker-ended", {"said": ["a", "Halting"]}, "it halted itself"),
     ("broker-ended", {"said": []}, "no last words"),
-    ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "its OOM killer"),
-    ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "no kernel and no broker"),
+    ("broker-hit-from-outside", {"how": "was ended by SIGKILL"}, "OOM killer did"),
+    ("broker-hit-from-outside", {"how": "was stopped (SIGSTOP)"}, "neither the kernel nor a"),
     ("malformed-history", {}, "Logquake recorded it wrongly"),
-    ("not-enough-traffic", {}, "the outcomes and errors of operations"),
-    ("fault-without-effect", {"started": 2}, "its witness saw no effect"),
+    ("not-enough-traffic", {"what": "ok sends in the main phase"}, "clients began no such op"),
+    ("fault-without-effect", {"started": 2}, "the plan asks for more than were begun"),
     ("fault-without-effect", {"started": 0}, "it was never begun"),
     ("host-not-restored", {}, "a bug of Logquake"),
 ]  # fmt: skip
@@ -173,6 +178,13 @@ def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
     assert "no fault was known" in in_force(facts, found("phantom", late))
     assert "no fault was known" in in_force(facts, found("phantom", {"read_ns": 1_999}))
     assert in_force(facts, found("phantom", {"seen_ns": 5_000})) == ""
+
+
+def test_it_is_said_what_the_time_is_where_it_is_an_acknowledgements() -> None:
+    told = in_force(faults(), found("lost-write", {"acknowledged_ns": 5}))
+    assert told.startswith(" (when it was acknowledged, at 0.000 s no fault was known")
+    both: Evidence = {"acknowledged_ns": 5, "told_ns": 9}
+    assert in_force(faults(), found("commit-lost", both)).startswith(" (at 0.000 s no fault")
 
 
 def summary(*offsets: int, cause: str = "", partition: int = 0) -> AnomalySummary:
@@ -239,3 +251,57 @@ def test_what_explains_another_comes_first_and_what_is_weak_comes_last() -> None
     weak = ranked(named, words, weighty=named, light=["two-leaders-in-epoch"])
     assert weak == ("log-divergence", "G1a", "two-leaders-in-epoch")
     assert set(words["two-leaders-in-epoch"].explains) == {"log-divergence"}
+
+
+def at_times(root: Evidence, symptom: Evidence, *, offsets: tuple[int, int] = (7, 7)) -> str:
+    """What a partition that took nothing says of a time without a leader in it."""
+    named = {
+        name: replace(each, examples=(replace(each.examples[0], evidence=evidence),))
+        for name, each, evidence in (
+            ("slow-election", summary(offsets[0], cause="n3 was down"), root),
+            ("unavailable", summary(offsets[1]), symptom),
+        )
+    }
+    return causes(**{name.replace("-", "_"): each for name, each in named.items()})["unavailable"][
+        0
+    ]
+
+
+SECOND = 1_000_000_000
+
+
+def test_what_began_later_explains_nothing() -> None:
+    pairs: list[tuple[Evidence, Evidence]] = [
+        ({"time_ns": SECOND}, {"time_ns": 2 * SECOND}),
+        ({"time_ns": 7 * SECOND}, {"time_ns": 2 * SECOND}),
+        ({"acknowledged_ns": SECOND, "time_ns": 90 * SECOND}, {"time_ns": 2 * SECOND}),
+        ({}, {"time_ns": 2 * SECOND}),
+        ({"time_ns": 8 * SECOND}, {}),
+        ({"time_ns": 8 * SECOND}, {"time_ns": -1}),
+    ]
+    for root, symptom in pairs:
+        assert "it may follow from slow-election at offset 7" in at_times(root, symptom)
+    assert at_times({"time_ns": 7 * SECOND + 1}, {"time_ns": 2 * SECOND}) == "own"
+
+
+def test_of_two_without_offsets_the_times_must_overlap() -> None:
+    symptom: Evidence = {"from_ns": 20, "to_ns": 30, "calm_from_ns": 1}
+    for begun, ended in ((10, 20), (25, 26), (30, 40)):
+        told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
+        assert told == (
+            "own; it may follow from slow-election: without a leader nothing is taken; as to that,"
+            " n3 was down"
+        )
+    for begun, ended in ((10, 19), (31, 40)):
+        told = at_times({"from_ns": begun, "to_ns": ended}, symptom, offsets=(-1, -1))
+        assert told == "own"
+    assert at_times({}, symptom, offsets=(-1, -1)) == "own"
+    at_offset = at_times({"from_ns": 20, "to_ns": 30}, symptom, offsets=(-1, 7))
+    assert at_offset == "own", "one has an offset and the other has none"
+
+
+def test_safety_comes_before_liveness_where_neither_makes_headlines() -> None:
+    lively = replace(summary(3), anomaly_class=AnomalyClass.LIVENESS)
+    named = {"commit-lost": lively, "commit-ahead": lively, "offset-order": summary(3)}
+    order = ranked(named, words_of([], named, {}), weighty=named, light=())
+    assert order == ("offset-order", "commit-ahead", "commit-lost")

@@ -1,0 +1,112 @@
+"""What several checks of groups, transactions and liveness say of who did it, for their reasons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.acknowledger import led_between
+from checkers.columns import NONE, Ints, equal, first_match, ints, select
+from checkers.facts import RunFacts
+from checkers.group import Group, ReplicaLog
+from checkers.reigns import Reign, between, partition_of
+
+
+def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -> tuple[Reign, ...]:
+    """Return who may have coordinated a group or a transaction at some time in a span.
+
+    Args:
+        facts: The run's context.
+        topic: `reigns.GROUPS` or `reigns.TRANSACTIONS`.
+        key: The group's name, or the transactional id.
+        span: From when to when, in nanoseconds since the run's start.
+
+    Returns:
+        Leader epochs of the partition that has it; none if the record does not have them.
+    """
+    partition = partition_of(facts.reigns, topic, key)
+    led = between(facts.reigns, (topic, partition), span) if key else ()
+    return tuple(each for each in led if each.leader >= 0)
+
+
+def as_leaders(led: Sequence[Reign], *, joint: str = ", or ") -> str:
+    """Return coordinators for people: `n3, leader of __consumer_offsets-1 in epoch 0`."""
+    if not led:
+        return ""
+    place = f"{led[0].topic}-{led[0].partition}"
+    first, *others = (f"{each.node}, leader of {place} in epoch {each.epoch}" for each in led)
+    rest = [each.replace(f", leader of {place} in epoch ", " in epoch ") for each in others]
+    return joint.join([first, *rest])
+
+
+def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
+    """Return who led the partition in a span, for people; empty if that is not certain.
+
+    Args:
+        group: The partition.
+        span: From when to when clients were answered.
+        offset: Of a record that they were given: no leader of an epoch before its own had it.
+
+    Returns:
+        `n1, its leader in epoch 0`: the only one that may have answered clients then.
+    """
+    log = group.final_log
+    at = log.at(offset) if log is not None else None
+    least = int(log.epochs[at]) if log is not None and at is not None else NONE
+    reigns = between(group.facts.reigns, (group.topic, group.partition), span)
+    decided = {(each.leader, each.epoch) for each in reigns}
+    led = led_between(group, *span)
+    led = tuple(each for each in led if (each.broker, each.epoch) in decided) or led
+    led = tuple(each for each in led if not 0 <= each.epoch < least)
+    if len(led) != 1 or led[0].broker < 0:
+        return ""
+    epoch = f" in epoch {led[0].epoch}" if led[0].epoch >= 0 else ""
+    return f"{led[0].node}, its leader{epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """What a log has of the transactions of some records, one entry a record; -1 where nothing.
+
+    Attributes:
+        producers: Who wrote the record.
+        markers: Where the first marker of that producer behind the record stands.
+        hashes: Of that marker.
+    """
+
+    producers: Ints
+    markers: Ints
+    hashes: Ints
+
+
+def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
+    """Return how the transactions of the records at some offsets of a log end there."""
+    nothing = np.full(len(offsets), NONE, dtype=np.int64)
+    if log is None or not len(log.offsets):
+        return Ends(producers=nothing, markers=nothing, hashes=nothing)
+    at = np.minimum(np.searchsorted(log.offsets, offsets), len(log.offsets) - 1)
+    here = log.offsets[at] == offsets
+    producers = np.where(here, log.producer_ids[at], NONE)
+    rows = np.flatnonzero(log.controls == 1)
+    # A producer and an offset in one number, so that one search finds the next of both.
+    known, owners = np.unique(log.producer_ids[rows], return_inverse=True)
+    width = int(log.offsets[-1]) + 1
+    keys = owners * width + log.offsets[rows]
+    order = np.argsort(keys, kind="stable")
+    owner = first_match(producers, known)
+    next_ = np.searchsorted(keys[order], owner * width + offsets, side="right")
+    rows, keys = np.append(rows[order], NONE), np.append(keys[order], NONE)
+    found = (owner >= 0) & here & (keys[next_] >= 0) & (keys[next_] // width == owner)
+    row = rows[next_]
+    return Ends(
+        producers=producers,
+        markers=np.where(found, log.offsets[row], NONE),
+        hashes=np.where(found, log.hashes[row], NONE),
+    )
+
+
+def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
+    """Return from when to when an op was under way, by its rows; -1 where that is not recorded."""
+    rows = select(group.table(table), equal(group.table(table), "op_id", op_id))
+    begun, ended = (ints(rows, name) for name in ("invoke_ns", "complete_ns"))
+    return int(begun.max(initial=-1)), int(ended.max(initial=-1))

@@ -1,0 +1,226 @@
+"""Who led a partition by the controllers' log, and when: so, who coordinated a group.
+
+The controllers' log names leaders in their order, and has no times. The members of the quorum were
+asked about once a second how far it is committed. A leader's entry was committed by the first
+answer that reached beyond it; and not before the last one, of the same leader of the quorum, that
+did not.
+
+Groups and transactions have no other record of their coordinators. The coordinator is the leader of
+one partition of an internal topic: the hash of the group's name, or of the transactional id, says
+which one. A broker that is cut off may go on as coordinator: its time then ends with the fault.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.columns import equal, ints, present, select, texts
+
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+"""The topics whose partitions' leaders coordinate groups, and transactions."""
+LATE_NS = 2_000_000_000
+"""An answer may be so much older than its time, and a broker may learn of its role so late."""
+ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
+"""Faults that end their targets; under any other one a leader may go on."""
+_NEVER_NS = int(np.iinfo(np.int64).max) - LATE_NS
+_LEADER = "leader"
+Span = tuple[str, int, int]
+"""A node, and from when to when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reign:
+    """One leader epoch of a partition, as the controllers' log has it.
+
+    Attributes:
+        topic, partition: Which partition.
+        leader: The broker; -1: nobody.
+        epoch: The leader epoch.
+        from_ns, until_ns: It did not begin before the one, and not end after the other;
+            nanoseconds since the run's start.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    epoch: int
+    from_ns: int
+    until_ns: int
+
+    @property
+    def node(self) -> str:
+        """The node's name: broker 2 is n2."""
+        return f"n{self.leader}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A replica of an internal topic's partition was recorded to truncate its log.
+
+    Attributes:
+        topic, partition, node: Whose.
+        from_offset: From there on.
+    """
+
+    topic: str
+    partition: int
+    node: str
+    from_offset: int
+
+
+def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
+    """Return the leader epochs of all partitions, by partition and epoch.
+
+    Where two copies of the controllers' log name two leaders of an epoch, the partition has none.
+
+    Args:
+        leadership: Rows of `leadership`.
+        quorum_states: Rows of `quorum_states`.
+    """
+    entries = _entries(leadership)
+    spans = _Spans(quorum_states)
+    found: list[Reign] = []
+    for (topic, partition), epochs in sorted(entries.items()):
+        if any(len(leaders) > 1 for leaders, _ in epochs.values()):
+            continue
+        each = sorted((epoch, min(leaders), at) for epoch, (leaders, at) in epochs.items())
+        for (epoch, leader, at), (_, _, following) in pairwise([*each, (0, 0, -1)]):
+            found.append(
+                Reign(
+                    topic=topic,
+                    partition=partition,
+                    leader=leader,
+                    epoch=epoch,
+                    from_ns=spans.not_before(at),
+                    until_ns=spans.by(following) if following >= 0 else _NEVER_NS,
+                )
+            )
+    return tuple(found)
+
+
+CUT_COLUMNS = ("topic", "partition", "node", "from_offset")
+
+
+def cuts(truncations: pa.Table) -> tuple[Cut, ...]:
+    """Return the truncations of the internal topics' replicas, from rows of `truncations`."""
+    inner = select(truncations, equal(truncations, "topic", GROUPS, TRANSACTIONS))
+    numbers = (ints(inner, name).tolist() for name in ("partition", "from_offset"))
+    rows = zip(texts(inner, "topic"), texts(inner, "node"), *numbers, strict=True)
+    return tuple(
+        Cut(topic=topic, partition=partition, node=node, from_offset=start)
+        for topic, node, partition, start in rows
+    )
+
+
+_Entries = dict[tuple[str, int], dict[int, tuple[set[int], int]]]
+"""By partition and epoch: the leaders that copies name, and where the epoch's first entry is."""
+
+
+def _entries(leadership: pa.Table) -> _Entries:
+    told = equal(leadership, "source", "metadata-log") & present(leadership, "log_offset")
+    rows = select(leadership, told & (ints(leadership, "leader_epoch") >= 0))
+    names = ("partition", "leader", "leader_epoch", "log_offset")
+    found: _Entries = {}
+    for topic, partition, leader, epoch, at in zip(
+        texts(rows, "topic"), *(ints(rows, name).tolist() for name in names), strict=True
+    ):
+        epochs = found.setdefault((topic, partition), {})
+        leaders, first = epochs.get(epoch, (set(), at))
+        epochs[epoch] = ({*leaders, leader}, min(first, at))
+    return found
+
+
+class _Spans:
+    """When entries of the controllers' log were committed."""
+
+    def __init__(self, states: pa.Table) -> None:
+        told = select(states, present(states, "high_watermark") & present(states, "observed_ns"))
+        told = told.sort_by("observed_ns")
+        names = ("observed_ns", "high_watermark", "epoch")
+        self._times, self._marks, self._epochs = (ints(told, name) for name in names)
+        self._leading = equal(told, "role", _LEADER)
+        self._reached = np.maximum.accumulate(self._marks)
+
+    def by(self, at: int) -> int:
+        """Return by when an entry was certainly committed; beyond all times if never."""
+        row = int(np.searchsorted(self._reached, at, side="right"))
+        return int(self._times[row]) if row < len(self._times) else _NEVER_NS
+
+    def not_before(self, at: int) -> int:
+        """Return before when an entry was certainly not committed; 0 if nothing says so."""
+        row = int(np.searchsorted(self._reached, at, side="right"))
+        epoch = self._epochs[row] if row < len(self._times) else self._epochs.max(initial=-1)
+        same = self._leading[:row] & (self._epochs[:row] == epoch)
+        before = self._times[:row][same]
+        return max(0, int(before.max(initial=0)) - LATE_NS)
+
+
+def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
+    """Return which partition of an internal topic a group or transactional id has; -1 if unknown.
+
+    Args:
+        known: All leader epochs of the run: they tell how many partitions the topic has.
+        topic: `GROUPS` or `TRANSACTIONS`.
+        key: The group's name, or the transactional id.
+    """
+    partitions = {each.partition for each in known if each.topic == topic}
+    if not partitions or partitions != set(range(len(partitions))):
+        return -1
+    return (_java_hash(key) & 0x7FFFFFFF) % len(partitions)
+
+
+def _java_hash(text: str) -> int:
+    """Return `String.hashCode` of Java, as 32 bits."""
+    units = np.frombuffer(text.encode("utf-16-be"), dtype=">u2").tolist()
+    found = 0
+    for unit in units:
+        found = (31 * found + unit) & 0xFFFFFFFF
+    return found
+
+
+def between(
+    known: Sequence[Reign], place: tuple[str, int], span: tuple[int, int]
+) -> tuple[Reign, ...]:
+    """Return the epochs of a partition that may have lasted at some time between two.
+
+    Args:
+        known: Of the run, as `lasting` gives them.
+        place: Topic and partition.
+        span: From when to when.
+    """
+    return tuple(
+        each
+        for each in known
+        if (each.topic, each.partition) == place
+        and each.from_ns <= span[1]
+        and span[0] <= each.until_ns + LATE_NS
+    )
+
+
+def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...]:
+    """Return leader epochs with the time in which a leader that was cut off may have gone on.
+
+    Args:
+        known: Leader epochs.
+        cut_off: Of each fault under which a broker lives on: its node, and from when to when.
+    """
+    ends: dict[str, list[tuple[int, int]]] = {}
+    for node, begun_ns, ended_ns in cut_off:
+        ends.setdefault(node, []).append((begun_ns, min(ended_ns, _NEVER_NS)))
+    return tuple(
+        replace(
+            each,
+            until_ns=max(
+                [each.until_ns]
+                + [
+                    ended_ns
+                    for begun_ns, ended_ns in ends.get(each.node, ())
+                    if begun_ns <= each.until_ns and each.from_ns <= ended_ns
+                ]
+            ),
+        )
+        for each in known
+    )

@@ -1,0 +1,414 @@
+"""Why a partition took nothing or had no leader, and of the harness's own: clause by clause."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from checkers import broker_ended, faults, not_restored, slow_election, traffic, unavailable
+from checkers.facts import NOTED, Absence, Disturbance, RunFacts
+from checkers.protocol import Checker, Proved
+from checkers.reigns import Reign
+from results.record.milestones import ENDED, STACKS, Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    S,
+    ack,
+    facts,
+    group,
+    leads,
+    read,
+    reason,
+    reasons,
+    whole_run,
+)
+from tests.checkers.test_reigns import reign
+
+CALM = 100
+STONES = (*facts().milestones, Milestone(name="collected", at_ns=1_000 * S))
+
+
+def about(*reigns: Reign, **changes: object) -> RunFacts:
+    values: Row = {"calm_from_ns": CALM * S, "milestones": STONES, **changes}
+    plan = {"nodes": 3, "replication": 3, "budgets": {"unavailable_s": 8, "election_s": 6}}
+    return facts(plan=plan, reigns=reigns, **values)
+
+
+# unavailable
+
+
+def failed(error: str, at: int) -> Row:
+    return {"op_id": at, "process": at, "mop": 0, "value": A + at, "acked": False, "acks": "all",
+            "outcome": "info", "error": error, "invoke_ns": at * S,
+            "complete_ns": (at + 1) * S}  # fmt: skip
+
+
+def out(error: str, on: RunFacts | None = None, **rows: list[Row]) -> str:
+    sends = [ack(A, 0, at=90 * S), *(failed(error, at) for at in range(101, 118))]
+    return reason(unavailable.CHECKER, group(on or about(), sends=sends, **rows))
+
+
+def answers(broker: int, epoch: int, *seconds: int) -> list[Row]:
+    return [leads(broker, epoch, at=at * S) for at in seconds]
+
+
+LED = answers(3, 1, *range(80, 130, 2))
+REFUSED, SILENT = "NOT_ENOUGH_REPLICAS", "_MSG_TIMED_OUT"
+
+
+def got(at: int) -> Row:
+    return {**read(A, 0, op=500 + at, phase="main"), "complete_ns": at * S}
+
+
+def test_a_leader_that_refuses_sends_and_does_all_else() -> None:
+    told = out(REFUSED, leadership=LED, polls=[got(105), got(106), got(99)])
+    assert told == (
+        "n3, its leader in epoch 1, refused them with NOT_ENOUGH_REPLICAS, though it answered"
+        " ListOffsets and gave readers 2 records of it meanwhile"
+    )
+
+
+def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
+    told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
+    assert told == (
+        "brokers refused them with TOPIC_AUTHORIZATION_FAILED; n3, its leader in epoch 1, answered"
+        " ListOffsets meanwhile"
+    )
+
+
+def test_where_no_broker_answered_as_the_leader_none_is_called_one() -> None:
+    assert out(REFUSED, leadership=answers(3, 1, 80, 98)) == (
+        "brokers refused them with NOT_ENOUGH_REPLICAS, and no broker answered as its leader in"
+        " that time"
+    )
+
+
+def test_too_few_in_sync_are_named() -> None:
+    def isr(at: int, *brokers: int) -> Row:
+        return {**leads(3, 1, at=at * S, source="metadata"), "isr": [*brokers]}
+
+    told = out(REFUSED, leadership=[*LED, isr(99, 2), isr(103, 1, 3), isr(110, 3), isr(130, 1)])
+    assert "NOT_ENOUGH_REPLICAS: its ISR was n3, and min.insync.replicas is 2, though" in told
+    assert "ISR" not in out(REFUSED, leadership=[*LED, isr(99, 3)])
+    assert "ISR" not in out("CORRUPT_MESSAGE", leadership=[*LED, isr(103, 3)])
+
+
+def test_of_two_leaders_none_is_blamed_alone() -> None:
+    two = [*answers(3, 1, 80, 102), *answers(2, 2, 105, 110, 130)]
+    told = out(REFUSED, leadership=two)
+    assert told.startswith(
+        "its leader (broker 2, leader of epoch 2, or broker 3, leader of epoch 1"
+    )
+
+
+def looks(*ends: int, node: str = "n3") -> list[Row]:
+    return [
+        {"node": node, "observed_ns": (103 + at) * S, "log_end_offset": end}
+        for at, end in enumerate(ends)
+    ]
+
+
+def test_a_leader_that_takes_nothing_says_not_why() -> None:
+    told = out(SILENT, leadership=LED, replica_states=looks(1, 1, 1))
+    assert told == (
+        "n3, its leader in epoch 1, appended nothing (its log ended at 1 all the time), though it"
+        " answered ListOffsets meanwhile; the last message that it took was acknowledged at"
+        " 90.000 s; clients only record that they gave up (_MSG_TIMED_OUT), not what it answered"
+    )
+    grew = out(SILENT, leadership=LED, replica_states=looks(1, 2, 3))
+    assert "appended records (its log grew from 1 to 3) and acknowledged none, though" in grew
+    for unknown in (looks(1, 1, node="n1"), looks(1), looks(3, 1)):
+        told = out(SILENT, leadership=LED, replica_states=unknown)
+        assert told.startswith("n3, its leader in epoch 1, acknowledged nothing, though it")
+
+
+def test_without_an_answer_of_a_leader_in_that_time() -> None:
+    told = out(SILENT, leadership=answers(3, 1, 80, 98))
+    assert told == (
+        "no broker answered as its leader in that time, and clients gave up (_MSG_TIMED_OUT)"
+    )
+
+
+def stacks(**nodes: str) -> tuple[Milestone, ...]:
+    return (*STONES, Milestone(name=STACKS, at_ns=120 * S, detail=nodes))
+
+
+def test_threads_that_wait_for_each_other_are_named() -> None:
+    on = about(milestones=stacks(n3="a deadlock: x waits for y", n1=""))
+    assert "; its JVM reports threads that wait" in out(SILENT, on, leadership=LED)
+    on = about(milestones=stacks(n1="a deadlock: x waits for y", n3=""))
+    assert "; the JVM of n1 reports threads that wait" in out(SILENT, on, leadership=LED)
+    assert "JVM" not in out(SILENT, about(milestones=stacks(n1="")), leadership=LED)
+
+
+# slow-election
+
+
+def names(leader: int, *seconds: int, node: str = "n1") -> list[Row]:
+    row = {**leads(leader, 1, source="metadata"), "observer": node}
+    return [{**row, "asked_ns": at * S - 1, "observed_ns": at * S} for at in seconds]
+
+
+def vacant(on: RunFacts | None = None, *rows: Row, sends: tuple[Row, ...] = ()) -> str:
+    leadership = [*answers(3, 1, 90, 99), *rows, *names(-1, 99, 131, node="n2")]
+    return reason(
+        slow_election.CHECKER, group(on or about(), leadership=leadership, sends=[*sends])
+    )
+
+
+ELECTED = reign(3, 1, 0, 900, topic="log-0")
+
+
+def test_controllers_that_elected_nobody() -> None:
+    nobody = reign(-1, 2, 90, 900, topic="log-0")
+    told = vacant(about(nobody))
+    assert isinstance(told, Proved)
+    assert told == "by their log the controllers had ended epoch 1 and elected no leader since"
+    assert "elected no leader since" not in vacant(about(replace(nobody, partition=1)))
+
+
+def test_controllers_whose_choice_no_broker_names() -> None:
+    told = vacant(about(ELECTED), *names(3, 95))
+    assert told.startswith(
+        "by their log the controllers had elected n3 in epoch 1, and brokers named"
+    )
+    told = vacant(about(ELECTED), *names(3, 90), *names(-1, 130))
+    assert told == (
+        "by their log the controllers had elected n3 in epoch 1, yet brokers named no leader (last"
+        " at 90.000 s), and n3 did not answer as one: they did not take over, or did not tell, what"
+        " was decided"
+    )
+
+
+def test_without_the_controllers_log_nothing_is_said_of_it() -> None:
+    unknown = "no broker named a leader; whether the controllers had elected one is not recorded"
+    assert vacant(about()) == unknown
+    two = (replace(ELECTED, until_ns=120 * S), reign(2, 2, 110, 900, topic="log-0"))
+    assert vacant(about(*two)) == unknown, "which of them led in the midst is not certain"
+
+
+def test_who_was_named_was_up_or_down() -> None:
+    named = [*names(3, 95), *names(3, 110, node="n3"), *names(3, 131, node="n3")]
+    told = vacant(about(ELECTED), *named)
+    assert told.endswith("named n3, which did not answer as its leader, though n3 was up and"
+                         " answered Metadata")  # fmt: skip
+    silent = vacant(about(ELECTED), *names(3, 95), *names(3, 131, node="n1"))
+    assert silent.endswith("named n3, which did not answer as its leader")
+    down = Absence(node="n3", from_ns=90 * S, until_ns=140 * S)
+    away = vacant(about(ELECTED, absences=(down,)), *names(3, 95))
+    assert away.endswith("named n3, which was down all that time")
+    back = replace(down, until_ns=105 * S)
+    assert "down" not in vacant(about(ELECTED, absences=(back,)), *names(3, 95))
+
+
+def test_brokers_may_name_another_one_than_the_controllers() -> None:
+    told = vacant(about(replace(ELECTED, leader=2)), *names(3, 95))
+    assert told.startswith(
+        "by their log the controllers had elected n2 in epoch 1, but brokers named"
+    )
+
+
+def test_what_brokers_refused_sends_with_is_named() -> None:
+    refused = (failed(f"{REFUSED}: too few", 110), failed(SILENT, 111), failed(SILENT, 112))
+    told = vacant(about(ELECTED), *names(3, 95), sends=refused)
+    assert told.endswith("; 1 sends were refused with NOT_ENOUGH_REPLICAS")
+    assert "refused" not in vacant(about(ELECTED), *names(3, 95), sends=refused[1:])
+    early = (failed(REFUSED, 90),)
+    assert "refused" not in vacant(about(ELECTED), *names(3, 95), sends=early)
+
+
+# broker-ended, broker-hit-from-outside
+
+
+def ended(checker: Checker, code: str, said: str = "", *hits: Disturbance) -> str:
+    stones = (
+        Milestone(name=ENDED, at_ns=50 * S, detail={"node": "n1", "code": code, "said": said}),
+        Milestone(name=NOTED, at_ns=60 * S, detail={"lives": "4"}),
+    )
+    on = facts(plan={"nodes": 3, "heap_mb": 64}, milestones=stones, disturbances=hits)
+    return reason(checker, whole_run(on))
+
+
+ITSELF, OUTSIDE = broker_ended.CHECKER, broker_ended.OUTSIDE_CHECKER
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        ("3", "java.lang.OutOfMemoryError: Java heap space", "its Java heap, 64 MB by the plan,"),
+        ("3", "java.lang.OutOfMemoryError: Metaspace", "no more memory of the kind that it names"),
+        ("1", "ERROR Halting because", "it halted itself: Kafka does where it cannot go on"),
+        ("1", "FATAL Shutdown broker", "its last words are all that is recorded"),
+        ("1", "", "it exited by itself and left no last words"),
+        ("-11", "", "a crash raises that signal"),
+    ],
+)
+def test_how_a_broker_ended_by_itself(code: str, said: str, words: str) -> None:
+    told = ended(ITSELF, code, said)
+    assert words in told
+    assert told.endswith("; no fault had hit n1 before")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("-9", "the kernel's OOM killer did"),
+        ("stopped", "something outside of the run sent SIGSTOP"),
+        ("-15", "no broker and no OOM killer sends that signal"),
+        ("?", "its exit code was not seen"),
+    ],
+)
+def test_who_hit_a_broker_from_outside(code: str, words: str) -> None:
+    told = ended(OUTSIDE, code)
+    assert words in told
+    assert ("OOM killer did" in told) == (code == "-9"), "it sends no other signal"
+
+
+def test_the_last_fault_of_the_broker_is_named() -> None:
+    hit = Disturbance(
+        kind="isolate", begun_ns=9 * S, confirmed_ns=10 * S, ended_ns=20 * S,
+        nodes=frozenset({"n1"}),
+    )  # fmt: skip
+    assert ended(ITSELF, "1", "", hit).endswith(
+        "; the last fault that hit n1, isolate, was over at 20.000 s"
+    )
+    lasting = replace(hit, ended_ns=70 * S)
+    assert ended(ITSELF, "1", "", hit, lasting).endswith(
+        "; the last fault that hit n1, isolate, was over at 20.000 s"
+    )
+    later = replace(lasting, kind="pause", confirmed_ns=11 * S)
+    assert ended(ITSELF, "1", "", hit, later).endswith(
+        "; pause of n1 was in force, which a broker is to survive"
+    )
+    for other in (
+        replace(hit, nodes=frozenset({"n2"})),
+        replace(hit, confirmed_ns=-1),
+        replace(hit, confirmed_ns=51 * S),
+    ):
+        assert ended(ITSELF, "1", "", other).endswith("; no fault had hit n1 before")
+
+
+def test_what_the_broker_led_is_named_where_the_controllers_log_is_certain() -> None:
+    def told(*reigns: Reign) -> str:
+        stones = (
+            Milestone(name=ENDED, at_ns=50 * S, detail={"node": "n1", "code": "1"}),
+            Milestone(name=NOTED, at_ns=60 * S, detail={"lives": "4"}),
+        )
+        plan = {"nodes": 3, "partitions": 2}
+        on = facts(plan=plan, milestones=stones, reigns=reigns)
+        return reason(ITSELF, whole_run(on)).rpartition("; ")[2]
+
+    mine, other = (reign(1, 0, 0, 900, topic="log-0", partition=at) for at in (0, 1))
+    assert told(mine, other) == "it led log-0-0, log-0-1 then"
+    assert told(mine, replace(other, leader=2)) == "it led log-0-0 then"
+    nobodys = (replace(mine, leader=2), replace(other, leader=3))
+    assert told(*nobodys) == "it led no partition of the run then"
+    close = (replace(mine, until_ns=48 * S), reign(2, 1, 47, 900, topic="log-0"))
+    assert told(*close, other) == "no fault had hit n1 before", "an election was close"
+    assert told(mine) == "no fault had hit n1 before", "of the other partition nothing is known"
+    assert told() == "no fault had hit n1 before"
+
+
+# host-not-restored, fault-without-effect, not-enough-traffic
+
+
+@pytest.mark.parametrize(
+    ("what", "change", "words"),
+    [
+        ("the nft table logquake", "is there after the run, and was not before (x)",
+         "; `nft delete table ip logquake` removes it"),
+        ("the link lq0", "is there after the run, and was not before (x)",
+         "; `ip link delete lq0` removes it"),
+        ("process 7", "is there after the run, and was not before (x)", "left it there"),
+        ("a mount", "was there before the run, and is not any more (x)", "removed it"),
+        ("a mount", "was otherwise before the run (x, now y)", "did not change it back"),
+    ],
+)  # fmt: skip
+def test_what_the_run_did_to_its_host(what: str, change: str, words: str) -> None:
+    stones = (Milestone(name="audited", at_ns=9 * S, detail={what: change}),)
+    told = reason(not_restored.CHECKER, whole_run(facts(milestones=stones)))
+    assert words in told
+    assert ("`" in told) == ("`" in words)
+
+
+def fault(at: int, *, seen: int | None = None, why: str = "", kind: str = "kill") -> Row:
+    return {"fault_id": at, "kind": kind, "spec": json.dumps({"family": kind}),
+            "targets": ["n2"], "requested_ns": at * S, "confirmed_ns": seen and seen * S,
+            "effect": json.dumps({"without_effect": why})}  # fmt: skip
+
+
+def missed(*rows: Row, stones: tuple[Milestone, ...] = ()) -> list[str]:
+    plan = {"nemesis": ["kill"], "minimums": {"confirmed_faults": 2}}
+    return reasons(faults.CHECKER, whole_run(facts(plan=plan, milestones=stones), faults=[*rows]))
+
+
+def test_what_the_witness_of_a_fault_saw() -> None:
+    count, kind = missed(fault(16, why="n2 was not running"), fault(26))
+    assert (
+        count
+        == kind
+        == (
+            "kill of n2, begun at 16.000 s, had no effect: n2 was not running; kill of n2, begun at"
+            " 26.000 s, was not seen to have an effect"
+        )
+    )
+    (alone,) = missed(fault(16, seen=17), fault(26))
+    assert "16.000 s" not in alone, "that one was confirmed"
+    assert missed(fault(16, seen=17)) == [
+        "all that were begun were confirmed: the plan asks for more than were begun"
+    ]
+    assert missed()[0].startswith("it was never begun")
+
+
+def test_a_target_that_had_ended_before_is_named() -> None:
+    def gone(node: str, at: int) -> tuple[Milestone, ...]:
+        return (Milestone(name=ENDED, at_ns=at * S, detail={"node": node}),)
+
+    row = fault(16, why="n2 was not running")
+    assert missed(row, stones=gone("n2", 15))[0].endswith(" (n2 was found ended at 15.000 s)")
+    assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
+    assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
+
+
+def op(at: int, *, f: str = "send", outcome: str = "ok", messages: int = 1, **more: object) -> Row:
+    return {"op_id": at, "process": at, "f": f, "phase": "main", "invoke_ns": at * S,
+            "complete_ns": at * S + 1, "outcome": outcome, "messages": messages,
+            **more}  # fmt: skip
+
+
+def too_little(rows: list[Row], *, hits: list[Row] | None = None, **minimums: int) -> list[str]:
+    least = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0, **minimums}
+    on = whole_run(facts(plan={"minimums": least}), ops=rows, faults=hits or [])
+    return reasons(traffic.CHECKER, on)
+
+
+def test_why_there_was_too_little_traffic() -> None:
+    lost = [
+        op(1, outcome="info", error="_MSG_TIMED_OUT"),
+        op(2, outcome="fail", error="X: y"),
+        op(3, outcome="fail", error="X: z"),
+        op(4),
+        op(5, f="poll", outcome="fail"),
+    ]
+    assert too_little(lost, ok_sends=9) == [
+        "3 of the 4 operations that began failed, mostly with X"
+    ]
+    assert too_little([op(1), op(2)], ok_sends=3) == [
+        "none of the 2 operations failed: clients began too few of them for the plan's minimum of 3"
+    ]
+    empty = [op(1, f="poll", messages=0), op(2, f="poll"), op(3)]
+    assert too_little(empty, ok_polls=2) == ["no operation failed, but 1 of 2 returned no message"]
+    assert too_little([op(1)], ok_polls=2) == ["clients began no such operation in that time"]
+    assert too_little([op(1, phase="warmup")], ok_sends=2) == [
+        "clients began no such operation in that time"
+    ]
+
+
+def test_around_faults_only_the_operations_of_that_time_count() -> None:
+    hit = {**fault(10, seen=10), "healed_ns": 20 * S}
+    rows = [op(5), op(15, outcome="fail", error="X"), op(25), op(26, outcome="fail", error="Y")]
+    (during,) = too_little(rows, hits=[hit], around_faults=1)
+    assert during == "1 of the 1 operations that began failed, mostly with X"
+    (after,) = too_little([op(5), op(15), op(26, outcome="info")], hits=[hit], around_faults=1)
+    assert after == "1 of the 1 operations that began failed"

@@ -1,0 +1,324 @@
+"""Why transactions hang, are torn, or are read early: each clause, and what unsays it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from checkers import (
+    hanging_transaction,
+    precommitted_read,
+    torn_transaction,
+)
+from checkers.cycles import CHECKERS as CYCLES
+from checkers.dependencies import DEPENDENCIES, WR, dependencies, participants
+from checkers.group import Group, ReplicaLog
+from checkers.group_reasons import ends_of
+from checkers.protocol import Proved
+from checkers.reigns import GROUPS, TRANSACTIONS, Reign
+from results.record.tables import TABLES
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    read,
+    reason,
+)
+from tests.checkers.test_reigns import reign
+
+OF_TXNS: Row = {"workload": "txn", "transaction_timeout_s": 9}
+
+
+# Markers
+
+
+def marker(node: str, offset: int, *, producer: int = 1, content: int = 77) -> Row:
+    return {"snapshot": "final", "node": node, "offset": offset, "leader_epoch": 0, "value": None,
+            "record_hash": content, "producer_id": producer, "producer_epoch": 0, "sequence": -1,
+            "control": True}  # fmt: skip
+
+
+def by(producer: int, rows: list[Row]) -> list[Row]:
+    return [{**each, "producer_id": producer} for each in rows]
+
+
+def test_the_first_marker_of_a_records_producer_behind_it_ends_it() -> None:
+    records = [
+        *by(1, log("n1", (0, A))), *by(2, log("n1", (0, B), start=1)), marker("n1", 2, producer=2),
+        *by(1, log("n1", (0, C), start=3)), marker("n1", 4), marker("n1", 6, producer=2),
+    ]  # fmt: skip
+    table = pa.Table.from_pylist(records, schema=TABLES["replica_records"])
+    kept = ReplicaLog(node="n1", start=0, end=7, whole=True, records=table)
+    ends = ends_of(kept, np.array([0, 1, 3, 5, 9]))
+    assert ends.markers.tolist() == [4, 2, 4, -1, -1]
+    assert ends.producers.tolist() == [1, 2, 1, -1, -1]
+    assert ends.hashes.tolist() == [77, 77, 77, -1, -1]
+    assert ends_of(None, np.array([0])).markers.tolist() == [-1]
+    bare = replace(kept, records=table.slice(0, 2))
+    assert ends_of(bare, np.array([0, 1])).markers.tolist() == [-1, -1]
+
+
+# hanging-transaction
+
+
+def look(at_s: int, stable: int, *, node: str = "n1", mark: int = 4) -> Row:
+    return {"node": node, "observed_ns": at_s * S, "last_stable_offset": stable,
+            "high_watermark": mark}  # fmt: skip
+
+
+LOOKS = [look(50, 0), look(60, 1), look(101, 1), look(130, 1)]
+OPEN = {"op_id": 7, "mop": 0, "value": B, "offset": 1, "txn_id": 7, "transactional_id": "t-0",
+        "outcome": "fail", "complete_ns": 55 * S}  # fmt: skip
+
+
+def copies(*nodes: str, marked: tuple[str, ...] = (), at: int = 2) -> list[Row]:
+    """Logs of A, B, then the marker, or C of another producer; C of another producer at 3."""
+    rows = []
+    for node in nodes:
+        rows += log(node, (0, A), (0, B))
+        filler = by(2, log(node, (0, C), start=2))
+        rows += [marker(node, at)] if node in marked else filler
+        rows += by(2, log(node, (0, C), start=3))
+    return rows
+
+
+def hanging(records: list[Row], *, send: Row | None = None, reigns: tuple[Reign, ...] = ()) -> str:
+    about = facts(plan=OF_TXNS, calm_from_ns=100 * S, reigns=reigns)
+    on = group(
+        about, leadership=[leads(1, 0)], replica_states=LOOKS, replica_records=records,
+        sends=[OPEN if send is None else send],
+    )  # fmt: skip
+    return reason(hanging_transaction.CHECKER, on)
+
+
+COORDINATED = (reign(2, 0, 0, 200, topic=TRANSACTIONS),)
+
+
+def test_a_marker_below_the_high_watermark_ended_it() -> None:
+    told = hanging(copies("n1", "n2", marked=("n1", "n2")))
+    assert isinstance(told, Proved)
+    assert told == (
+        "the transaction of op 7 (t-0), producer 1 is ended: its marker stands at offset 2 in the"
+        " logs of n1, n2, below the high watermark; n1, the leader, has not moved its last stable"
+        " offset past 1, where it has stood since 60.000 s"
+    )
+
+
+def test_without_a_marker_its_coordinator_did_not_get_one_written() -> None:
+    told = hanging(copies("n1", "n2"), reigns=COORDINATED)
+    assert isinstance(told, Proved)
+    assert told == (
+        "its client gave it up or aborted it at 55.000 s, but no marker for the transaction of op 7"
+        " (t-0), producer 1 is in the logs of n1, n2: its coordinator, n2, leader of"
+        " __transaction_state-0 in epoch 0, did not get one written"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("ok", "its client was answered at 55.000 s that it committed, but no marker"),
+        ("info", "its client never learned of its end, so it was to be aborted after 9 s, but no"),
+    ],
+)
+def test_what_its_client_learned_of_the_end(outcome: str, words: str) -> None:
+    assert hanging(copies("n1"), send={**OPEN, "outcome": outcome}).startswith(words)
+
+
+def test_a_coordinator_that_is_not_known_for_certain_is_not_named() -> None:
+    two = (
+        reign(2, 0, 0, 120, topic=TRANSACTIONS), reign(3, 1, 110, 200, topic=TRANSACTIONS),
+    )  # fmt: skip
+    for reigns in (two, (), (reign(2, 0, 0, 200, topic=GROUPS),)):
+        told = hanging(copies("n1"), reigns=reigns)
+        assert "its coordinator did not get one written; who led __transaction_state" in told
+    alone = {**OPEN, "value": A}
+    told = hanging(copies("n1"), send=alone, reigns=COORDINATED)
+    assert told.startswith("no marker for the transaction of producer 1 is in the logs of n1:")
+    assert "n2" not in told, "whose transaction it was is not known"
+
+
+def test_a_marker_that_not_all_logs_have_shows_nothing_for_certain() -> None:
+    assert "do not show for certain" in hanging(copies("n1", "n2", marked=("n2",)))
+    behind = [*copies("n1"), marker("n1", 4)]
+    assert "do not show for certain" in hanging(behind), "not below the high watermark"
+    assert "do not show for certain" in hanging(copies("n1")[:3]), "its end was not read"
+
+
+def test_logs_without_the_record_show_nothing() -> None:
+    assert hanging([]).startswith("no log that was read has the record at offset 1")
+
+
+# torn-transaction
+
+
+def in_txn(value: int, offset: int, *, op: int = 1) -> Row:
+    return {**ack(value, offset, op=op), "txn_id": op}
+
+
+def shown(value: int, offset: int, **more: object) -> Row:
+    return {**read(value, offset), "isolation": "read_committed", **more}
+
+
+def torn(records: list[Row], *others: Group, **rows: list[Row]) -> str:
+    parts: dict[str, list[Row]] = {
+        "sends": [in_txn(A, 0), in_txn(B, 1)],
+        "polls": [shown(A, 0)],
+        "final_reads": [{**final_read(4), "isolation": "read_committed"}],
+        "leadership": [leads(1, 0)],
+        "replica_records": records,
+    }
+    one = group(facts(plan=OF_TXNS), **{**parts, **rows})
+    shares = pa.concat_tables(torn_transaction.shares(each) for each in (one, *others))
+    return reason(torn_transaction.CHECKER, replace(one, tables={}, derived={"shares": shares}))
+
+
+BOTH = log("n1", (0, A), (0, B))
+
+
+def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
+    told = torn([*BOTH, marker("n1", 2)])
+    assert told == (
+        "one marker, at offset 2 of log-0-0, ends both the record at 0, which was shown, and the"
+        " one at 1, so both are committed; final reads left the second one out, and no"
+        " read_committed reader was ever given it: n1, the last leader of log-0-0, lists it as"
+        " aborted, or the reader drops it"
+    )
+
+
+def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
+    before = shown(B, 1, phase="main", op_id=4)
+    assert "ever given it" not in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), before])
+    watcher = {**before, "isolation": "read_uncommitted"}
+    assert "ever given it" in torn([*BOTH, marker("n1", 2)], polls=[shown(A, 0), watcher])
+
+
+def elsewhere(content: int) -> Group:
+    """The transaction's other part, in another partition: B at 0, shown, with its marker at 1."""
+    other = {"topic": "log-0", "topic_id": "id-0", "partition": 1}
+    rows: dict[str, list[Row]] = {
+        "sends": [in_txn(C, 0)],
+        "polls": [shown(C, 0)],
+        "final_reads": [{**final_read(2), "isolation": "read_committed"}],
+        "leadership": [leads(2, 0)],
+        "replica_records": [*log("n2", (0, C)), marker("n2", 1, content=content)],
+    }
+    on = group(facts(plan=OF_TXNS), **{
+        name: [{**each, **other} for each in each_rows] for name, each_rows in rows.items()
+    })  # fmt: skip
+    return replace(on, partition=1)
+
+
+def test_a_marker_that_is_the_same_elsewhere_commits() -> None:
+    hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0)], "polls": []}
+    records = [*log("n1", (0, A)), marker("n1", 1)]
+    told = torn(records, elsewhere(77), **hidden)
+    assert told.startswith(
+        "the marker at offset 1 of log-0-0 is the same, by its hash, as the one at 1 of log-0-1:"
+        " both commit; final reads left the record out"
+    )
+    other = torn(records, elsewhere(78), **hidden)
+    assert "the record does not keep whether a marker commits or aborts" in other
+    assert "both commit" not in other
+
+
+def test_a_part_without_a_marker() -> None:
+    hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0)], "polls": []}
+    told = torn(log("n1", (0, A)), elsewhere(77), **hidden)
+    assert told == (
+        "in log-0-0, by the log of n1, no marker of its producer stands behind it, though another"
+        " part was shown"
+    )
+    foreign = [*log("n1", (0, A)), marker("n1", 1, producer=9)]
+    assert torn(foreign, elsewhere(77), **hidden) == told
+    assert "no log that was read has the record" in torn([], elsewhere(77), **hidden)
+
+
+# precommitted-read, G1c
+
+
+def polled(value: int, offset: int, *, op: int, at: int = 20) -> Row:
+    return {**shown(value, offset, op_id=op, phase="main"), "invoke_ns": at * S,
+            "complete_ns": at * S + 1}  # fmt: skip
+
+
+REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
+
+
+def precommitted(leadership: list[Row], records: list[Row]) -> str:
+    on = group(
+        facts(plan=OF_TXNS), sends=[in_txn(A, 0)], polls=[polled(A, 0, op=1)],
+        leadership=leadership, replica_records=records,
+    )  # fmt: skip
+    return reason(precommitted_read.CHECKER, on)
+
+
+def test_the_only_leader_served_what_was_not_committed() -> None:
+    told = precommitted(REIGN, [*log("n1", (0, A)), marker("n1", 1)])
+    assert isinstance(told, Proved)
+    assert told == (
+        "n1, its leader in epoch 0, served the record to a read_committed reader while its"
+        " transaction was open, so above the last stable offset: its marker stands behind the"
+        " record, at offset 1"
+    )
+    assert "its marker" not in precommitted(REIGN, log("n1", (0, A)))
+
+
+def test_of_two_leaders_none_is_named_unless_the_records_epoch_tells() -> None:
+    two = [leads(1, 0, at=1 * S), leads(2, 1, at=20 * S)]
+    told = precommitted(two, [*log("n2", (0, A)), marker("n2", 1)])
+    assert told.startswith("a broker served the record")
+    assert not isinstance(told, Proved)
+    later = [*log("n2", (1, A)), marker("n2", 1)]
+    assert precommitted(two, later).startswith("n2, its leader in epoch 1, served the record")
+
+
+def circle(records: list[Row]) -> Group:
+    """Op 1 wrote A, op 2 wrote B, and each read the other's."""
+    on = group(
+        facts(plan=OF_TXNS, ww_deps=False),
+        sends=[in_txn(A, 0), in_txn(B, 2, op=2)],
+        polls=[polled(B, 2, op=1), polled(A, 0, op=2)],
+        leadership=REIGN,
+        replica_records=records,
+    )
+    derived = {"dependencies": dependencies(on), "participants": participants(on)}
+    return replace(on, tables={}, derived=derived)
+
+
+def in_a_row(last: int) -> list[Row]:
+    """A at 0 of producer 1, its marker at 1, B at 2 of producer 2, and its marker if there."""
+    rows = [*log("n1", (0, A)), marker("n1", 1), *by(2, log("n1", (0, B), start=2))]
+    return [*rows, marker("n1", last, producer=2)] if last else rows
+
+
+def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early() -> None:
+    (g1c,) = (each for each in CYCLES if each.name == "G1c")
+    told = reason(g1c, circle(in_a_row(3)))
+    assert isinstance(told, Proved)
+    assert told == (
+        "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at 3, stands"
+        " behind that of its reader, at 1; n1, its leader in epoch 0, served it"
+    )
+
+
+def test_without_both_markers_no_read_is_called_early() -> None:
+    (g1c,) = (each for each in CYCLES if each.name == "G1c")
+    assert reason(g1c, circle(in_a_row(0))).startswith("each read a record of one that had not")
+
+
+def test_a_read_behind_the_commit_is_not_early() -> None:
+    on = circle(in_a_row(3))
+    early = on.derived["dependencies"].select(["source", "target", "early"]).to_pylist()
+    assert {(each["source"], each["target"]) for each in early if each["early"]} == {(2, 1)}
+    assert DEPENDENCIES.names == on.derived["dependencies"].column_names
+    assert set(on.derived["dependencies"]["kind"].to_pylist()) == {WR}

@@ -1,0 +1,136 @@
+"""Who led a partition by the controllers' log, and when; which partition has a coordinator."""
+
+import pyarrow as pa
+import pytest
+
+from checkers.reigns import (
+    GROUPS,
+    LATE_NS,
+    TRANSACTIONS,
+    Cut,
+    Reign,
+    between,
+    cuts,
+    lasting,
+    partition_of,
+    reigns,
+)
+from results.record.tables import TABLES
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import S, elected
+
+LATE_S = LATE_NS // S
+
+
+def entry(leader: int, epoch: int, at: int, *, topic: str = GROUPS, partition: int = 0) -> Row:
+    return {**elected(leader, epoch, at), "topic": topic, "partition": partition}
+
+
+def look(at_s: int, mark: int, *, role: str = "leader", epoch: int = 1) -> Row:
+    return {"observed_ns": at_s * S, "node": "n1", "role": role, "epoch": epoch,
+            "high_watermark": mark, "log_end_offset": mark}  # fmt: skip
+
+
+def led(entries: list[Row], looks: list[Row]) -> list[tuple[int, int, int, int]]:
+    """(leader, epoch, from, until) of each leader epoch, in seconds; 0: never."""
+    tables = (
+        pa.Table.from_pylist(rows, schema=TABLES[name])
+        for name, rows in (("leadership", entries), ("quorum_states", looks))
+    )
+    return [
+        (each.leader, each.epoch, each.from_ns // S, each.until_ns // S % 9_000_000_000)
+        for each in reigns(*tables)
+    ]
+
+
+LOOKS = [look(10, 5), look(20, 9), look(30, 15), look(40, 40)]
+
+
+def test_an_epoch_begins_and_ends_where_its_entries_were_committed() -> None:
+    first, second = led([entry(1, 0, 7), entry(2, 1, 20)], LOOKS)
+    assert first[:3] == (1, 0, 10 - LATE_S), "at 10 s it was not committed, at 20 s it was"
+    assert first[3] == 40, "at 30 s the next entry was not committed, at 40 s it was"
+    assert second[:3] == (2, 1, 30 - LATE_S)
+    assert second[3] > 1_000_000, "nothing ended it"
+
+
+def test_entries_of_one_epoch_are_one_reign_from_the_first_on() -> None:
+    shrunk = [entry(1, 0, 7), entry(1, 0, 12), entry(2, 1, 20)]
+    assert led(shrunk, LOOKS) == led([entry(1, 0, 7), entry(2, 1, 20)], LOOKS)
+
+
+def test_what_followers_or_leaders_of_another_epoch_did_not_know_proves_no_time() -> None:
+    lagging = [look(10, 5, role="follower"), look(20, 9)]
+    assert led([entry(1, 0, 7)], lagging)[0][2] == 0
+    deposed = [look(10, 5, epoch=1), look(20, 9, epoch=2)]
+    assert led([entry(1, 0, 7)], deposed)[0][2] == 0
+    assert led([entry(1, 0, 7)], [look(10, 5), look(20, 9)])[0][2] == 10 - LATE_S
+
+
+def test_an_entry_behind_all_looks_came_after_the_last_one() -> None:
+    assert led([entry(-1, 3, 99)], LOOKS)[0][:3] == (-1, 3, 40 - LATE_S)
+
+
+def test_copies_that_name_two_leaders_of_an_epoch_leave_none() -> None:
+    assert led([entry(1, 0, 7), entry(2, 0, 7)], LOOKS) == []
+    assert len(led([entry(1, 0, 7), entry(1, 0, 7)], LOOKS)) == 1
+    other = entry(3, 0, 8, partition=1)
+    assert [each[0] for each in led([entry(1, 0, 7), entry(2, 0, 7), other], LOOKS)] == [3]
+
+
+def test_only_the_controllers_log_counts() -> None:
+    belief = {**entry(1, 0, 7), "source": "metadata"}
+    assert led([belief], LOOKS) == []
+    assert led([{**entry(1, 0, 7), "log_offset": None}], LOOKS) == []
+
+
+def reign(
+    leader: int, epoch: int, from_s: int, until_s: int, *, topic: str = GROUPS, partition: int = 0
+) -> Reign:
+    return Reign(
+        topic=topic, partition=partition, leader=leader, epoch=epoch, from_ns=from_s * S,
+        until_ns=until_s * S,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "partition"),
+    [("hello", 99162322 % 4), ("base-groups-0", 3), ("polygenelubricants", 0), ("ü", 252 % 4)],
+)
+def test_a_groups_partition_is_the_hash_of_its_name(key: str, partition: int) -> None:
+    """`"hello".hashCode()` is 99162322 in Java; the third name's is the smallest number."""
+    known = [reign(1, 0, 0, 9, partition=at) for at in range(4)]
+    assert partition_of(known, GROUPS, key) == partition
+
+
+def test_without_all_partitions_of_the_topic_none_is_known() -> None:
+    assert partition_of([reign(1, 0, 0, 9, partition=1)], GROUPS, "hello") == -1
+    assert partition_of([reign(1, 0, 0, 9)], TRANSACTIONS, "hello") == -1
+    assert partition_of([], GROUPS, "hello") == -1
+
+
+def test_who_led_between_two_times_may_have_learned_of_the_end_late() -> None:
+    first, second = reign(1, 0, 0, 10), reign(2, 1, 8, 30)
+    known = (first, second)
+    assert between(known, (GROUPS, 0), (5 * S, 7 * S)) == (first,)
+    assert between(known, (GROUPS, 0), (5 * S, 8 * S)) == known
+    assert between(known, (GROUPS, 0), ((10 + LATE_S) * S, 20 * S)) == known
+    assert between(known, (GROUPS, 0), ((10 + LATE_S) * S + 1, 20 * S)) == (second,)
+    assert between(known, (GROUPS, 1), (5 * S, 8 * S)) == ()
+
+
+def test_a_leader_that_is_cut_off_may_go_on_until_the_fault_is_over() -> None:
+    known = [reign(1, 0, 0, 10), reign(2, 1, 8, 30)]
+    longer = lasting(known, [("n1", 9 * S, 20 * S)])
+    assert [each.until_ns // S for each in longer] == [20, 30]
+    assert lasting(known, [("n1", 11 * S, 20 * S)]) == tuple(known), "it led no more"
+    assert lasting(known, [("n3", 9 * S, 20 * S)]) == tuple(known)
+
+
+def test_cuts_are_those_of_internal_topics() -> None:
+    rows = [
+        {"topic": GROUPS, "partition": 1, "node": "n3", "from_offset": 27},
+        {"topic": "log-0", "partition": 1, "node": "n3", "from_offset": 9},
+    ]
+    table = pa.Table.from_pylist(rows, schema=TABLES["truncations"])
+    assert cuts(table) == (Cut(topic=GROUPS, partition=1, node="n3", from_offset=27),)
