@@ -16,13 +16,13 @@ import numpy as np
 from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, read_whole, shrank
 from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, present, select, within
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL
-from checkers.group import Group
+from checkers.group import Group, Leader
 from checkers.protocol import Excuse
 
 _NS_PER_S = 1_000_000_000
-_BEFELL = {
+BEFELL = {
     "kill": "was killed", "stop": "was stopped", "pause": "was paused",
     "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk",
     "read-only": "could not write any more",
@@ -44,25 +44,17 @@ _MEANWHILE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Next:
+class Next(Leader):
     """Who led next.
 
     Attributes:
-        broker, epoch: Who, and in which epoch.
         told_ns: Until when that was so at the latest: when that epoch, or a later one, was told
             first; beyond all times if never.
         unclean: Whether the controller called the election unclean.
     """
 
-    broker: int
-    epoch: int
     told_ns: int
     unclean: bool
-
-    @property
-    def node(self) -> str:
-        """The node's name: broker 2 is n2."""
-        return f"n{self.broker}"
 
 
 def cause_of_loss(
@@ -92,7 +84,7 @@ def cause_of_loss(
         doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
         if doubtful:
             return f"{told}; {doubtful[0]}, and the record does not show whether it did"
-        return f"{told}, and each replica that had it lost it to a fault ({', '.join(disks)})"
+        return f"{told}, and faults cut each replica's log off below it ({', '.join(disks)})"
     then = _next(group, record, max(each.epoch for each in by))
     epochs = " or ".join(str(each.epoch) for each in by)
     meanwhile, afterwards = _befell(group, record, first, then)
@@ -171,7 +163,7 @@ def _befell(
         each
         for each in group.facts.disturbances
         if leader.node in each.nodes
-        and each.kind in _BEFELL
+        and each.kind in BEFELL
         and 0 <= each.confirmed_ns <= then.told_ns
         and each.ended_ns >= record.acked_ns >= 0
     ]
@@ -180,7 +172,7 @@ def _befell(
     fault = max(hits, key=lambda each: each.confirmed_ns)
     if fault.confirmed_ns > record.acked_ns:
         after_s = ceil((fault.confirmed_ns - record.acked_ns) / _NS_PER_S * 10) / 10
-        return "", (f"{_BEFELL[fault.kind]} within {after_s:.1f} s",)
+        return "", (f"{BEFELL[fault.kind]} within {after_s:.1f} s",)
     if fault.confirmed_ns <= record.sent_ns and record.acked_ns <= fault.healing_ns:
         return f" {_MEANWHILE[fault.kind]}" if fault.kind in _MEANWHILE else "", ()
     return "", ()
@@ -188,9 +180,7 @@ def _befell(
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
     """Tell whether no other replica ever had the record."""
-    others = {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)} - {leader.node}
-    logs = group.logs.get(FINAL, {})
-    replicas = others & set(logs) if len(logs) >= group.facts.plan.replication else others
+    replicas = set(replicas_of(group)) - {leader.node}
     return bool(replicas) and all(_never_had(group, record, node) for node in replicas)
 
 
@@ -199,19 +189,17 @@ def _never_had(group: Group, record: Acked, node: str) -> bool:
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
         return False
-    copies = [copies[node] for copies in group.logs.values() if node in copies]
-    held = any(bool(np.isin(record.value, each.values)) for each in copies)
-    known = log.whole and log.start <= record.offset
     return (
-        known
-        and not held
+        log.whole
+        and log.start <= record.offset
+        and not _had(group, record, node)
         and not shrank(group, record, node)
-        and (cut_at(group, record, node) is None)
+        and cut_at(group, record, node) is None
     )
 
 
-def _had_once(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether some copy of a replica, of before the end, has the record."""
+def _had(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether some copy of a replica has the record."""
     return any(
         bool(np.isin(record.value, copies[node].values))
         for copies in group.logs.values()
@@ -248,7 +236,7 @@ def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> s
     ]
     if then.unclean:
         whence = ", from outside of the in-sync replicas,"
-    elif last and _had_once(group, record, then.node):
+    elif last and _had(group, record, then.node):
         cut = cut_at(group, record, then.node)
         whence = (
             ", which had held it,"

@@ -7,8 +7,8 @@ from rich.console import Console
 from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import Names, names_of
-from results.page.witness import seconds
 from results.print_table import print_table, say
+from results.record.clock import seconds
 from results.record.paths import RunPaths
 from results.record.short import op_named
 from results.tables import RunTables

@@ -68,8 +68,8 @@ def lost(
     )
 
 
-def cause(on: Group, *, weak: bool = True) -> str:
-    record = Acked(value=B, offset=1, sent_ns=S - 5, acked_ns=S, weak=weak)
+def cause(on: Group, *, weak: bool = True, sent_ns: int = S - 5) -> str:
+    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=S, weak=weak)
     return cause_of_loss(on, record, acknowledgers(on, record))
 
 
@@ -184,8 +184,23 @@ def test_what_the_record_lacks_is_named() -> None:
 def test_a_retry_may_have_been_answered_by_a_later_leader_than_the_one_that_wrote_it() -> None:
     led = [leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=9 * S)]
     copies = log("n2", (4, A), (4, B), snapshot="step-01")
-    both = cause(lost(*led, copies=copies, truncations=[CUT, {**CUT, "node": "n2"}]))
-    assert both.startswith("n1 or n2 acknowledged it")
-    plain = cause(lost(*led, copies=copies, idempotent=False,
-                       truncations=[CUT, {**CUT, "node": "n2"}]))  # fmt: skip
-    assert plain.startswith("n1 led in epoch 4, acknowledged it")
+    cuts = [CUT, {**CUT, "node": "n2"}]
+    slow_ns = S - 100_000_000
+    same, plain = (
+        lost(*led, copies=copies, idempotent=idempotent, truncations=cuts)
+        for idempotent in (True, False)
+    )
+    for on in (same, plain):
+        assert cause(on, sent_ns=slow_ns).startswith("n1 or n2 acknowledged it")
+        assert cause(on, sent_ns=slow_ns + 1).startswith("n1 led in epoch 4, acknowledged it")
+
+
+def test_who_sent_again_may_have_been_answered_by_an_earlier_leader() -> None:
+    # A stale leader takes a second try at the offset at which a later one has the first.
+    led = [leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=9 * S)]
+    copies, cuts = log("n2", (4, A), (5, B), snapshot="step-01"), [CUT, {**CUT, "node": "n2"}]
+    plain = lost(*led, copies=copies, idempotent=False, truncations=cuts)
+    assert cause(plain, sent_ns=S // 2).startswith("n1 or n2 acknowledged it")
+    assert cause(plain).startswith("n2 led in epoch 5, acknowledged it")
+    same = lost(*led, copies=copies, truncations=cuts)
+    assert cause(same, sent_ns=S // 2).startswith("n2 led in epoch 5, acknowledged it")

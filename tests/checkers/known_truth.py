@@ -1,0 +1,312 @@
+"""What truly happened to a partition, and what a story about it says that is not so.
+
+Whoever plays a run knows the truth: a model (`acknowledged_model.py`), or the simulator of the
+reference cluster. `wrong_in_story`, `wrong_in_cause` and `lines_missing` hold what Logquake says to
+it, and return each wrong statement as a sentence.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from checkers.causes import BEFELL
+from checkers.facts import Disturbance
+from results.page.broker_logs import BrokerLogs
+from results.page.investigation import Investigation
+from results.page.witness import Event, Kind, Told
+from results.record.clock import NS_PER_S
+from results.record.verdict import Example
+
+LATE_NS = 2 * NS_PER_S
+"""An observer's answer may be so much older than its time."""
+_STAMP_S = 0.02
+_NEVER_NS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A replica's log lost its end.
+
+    Attributes:
+        dropped: The values that were there.
+        line: What the broker's log says of it; empty: nothing.
+    """
+
+    node: str
+    at_ns: int
+    from_offset: int
+    dropped: frozenset[int]
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A leader epoch: who led, since when, with which values, and whether from outside the ISR."""
+
+    broker: int
+    at_ns: int
+    values: frozenset[int]
+    unclean: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Truth:
+    """What happened to a partition.
+
+    Attributes:
+        acknowledged: By value: who acknowledged it, in which epoch, at which offset.
+        appended_ns: By value: when a leader appended it first.
+        alone: Values that were acknowledged by a leader that was the whole ISR.
+        held: By value: every node that ever had it.
+        begun: By leader epoch.
+        cuts: What truncations took, by time.
+        disk: What disks lost, by time.
+        ends: By node: (time, log end) of each change, by time.
+        final: By node: (epoch, value) by offset in the end; value None: a control record.
+        disturbances: Faults in force.
+    """
+
+    acknowledged: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    appended_ns: dict[int, int] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    held: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    begun: dict[int, Begun] = field(default_factory=dict)
+    cuts: list[Cut] = field(default_factory=list)
+    disk: list[Cut] = field(default_factory=list)
+    ends: defaultdict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    final: dict[str, Mapping[int, tuple[int, int | None]]] = field(default_factory=dict)
+    disturbances: Sequence[Disturbance] = ()
+
+    def ended_at(self, node: str, end: int, *, from_ns: int, until_ns: int) -> bool:
+        """Tell whether a node's log ended somewhere at some time between two."""
+        told = self.ends[node]
+        first = max(bisect_right(told, (from_ns, _NEVER_NS)) - 1, 0)
+        return any(at == end for at_ns, at in told[first:] if at_ns <= until_ns)
+
+    def lost(self, node: str, *, from_ns: int, until_ns: int) -> list[Cut]:
+        """Return what a node's log lost between two times."""
+        every = [*self.cuts, *self.disk]
+        return [each for each in every if each.node == node and from_ns <= each.at_ns <= until_ns]
+
+
+# The story's events
+
+_ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
+_SENT = re.compile(r"sent value (\d+) ")
+_BROKER = re.compile(r"broker (\d+)")
+_HELD = re.compile(r"held offset \d+: its log was seen to end at (\d+)")
+_CUT = re.compile(r"truncated its log at offset (\d+)")
+_BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
+_LEADS = re.compile(r"leads in leader epoch (\d+)")
+_READ = re.compile(r"read value (\d+) at offset (\d+)")
+_HOLDS = re.compile(r"holds? (?:value (\d+)|(a control record))(?: of leader epoch (\d+))? at offs")
+
+
+def wrong_in_story(told: Told, example: Example, truth: Truth) -> Iterator[str]:
+    """Yield what a witness's story says that is not so, or that comes before its cause."""
+    times = [each.at_s for each in told.events if each.at_s is not None]
+    if times != sorted(times):
+        yield f"the events are not in order of time: {times}"
+    for event in told.events:
+        yield from (f"{event.when} {event.who} {event.what}: {why}"
+                    for why in _wrong_event(event, example, truth))  # fmt: skip
+    yield from _before_their_cause(told.events, example, truth)
+
+
+def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
+    at_ns = round((event.at_s or 0) * NS_PER_S)
+    if event.kind is Kind.CUT:
+        yield from _wrong_cut(event, at_ns, truth)
+    elif match := _ACKED.search(event.what):
+        yield from _wrong_answer(event, at_ns, match, truth)
+    elif match := _HELD.search(event.what):
+        end, node = int(match[1]), event.who
+        if not truth.ended_at(node, end, from_ns=at_ns - LATE_NS, until_ns=at_ns):
+            yield f"its log ended at {truth.ends[node]}"
+    elif match := _LEADS.search(event.what):
+        begun = truth.begun[int(match[1])]
+        if f"broker {begun.broker} " not in event.who or at_ns < begun.at_ns:
+            yield f"broker {begun.broker} did from {begun.at_ns / NS_PER_S:.3f} s on"
+    elif match := _READ.search(event.what):
+        if not truth.held[int(match[1])] or at_ns < truth.appended_ns[int(match[1])]:
+            yield "it was in no log"
+    elif match := _HOLDS.search(event.what):
+        told = (int(match[3] or -1), None if match[2] else int(match[1]))
+        held = {node: truth.final[node].get(example.offset) for node in event.who.split(", ")}
+        yield from (f"{node} holds {each}" for node, each in held.items() if each != told)
+
+
+def _wrong_answer(event: Event, at_ns: int, match: "re.Match[str]", truth: Truth) -> Iterator[str]:
+    value, offset = int(match[1]), int(match[2])
+    broker, _, where = truth.acknowledged[value]
+    named = {int(each) for each in _BROKER.findall(event.who)}
+    if (named and broker not in named) or offset != where:
+        yield f"broker {broker} did, at offset {where}"
+    if at_ns < truth.appended_ns[value]:
+        yield "no broker had it yet"
+
+
+def _wrong_cut(event: Event, at_ns: int, truth: Truth) -> Iterator[str]:
+    low, high = -1, _NEVER_NS
+    if match := _BETWEEN.search(event.what):
+        low = round(float(match[2]) * NS_PER_S) - LATE_NS
+        high = round(float(match[4]) * NS_PER_S) if match[4] else at_ns
+        high += NS_PER_S // 1000  # The sentence has milliseconds.
+    if event.at_s is not None and "own log" in event.what:
+        low = max(low, at_ns - round(_STAMP_S * NS_PER_S))
+        high = min(high, at_ns + round(_STAMP_S * NS_PER_S))
+    lost = truth.lost(event.who, from_ns=low, until_ns=high)
+    told = _CUT.search(event.what)
+    if not any(told is None or each.from_offset == int(told[1]) for each in lost):
+        cuts = [(each.at_ns / NS_PER_S, each.from_offset) for each in truth.cuts
+                if each.node == event.who]  # fmt: skip
+        yield f"it lost what it had at (s, offset) {cuts}"
+
+
+def _before_their_cause(events: Sequence[Event], example: Example, truth: Truth) -> Iterator[str]:
+    """Yield truncations, and replicas, that stand before the send of what they dropped or held."""
+    value = example.evidence.get("value")
+    sent = [at for at, each in enumerate(events)
+            if (match := _SENT.search(each.what)) and int(match[1]) == value]  # fmt: skip
+    first = next((at for at, each in enumerate(events) if each.kind is Kind.SENT), 0)
+    for at, event in enumerate(events):
+        if event.kind is Kind.HELD and event.at_s is not None and at < first:
+            yield f"{event.who} {event.what}: nothing that is told of was sent yet"
+        match = _CUT.search(event.what) if event.kind is Kind.CUT else None
+        if match is None or not sent:
+            continue
+        those = [each for each in truth.cuts
+                 if (each.node, each.from_offset) == (event.who, int(match[1]))]  # fmt: skip
+        if those and at < sent[0] and all(value in each.dropped for each in those):
+            yield f"{event.what} of {event.who} stands before the send of what it dropped"
+
+
+# The cause
+
+_EITHER = re.compile(r"((?:n\d+|an unknown leader)(?: or (?:n\d+|an unknown leader))+) acknowl")
+_ONE = re.compile(r"^(n\d+) acknowledged ")
+_ONLY = re.compile(r"only (n\d+) had ")
+_LED = re.compile(r"(n\d+) led( alone)? in epoch ([\d or]+), acknowledged")
+_ELECTED = re.compile(
+    r"(?:, |and )(?:(n\d+)(?:, which ([^,]*),|(, from outside of the in-sync replicas),)? was"
+    r" elected|(led again)) in epoch (\d+)( without it)?"
+)
+_TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
+_BEFELL = re.compile(rf"({'|'.join(set(BEFELL.values()))}) within ([\d.]+) s")
+_WHILE = re.compile(r"\(acks=\w+\) while (?:it|the others)")
+
+
+def candidates(cause: str) -> int:
+    """Return how many brokers a cause names as those that may have acknowledged; 0: none."""
+    if match := _EITHER.search(cause):
+        return len(set(match[1].split(" or ")))
+    return 1 if _LED.search(cause) or _ONE.search(cause) else 0
+
+
+def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Iterator[str]:
+    """Yield what the cause of a loss says that is not so.
+
+    Args:
+        cause: The sentence.
+        value: What was lost.
+        acked_ns: When its client got the answer.
+        truth: Of the partition.
+    """
+    broker, epoch, _ = truth.acknowledged[value]
+    if (match := _EITHER.search(cause)) and "unknown" not in match[1]:
+        named = match[1].split(" or ")
+        if f"n{broker}" not in named:
+            yield f"n{broker} acknowledged it, not {named}"
+    if (match := _ONE.search(cause)) and match[1] != f"n{broker}":
+        yield f"n{broker} acknowledged it"
+    if (match := _ONLY.search(cause)) and truth.held[value] != {match[1]}:
+        yield f"only {match[1]}: {sorted(truth.held[value])} had it"
+    if match := _LED.search(cause):
+        if match[1] != f"n{broker}" or str(epoch) not in match[3].split(" or "):
+            yield f"n{broker} acknowledged it in epoch {epoch}"
+        if match[2] and value not in truth.alone:
+            yield f"n{broker} was not alone in the ISR"
+    if match := _ELECTED.search(cause):
+        yield from _wrong_election(match, value, truth)
+    yield from _wrong_fault(cause, value, acked_ns, truth)
+
+
+def _wrong_election(match: "re.Match[str]", value: int, truth: Truth) -> Iterator[str]:
+    broker, epoch, _ = truth.acknowledged[value]
+    node, then = match[1] or f"n{broker}", int(match[5])
+    begun = truth.begun[then]
+    if f"n{begun.broker}" != node or then <= epoch:
+        yield f"n{begun.broker} was elected in epoch {then}, after {epoch}"
+    if match[6] and value in begun.values:
+        yield f"{node} had it when it was elected in epoch {then}"
+    if match[3] and not begun.unclean:
+        yield f"{node} was in the ISR when it was elected"
+    if cut := _TRUNCATED.search(match[2] or ""):
+        mine = [each for each in truth.cuts if each.node == node and value in each.dropped]
+        if not any(each.from_offset <= int(cut[1]) and each.at_ns <= begun.at_ns for each in mine):
+            yield f"{node} did not truncate it before epoch {then}"
+
+
+def _wrong_fault(cause: str, value: int, acked_ns: int, truth: Truth) -> Iterator[str]:
+    node = f"n{truth.acknowledged[value][0]}"
+    if match := _BEFELL.search(cause):
+        until_ns = acked_ns + round(float(match[2]) * NS_PER_S)
+        if not any(BEFELL.get(each.kind) == match[1] and node in each.nodes
+                   and acked_ns <= each.confirmed_ns <= until_ns
+                   for each in truth.disturbances):  # fmt: skip
+            yield f"{node} {match[0]}: no such fault"
+    if _WHILE.search(cause) and not any(
+        node in each.nodes and each.begun_ns <= acked_ns <= each.ended_ns
+        for each in truth.disturbances
+    ):
+        yield f"{node} was not cut off then"
+    if "each replica's log off below it" in cause:
+        offset = truth.acknowledged[value][2]
+        hit = {each.node for each in truth.disk if each.from_offset <= offset}
+        if spared := truth.held[value] - hit:
+            yield f"no disk fault cut the logs of {sorted(spared)} off below it"
+
+
+# The lines of the logs
+
+
+def lines_missing(logs: BrokerLogs | None, value: int, truth: Truth) -> Iterator[str]:
+    """Yield lines that prove what took a value and are not shown, or do not come first."""
+    lines = logs.lines if logs else ()
+    proving = [each.proves for each in lines]
+    if proving != sorted(proving, reverse=True):
+        yield "lines that prove stand behind others"
+    shown = {(each.node, each.text[26:]) for each in lines if each.proves}
+    for cut in truth.cuts:
+        if cut.line and value in cut.dropped and (cut.node, f"INFO {cut.line}") not in shown:
+            yield f"not shown: {cut.node} at {cut.at_ns / NS_PER_S:.3f} s: {cut.line}"
+
+
+def wrong_story(
+    looked: Investigation, example: Example, truth: Truth, counts: Counter[str]
+) -> Iterator[str]:
+    """Yield what page and terminal tell of an example that is not so, and count what they tell.
+
+    Args:
+        looked: What they tell.
+        example: Of what.
+        truth: Of its partition.
+        counts: Stories, their events by kind, candidates that causes name, lines that prove.
+    """
+    if looked.told is None:
+        counts["without a story"] += 1
+        return
+    counts["stories"] += 1
+    counts.update(f"event {each.kind}" for each in looked.told.events)
+    yield from wrong_in_story(looked.told, example, truth)
+    value, acked_ns = (example.evidence.get(key) for key in ("value", "acknowledged_ns"))
+    if looked.head.anomaly != "lost-write" or not isinstance(value, int):
+        return
+    if isinstance(acked_ns, int) and example.evidence.get("missing_from_leaders_log"):
+        counts[f"{candidates(example.cause)} named"] += 1
+        yield from wrong_in_cause(example.cause, value, acked_ns, truth)
+    proving = [each for each in truth.cuts if each.line and value in each.dropped]
+    counts["lines proving"] += len(proving)
+    yield from lines_missing(looked.logs, value, truth)
