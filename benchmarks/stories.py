@@ -129,7 +129,7 @@ def _wrong(
         summary = verdict.anomalies.get(name)
         for example in summary.examples if summary else ():
             place = f"{example.topic}-{example.partition}"
-            truths[place].disturbances = disturbances
+            truths[place].acted = [*disturbances]
             only = {name: replace(verdict.anomalies[name], examples=(example,))}
             write_verdict(paths, replace(verdict, anomalies=only, ranked=(name,)))
             looked = investigate(paths, RunTables(paths))

@@ -24,15 +24,17 @@ from checkers.written_epochs import written_epochs
 from results.record.terms import Mode
 from results.record.verdict import Evidence
 
-_KNOWN_NS = 500_000_000
+KNOWN_NS = 500_000_000
 """What a broker answers about a leader may be so much older or newer than what it does."""
-_ZOOKEEPER = "zk"
+ZOOKEEPER = "zk"
 """Where the controller writes down whom it makes the leader, before that one leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults after which a replica is copied from its beginning."""
 _LOOK_NS = 2_000_000_000
 """A log's end may be so much older than the time that it is noted with: two questions' limits."""
-_FILES = ("metadata-log", "state-change-log")
+_OF_TIME = 2
+"""So many rules are of when a broker led and was there; the others are of what logs have."""
+FILES = ("metadata-log", "state-change-log")
 """Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
 
 
@@ -72,12 +74,12 @@ class _Reign:
 
     Attributes:
         from_ns, until_ns: When the first one was seen, and the last one was asked for.
-        one_life: Whether all are of one process.
+        life: Of which process they are; -1 if of several.
     """
 
     from_ns: int
     until_ns: int
-    one_life: bool
+    life: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,19 +109,48 @@ class _Answers:
         return int(self.learned[at]) if at < len(self.learned) else otherwise
 
 
+def leads_on(group: Group, before: Leader, after: Leader) -> bool:
+    """Tell whether one broker led in two epochs without anything between: its log only grew."""
+    if before.broker != after.broker or before.epoch + 1 != after.epoch:
+        return False
+    told = group.view(_answers).get(before.node)
+    reigns = [told.reigns.get(each.epoch) for each in (before, after)] if told else []
+    lives = {each.life if each else NONE for each in reigns}
+    return len(lives) == 1 and NONE not in lives
+
+
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
     written = written_epochs(group, record.offset, record.value)
     left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
     rules: Sequence[Callable[[Acknowledger], bool]] = (
-        lambda who: _can_have_held(group, record, who),
         lambda who: _led_then(group, record, who),
         lambda who: _was_there(group, record, who),
+        lambda who: _can_have_held(group, record, who),
         lambda who: _grew_then(group, record, who),
     )
-    for rule in rules:
+    led = left
+    for number, rule in enumerate(rules):
         left = [each for each in left if rule(each)] or left  # What rules out all proves nothing.
-    return tuple(left)
+        led = left if number < _OF_TIME else led
+    return tuple(
+        each for each in led if each in left or _may_have_dropped(group, record, each, left)
+    )
+
+
+def _may_have_dropped(
+    group: Group, record: Acked, who: Acknowledger, others: Sequence[Acknowledger]
+) -> bool:
+    """Tell whether a leader may have acknowledged what its log lost without a trace.
+
+    It led all the time, none of the others is known to have done so, and it wrote another record in
+    the same place.
+    """
+    return (
+        _reigned(group, record, who)
+        and not any(_reigned(group, record, each) for each in others)
+        and overwritten_in(group, record, who.epoch)
+    )
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
@@ -131,13 +162,14 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
         return True
     if not _may_be_resent(group, record):
         return who.epoch in written
+    claims = group.view(_claims)
+    later = [
+        {each.broker for each in claims if each.epoch == epoch}
+        for epoch in written
+        if epoch > who.epoch
+    ]
     # A broker never goes back to an epoch of before one in which it took a try.
-    later = {
-        each.broker
-        for each in group.view(_claims)
-        if each.epoch > who.epoch and each.epoch in written
-    }
-    return not later or (who.broker not in later and not _one_by_one(group))
+    return not later or ({who.broker} not in later and not _one_by_one(group))
 
 
 def _may_be_resent(group: Group, record: Acked) -> bool:
@@ -183,6 +215,16 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
     return ends_early or not read_whole(group, who.node) or shrank(group, record, who.node)
 
 
+def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
+    """Tell whether a final log has another record at that offset, written in an epoch."""
+    logs = group.logs.get(FINAL, {}).values()
+    places = ((log, log.at(record.offset)) for log in logs)
+    return any(
+        at is not None and int(log.epochs[at]) == epoch and int(log.values[at]) != record.value
+        for log, at in places
+    )
+
+
 def moved(group: Group) -> bool:
     """Tell whether replicas may have been made anew: then no line of a log tells what they had."""
     return any(each.kind in _REMAKE for each in group.facts.disturbances)
@@ -202,7 +244,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
     """Return between which ends each log was seen to have lost records."""
     return {
         node: list(zip(ends[:-1][less].tolist(), ends[1:][less].tolist(), strict=True))
-        for node, (_, ends) in group.view(_looks).items()
+        for node, (_, ends) in group.view(looks).items()
         for less in [ends[1:] < ends[:-1]]
     }
 
@@ -247,14 +289,14 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     if who.epoch < 0 or record.acked_ns < 0:
         return True
     told = group.view(_answers)
-    if _ZOOKEEPER in told:
-        decided = told[_ZOOKEEPER].lowest_after(record.acked_ns, otherwise=who.epoch)
+    if ZOOKEEPER in told:
+        decided = told[ZOOKEEPER].lowest_after(record.acked_ns, otherwise=who.epoch)
         if decided < who.epoch and not _reigned(group, record, who):
             return False
     if who.node not in told or _reigned(group, record, who):
         return True
-    knew = told[who.node].highest_before(record.sent_ns - _KNOWN_NS)
-    learned = told[who.node].lowest_after(record.acked_ns + _KNOWN_NS, otherwise=who.epoch)
+    knew = told[who.node].highest_before(record.sent_ns - KNOWN_NS)
+    learned = told[who.node].lowest_after(record.acked_ns + KNOWN_NS, otherwise=who.epoch)
     return knew <= who.epoch <= learned
 
 
@@ -279,9 +321,9 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     """
     reign = _reign(group, who)
     known = min(record.offset, record.sent_ns, record.acked_ns) >= 0
-    if not known or reign is None or not reign.one_life or who.node not in group.view(_looks):
+    if not known or reign is None or reign.life == NONE or who.node not in group.view(looks):
         return True
-    seen_ns, ends = group.view(_looks)[who.node]
+    seen_ns, ends = group.view(looks)[who.node]
     first = np.searchsorted(seen_ns, reign.from_ns + _LOOK_NS)
     edges = (record.sent_ns, record.acked_ns + _LOOK_NS, reign.until_ns)
     sent, later, last = np.searchsorted(seen_ns, edges, side="right")
@@ -291,7 +333,7 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     )
 
 
-def _looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
+def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
     """Return when each replica's log was seen to end where, by time, while its broker ran."""
     states = group.table("replica_states")
     told = present(states, "observed_ns") & present(states, "log_end_offset")
@@ -310,9 +352,9 @@ def _answers(group: Group) -> dict[str, _Answers]:
     """
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
-    told &= ~equal(rows, "source", *_FILES)
+    told &= ~equal(rows, "source", *FILES)
     if group.facts.plan.mode is Mode.ZOOKEEPER:
-        told &= equal(rows, "source", LEADER_SOURCES[0]) | equal(rows, "observer", _ZOOKEEPER)
+        told &= equal(rows, "source", LEADER_SOURCES[0]) | equal(rows, "observer", ZOOKEEPER)
     answered = select(rows, told)
     of = np.array(texts(answered, "observer"), dtype=object)
     return {node: _answers_of(select(answered, of == node)) for node in sorted(set(of))}
@@ -333,7 +375,7 @@ def _answers_of(rows: pa.Table) -> _Answers:
             epoch: _Reign(
                 from_ns=int(seen[mine].min()),
                 until_ns=int(asked[mine].max()),
-                one_life=len(np.unique(lives[mine])) == 1,
+                life=int(lives[mine].min()) if lives[mine].min() == lives[mine].max() else NONE,
             )
             for epoch in np.unique(epochs[own]).tolist()
             for mine in [own & (epochs == epoch)]

@@ -328,7 +328,7 @@ def _why(found: Anomaly) -> str:
     if how:
         return how[0]
     return (
-        f"no truncation of {node} was recorded there and no fault took its disk,"
+        f"no truncation of {node} was recorded there, and no fault hit its disk after it held them,"
         " so the record does not show what made it drop them"
     )
 

@@ -21,6 +21,8 @@ from tests.checkers.partition_rows import elected
 MS = 1_000_000
 BROKERS = (1, 2, 3)
 PLACE = "log-0-0"
+_CALM_NS = 4000 * MS
+"""After so long all that observers report is of the newest leader."""
 CONTROL = -1
 """Stands for the marker of a transaction in the model's logs."""
 
@@ -40,6 +42,9 @@ class Kind:
         zones: Each broker's time zone, in seconds.
         logs: Whether brokers' logs were collected.
         late: Which broker runs late; 0: none.
+        confused: Which broker names wrong leaders of epochs in its answers; 0: none.
+        forgets: Whether leaders may drop what they have just acknowledged.
+        elr: Whether replicas outside of the ISR may be eligible leader replicas (KIP-966).
     """
 
     acks: str
@@ -52,6 +57,9 @@ class Kind:
     zones: Mapping[int, int]
     logs: bool
     late: int
+    confused: int
+    forgets: bool
+    elr: bool
 
     @property
     def plan(self) -> dict[str, object]:
@@ -81,6 +89,9 @@ def drawn(random: Random) -> Kind:
         zones={each: random.choice((0, 0, 3600, 20_700, -28_800)) for each in BROKERS},
         logs=random.random() < 0.9,
         late=random.choice((0, 0, 0, 0, 2, 3)),
+        confused=random.choice(BROKERS) if random.random() < 0.1 else 0,
+        forgets=acks == "1" and random.random() < 0.1,
+        elr=random.random() < 0.3,
     )  # fmt: skip
 
 
@@ -125,7 +136,7 @@ class AcknowledgedRun:
         self.random = Random(f"{seed}/acknowledged")
         self.kind = drawn(self.random)
         self.now, self.epoch, self.leader, self.sequence = 10_000 * MS, 0, 1, 0
-        self.looked = 0
+        self.looked = self.stirred = 0
         self.brokers = {number: Broker(number) for number in BROKERS}
         self.truth = Truth(begun={0: Begun(broker=1, at_ns=0, values=frozenset())})
         self.disturbances: list[Disturbance] = []
@@ -138,7 +149,7 @@ class AcknowledgedRun:
         self.disk_losses: list[DiskLoss] = []
         self.said: dict[str, list[tuple[int, str]]] = {f"n{each}": [] for each in BROKERS}
         deeds = [self.send, self.send, self.send, self.fetch, self.fetch, self.kill, self.cut,
-                 self.heal, self.start, self.read]  # fmt: skip
+                 self.heal, self.start, self.read, self.prefer]  # fmt: skip
         deeds += [self.lose] * self.kind.disks + [self.move] * self.kind.moves
         self.begin()
         for _ in range(steps):
@@ -225,7 +236,22 @@ class AcknowledgedRun:
                 self.follow(follower, broker)
         if broker.isr == {broker.number}:
             self.truth.alone.add(value)
+        if self.forgets() and offset == len(broker.log) - 1:
+            self.truth.cuts.append(self.shorten(broker, offset))
+            self.truth.forgotten.add(value)
         return broker.number, broker.knows[0], offset
+
+    def forgets(self) -> bool:
+        """Tell whether a leader drops what it acknowledged.
+
+        Not where another may have answered: the record cannot show which of two logs lost it
+        without a trace.
+        """
+        calm = self.now - self.stirred > _CALM_NS and all(
+            each.up and not each.cut and each.knows == (self.epoch, self.leader)
+            for each in self.brokers.values()
+        )
+        return self.kind.forgets and calm and self.random.random() < 0.5
 
     def others_in_sync(self, broker: Broker) -> list[Broker]:
         """Return the other members of a leader's ISR; who is seen to be away leaves it first."""
@@ -312,25 +338,41 @@ class AcknowledgedRun:
             "from_offset": offset, "to_offset": None, "reason": "", "source": "server-log",
         })  # fmt: skip
 
+    def prefer(self) -> None:
+        """Elect another leader without a fault."""
+        leader = self.brokers[self.leader]
+        if leader.up and not leader.cut:
+            self.elect()
+
     def elect(self) -> None:
+        if self.kind.forgets:
+            self.passes(_CALM_NS // MS)
         others = [each for each in self.brokers.values() if each.up and not each.cut]
         if not others:
             return
+        self.stirred = self.now
         chosen, isr = self.random.choice(others), self.brokers[self.leader].isr
-        unclean = chosen.number not in isr
+        outside = chosen.number not in isr
+        unclean = outside and not (self.kind.elr and self.random.random() < 0.5)
+        self.log_isr(self.leader, isr)
         self.epoch, self.leader = self.epoch + 1, chosen.number
-        self.leadership.append(elected(self.leader, self.epoch, self.epoch, unclean=unclean))
         self.truth.begun[self.epoch] = Begun(
-            broker=chosen.number, at_ns=self.now, unclean=unclean,
+            broker=chosen.number, at_ns=self.now, unclean=unclean, isr=frozenset(isr),
             values=frozenset(value for _, value in chosen.log),
         )  # fmt: skip
         chosen.isr = {chosen.number} if unclean else isr & {each.number for each in others}
+        self.log_isr(self.leader, chosen.isr, unclean=unclean)
         for each in others:
             # Who does not lead hears of it at once or at the next fetch.
             if each is chosen or each.leads or self.random.random() < 0.5:
                 each.knows = (self.epoch, self.leader)
         self.say(chosen, f"[Broker id={chosen.number}] Leader {PLACE} starts at leader epoch"
                          f" {self.epoch} from offset {len(chosen.log)}")  # fmt: skip
+
+    def log_isr(self, leader: int, isr: set[int], *, unclean: bool = False) -> None:
+        """Write a leader and its ISR to the metadata log."""
+        row = elected(leader, self.epoch, len(self.leadership), unclean=unclean)
+        self.leadership.append({**row, "isr": sorted(isr)})
 
     # Faults
 
@@ -401,20 +443,30 @@ class AcknowledgedRun:
             self.elect()
 
     def disturb(self, kind: str, broker: Broker) -> None:
-        self.disturbances.append(
-            Disturbance(
-                kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, confirmed_ns=self.now,
-                nodes=frozenset({broker.node}),
-            )
+        """Have a fault hit a broker now: it was asked for before, and is confirmed later."""
+        hit = Disturbance(
+            kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, confirmed_ns=self.now,
+            nodes=frozenset({broker.node}),
         )  # fmt: skip
+        self.truth.acted.append(hit)
+        early, late = (self.random.choice((0, self.random.randrange(600) * MS)) for _ in "ab")
+        self.disturbances.append(
+            replace(hit, begun_ns=self.now - early, confirmed_ns=self.now + late)
+        )
 
     def calm(self, broker: Broker) -> None:
-        self.disturbances[:] = [
-            replace(each, ended_ns=min(each.ended_ns, self.now), healing_ns=self.now)
-            if broker.node in each.nodes and each.ended_ns == NEVER_NS
-            else each
-            for each in self.disturbances
-        ]
+        """End the faults of a broker now: their heal began before, and is confirmed later."""
+        late_ns = self.random.choice((0, self.random.randrange(600) * MS))
+        for each in (self.truth.acted, self.disturbances):
+            each[:] = [
+                replace(
+                    one, ended_ns=self.now + late_ns * (each is self.disturbances),
+                    confirmed_ns=min(one.confirmed_ns, self.now), healing_ns=self.now,
+                )
+                if broker.node in one.nodes and one.ended_ns == NEVER_NS
+                else one
+                for one in each
+            ]  # fmt: skip
 
     def heal(self) -> None:
         for broker in self.brokers.values():
@@ -424,6 +476,7 @@ class AcknowledgedRun:
                 self.hear(broker)
 
     def hear(self, broker: Broker) -> None:
+        self.stirred = self.now
         if not self.brokers[self.leader].up:
             self.elect()
         broker.knows = (self.epoch, self.leader)
@@ -441,6 +494,9 @@ class AcknowledgedRun:
             asked_ns = self.now
             self.now += self.random.randrange(1, 50) * MS
             epoch, leader = broker.knows
+            named = leader
+            if broker.number == self.kind.confused and not broker.leads:
+                named = self.random.choice(BROKERS)
             self.looks.append({
                 "observed_ns": self.now, "node": broker.node, "incarnation": broker.life,
                 "log_end_offset": len(broker.log),
@@ -448,7 +504,7 @@ class AcknowledgedRun:
             sources = ["metadata", *(["list-offsets"] if broker.leads else [])]
             self.leadership += [
                 {"source": source, "observer": broker.node, "incarnation": broker.life,
-                 "leader": leader, "leader_epoch": epoch, "asked_ns": asked_ns,
+                 "leader": named, "leader_epoch": epoch, "asked_ns": asked_ns,
                  "observed_ns": self.now,
                  "isr": sorted(broker.isr) if broker.leads and source == "metadata" else None}
                 for source in sources
@@ -462,7 +518,6 @@ class AcknowledgedRun:
             self.hear(broker)
         self.look()
         self.look()
-        self.truth.disturbances = self.disturbances
         self.truth.final = {
             each.node: {at: (epoch, None if value == CONTROL else value)
                         for at, (epoch, value) in enumerate(each.log)}

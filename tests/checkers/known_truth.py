@@ -43,12 +43,21 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A leader epoch: who led, since when, with which values, and whether from outside the ISR."""
+    """A leader epoch.
+
+    Attributes:
+        broker: Who led.
+        at_ns: When it was elected.
+        values: What it had.
+        unclean: Whether the controller called the election unclean.
+        isr: The ISR before the election; None: not known.
+    """
 
     broker: int
     at_ns: int
     values: frozenset[int]
     unclean: bool = False
+    isr: frozenset[int] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +74,9 @@ class Truth:
         disk: What disks lost, by time.
         ends: By node: (time, log end) of each change, by time.
         final: By node: (epoch, value) by offset in the end; value None: a control record.
-        disturbances: Faults in force.
+        acted: Faults that were in force: each began between `begun_ns` and `confirmed_ns`.
+        forgotten: Values that a leader dropped when it had acknowledged them. Only a record that
+            it wrote in their place can show that.
     """
 
     acknowledged: dict[int, tuple[int, int, int]] = field(default_factory=dict)
@@ -77,7 +88,8 @@ class Truth:
     disk: list[Cut] = field(default_factory=list)
     ends: defaultdict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     final: dict[str, Mapping[int, tuple[int, int | None]]] = field(default_factory=dict)
-    disturbances: Sequence[Disturbance] = ()
+    acted: list[Disturbance] = field(default_factory=list)
+    forgotten: set[int] = field(default_factory=set)
 
     def ended_at(self, node: str, end: int, *, from_ns: int, until_ns: int) -> bool:
         """Tell whether a node's log ended somewhere at some time between two."""
@@ -190,12 +202,22 @@ _ONE = re.compile(r"^(n\d+) acknowledged ")
 _ONLY = re.compile(r"only (n\d+) had ")
 _LED = re.compile(r"(n\d+) led( alone)? in epoch ([\d or]+), acknowledged")
 _ELECTED = re.compile(
-    r"(?:, |and )(?:(n\d+)(?:, which ([^,]*),|(, from outside of the in-sync replicas),)? was"
-    r" elected|(led again)) in epoch (\d+)( without it)?"
+    r"(?:, |and )(?:(?P<node>n\d+)(?:, which (?P<which>[^,]*),|(?P<outside>, from outside of the"
+    r" in-sync replicas),|(?P<elr>, an eligible leader replica) \(KIP-966\),)?"
+    r" (?P<verb>was|had been) elected|led again) in epoch (?P<epoch>\d+)(?P<without> without it)?"
 )
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
-_BEFELL = re.compile(rf"({'|'.join(set(BEFELL.values()))}) within ([\d.]+) s")
-_WHILE = re.compile(r"\(acks=\w+\) while (?:it|the others)")
+_BEFELL = re.compile(
+    rf"(?P<words>{'|'.join(set(BEFELL.values()))})(?P<before> before that or)?"
+    r"(?: within (?P<within>[\d.]+) s| at about that time)"
+)
+_WHILE = re.compile(r"\(acks=\w+\) while it")
+_DROPPED = re.compile(r"as the leader of epoch (\d+), and another record of that epoch")
+_MAYBE = "that election may have come before"
+_OVER = "that fault was over before the next election"
+_HAD = re.compile(r"(n\d+) had it too(, but was not in the ISR|, but was down)?")
+_ONLY_AFTER = re.compile(r"(n\d+) truncated it only after (n\d+) was elected in epoch (\d+)")
+_DOWN = frozenset({"kill", "stop", "pause", "power-loss", "wipe"})
 
 
 def candidates(cause: str) -> int:
@@ -214,6 +236,21 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
         acked_ns: When its client got the answer.
         truth: Of the partition.
     """
+    yield from _wrong_names(cause, value, truth)
+    if match := _ELECTED.search(cause):
+        yield from _wrong_election(match, value, acked_ns, truth)
+        begun = truth.begun[int(match["epoch"])]
+        yield from _wrong_fault(cause, value, acked_ns, truth, begun=begun)
+        yield from _wrong_others(cause, value, begun, truth)
+    if "each replica's log off below it" in cause:
+        offset = truth.acknowledged[value][2]
+        hit = {each.node for each in truth.disk if each.from_offset <= offset}
+        if spared := truth.held[value] - hit:
+            yield f"no disk fault cut the logs of {sorted(spared)} off below it"
+
+
+def _wrong_names(cause: str, value: int, truth: Truth) -> Iterator[str]:
+    """Yield what the cause says of who acknowledged, who had it, and who dropped it at once."""
     broker, epoch, _ = truth.acknowledged[value]
     if (match := _EITHER.search(cause)) and "unknown" not in match[1]:
         named = match[1].split(" or ")
@@ -228,45 +265,74 @@ def wrong_in_cause(cause: str, value: int, acked_ns: int, truth: Truth) -> Itera
             yield f"n{broker} acknowledged it in epoch {epoch}"
         if match[2] and value not in truth.alone:
             yield f"n{broker} was not alone in the ISR"
-    if match := _ELECTED.search(cause):
-        yield from _wrong_election(match, value, truth)
-    yield from _wrong_fault(cause, value, acked_ns, truth)
+    match = _DROPPED.search(cause)
+    if match and (value not in truth.forgotten or int(match[1]) != epoch):
+        yield f"n{broker} did not drop it in epoch {match[1]}"
 
 
-def _wrong_election(match: "re.Match[str]", value: int, truth: Truth) -> Iterator[str]:
+def _wrong_election(
+    match: "re.Match[str]", value: int, acked_ns: int, truth: Truth
+) -> Iterator[str]:
     broker, epoch, _ = truth.acknowledged[value]
-    node, then = match[1] or f"n{broker}", int(match[5])
+    node, then = match["node"] or f"n{broker}", int(match["epoch"])
     begun = truth.begun[then]
     if f"n{begun.broker}" != node or then <= epoch:
         yield f"n{begun.broker} was elected in epoch {then}, after {epoch}"
-    if match[6] and value in begun.values:
+    if match["without"] and value in begun.values:
         yield f"{node} had it when it was elected in epoch {then}"
-    if match[3] and not begun.unclean:
+    if match["outside"] and not begun.unclean:
         yield f"{node} was in the ISR when it was elected"
-    if cut := _TRUNCATED.search(match[2] or ""):
+    if match["elr"] and (begun.unclean or begun.broker in (begun.isr or ())):
+        yield f"{node} was in the ISR, or the election unclean"
+    if match["verb"] == "had been" and begun.at_ns > acked_ns:
+        yield f"{node} was elected later"
+    if cut := _TRUNCATED.search(match["which"] or ""):
         mine = [each for each in truth.cuts if each.node == node and value in each.dropped]
         if not any(each.from_offset <= int(cut[1]) and each.at_ns <= begun.at_ns for each in mine):
             yield f"{node} did not truncate it before epoch {then}"
 
 
-def _wrong_fault(cause: str, value: int, acked_ns: int, truth: Truth) -> Iterator[str]:
+def _wrong_fault(
+    cause: str, value: int, acked_ns: int, truth: Truth, *, begun: Begun
+) -> Iterator[str]:
     node = f"n{truth.acknowledged[value][0]}"
+    mine = [each for each in truth.acted if node in each.nodes]
     if match := _BEFELL.search(cause):
-        until_ns = acked_ns + round(float(match[2]) * NS_PER_S)
-        if not any(BEFELL.get(each.kind) == match[1] and node in each.nodes
-                   and acked_ns <= each.confirmed_ns <= until_ns
-                   for each in truth.disturbances):  # fmt: skip
+        until_ns = acked_ns + round(float(match["within"] or 0) * NS_PER_S)
+        hits = [each for each in mine if BEFELL.get(each.kind) == match["words"]
+                and each.begun_ns <= until_ns]  # fmt: skip
+        if match["within"] and not match["before"]:
+            hits = [each for each in hits if each.confirmed_ns >= acked_ns]
+        if not hits:
             yield f"{node} {match[0]}: no such fault"
+        elif _MAYBE not in cause and not any(each.begun_ns <= begun.at_ns for each in hits):
+            yield f"{node} {match[0]}: the election came before"
+        elif _OVER in cause and not any(each.ended_ns <= begun.at_ns for each in hits):
+            yield f"{node} {match[0]}: it was not over before the election"
     if _WHILE.search(cause) and not any(
-        node in each.nodes and each.begun_ns <= acked_ns <= each.ended_ns
-        for each in truth.disturbances
+        each.begun_ns <= acked_ns <= each.ended_ns for each in mine
     ):
         yield f"{node} was not cut off then"
-    if "each replica's log off below it" in cause:
-        offset = truth.acknowledged[value][2]
-        hit = {each.node for each in truth.disk if each.from_offset <= offset}
-        if spared := truth.held[value] - hit:
-            yield f"no disk fault cut the logs of {sorted(spared)} off below it"
+
+
+def _wrong_others(cause: str, value: int, begun: Begun, truth: Truth) -> Iterator[str]:
+    for node, why in _HAD.findall(cause):
+        if node not in truth.held[value]:
+            yield f"{node} never had it"
+        if "ISR" in why and begun.isr is not None and int(node[1:]) in begun.isr:
+            yield f"{node} was in the ISR {sorted(begun.isr)}"
+        if "down" in why and not any(
+            node in each.nodes and each.kind in _DOWN
+            and each.begun_ns <= begun.at_ns <= each.ended_ns
+            for each in truth.acted
+        ):  # fmt: skip
+            yield f"{node} was not down at the election"
+    for node, leader, epoch in _ONLY_AFTER.findall(cause):
+        then = truth.begun[int(epoch)]
+        cuts = [each for each in truth.cuts if each.node == node and value in each.dropped]
+        late = any(each.at_ns >= then.at_ns for each in cuts) or value in truth.forgotten
+        if f"n{then.broker}" != leader or not late:
+            yield f"{node} truncated it at {[each.at_ns / NS_PER_S for each in cuts]} s"
 
 
 # The lines of the logs

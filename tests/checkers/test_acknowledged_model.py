@@ -18,6 +18,8 @@ from tests.checkers.known_truth import wrong_in_cause, wrong_story
 from tests.checkers.modelled_record import Told, group_of_run
 
 NIGHT, PARTS = 2000, 20
+TOLD = 30
+"""So many runs are told by default."""
 STORIES = 3
 """So many of a run are told: each costs as much as the run."""
 TORN = "torn-transaction"
@@ -68,7 +70,7 @@ def told_of(seed: int, folder: Path, counts: Counter[str]) -> Iterator[str]:
 
 def test_each_event_of_a_story_lies_where_it_was(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    wrong = [each for seed in range(100) for each in told_of(seed, tmp_path, counts)]
+    wrong = [each for seed in range(TOLD) for each in told_of(seed, tmp_path, counts)]
     assert not wrong, "\n".join(wrong[:10])
     for each in ("event cut", "event acknowledged", "event held", "event led", "event end",
                  "1 named", "2 named", "lines proving", "duplicate", "lost-write",
