@@ -191,7 +191,7 @@ class _Seen:
         """Note an election, when the first node knows of it; its leader may be away by then."""
         place = f"{chosen.topic}-{chosen.partition}"
         begun = self._ledger.truths[place].begun
-        if chosen.leader >= 0 and chosen.leader_epoch not in begun:
+        if chosen.leader_epoch not in begun:
             begun[chosen.leader_epoch] = Begun(
                 broker=chosen.leader, at_ns=self._now,
                 unclean=bool(chosen.leader_recovery_state),

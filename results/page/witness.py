@@ -350,7 +350,7 @@ def _leads(case: Case, low: float, high: float) -> Iterator[Event]:
     inside = [each for each in case.reigns if low <= _s(each.from_ns) <= high]
     for each in inside[:_MAX_REIGNS]:
         epoch = "" if each.epoch is None else f" in leader epoch {each.epoch}"
-        who = broker_name(each.leader) if each.leader >= 0 else "nobody"
+        who = broker_name(each.leader) if each.leader >= 0 else "no broker"
         yield Event(at_s=_s(each.from_ns), kind=Kind.LED, who=who, what=f"leads{epoch}")
 
 

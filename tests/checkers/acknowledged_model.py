@@ -485,11 +485,11 @@ class AcknowledgedRun:
 
     # What is seen
 
-    def look(self) -> None:
+    def look(self, missed: float = 0.2) -> None:
         """Have each broker that answers say what it believes; leaders also that they lead."""
         self.looked = self.now
         for broker in self.brokers.values():
-            if not broker.up or self.random.random() < 0.2:
+            if not broker.up or self.random.random() < missed:
                 continue
             asked_ns = self.now
             self.now += self.random.randrange(1, 50) * MS
@@ -517,7 +517,7 @@ class AcknowledgedRun:
         for broker in self.brokers.values():
             self.hear(broker)
         self.look()
-        self.look()
+        self.look(missed=0)  # The last leader is noted.
         self.truth.final = {
             each.node: {at: (epoch, None if value == CONTROL else value)
                         for at, (epoch, value) in enumerate(each.log)}

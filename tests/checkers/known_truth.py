@@ -46,7 +46,7 @@ class Begun:
     """A leader epoch.
 
     Attributes:
-        broker: Who led.
+        broker: Who led; -1: none did.
         at_ns: When it was elected.
         values: What it had.
         unclean: Whether the controller called the election unclean.
@@ -139,7 +139,8 @@ def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
             yield f"its log ended at {truth.ends[node]}"
     elif match := _LEADS.search(event.what):
         begun = truth.begun[int(match[1])]
-        if f"broker {begun.broker} " not in event.who or at_ns < begun.at_ns:
+        who = f"broker {begun.broker} " if begun.broker >= 0 else "no broker"
+        if who not in f"{event.who} " or at_ns < begun.at_ns:
             yield f"broker {begun.broker} did from {begun.at_ns / NS_PER_S:.3f} s on"
     elif match := _READ.search(event.what):
         if not truth.held[int(match[1])] or at_ns < truth.appended_ns[int(match[1])]:
