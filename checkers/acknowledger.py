@@ -4,34 +4,37 @@ A client is told an offset, and not by whom. Each (broker, leader epoch) that an
 have been it, unless something says otherwise: the broker knew of a later epoch before the send, or
 only of an earlier one after it; it was away while the send was under way; its log was read to the
 end, never lost anything from that offset on, and has something else there; what it lost there was
-of later epochs; its log ended elsewhere while it led; or the copies that are left are of later
-epochs. Where two are left, both are named. Where replicas may have been made anew, or files were
-not read, nothing follows from what a log lacks.
+of later epochs; its log ended elsewhere while it led; or the copies that are left are of other
+epochs, unless the client had the time to send again: then they may be of another try. Where two are
+left, both are named. Where replicas may have been made anew, or files were not read, nothing
+follows from what a log lacks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from checkers.columns import NONE, ints, present, select, texts
+from checkers.columns import NONE, Ints, equal, ints, order_of, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
-from checkers.group import LEADER_SOURCES, Group, ReplicaLog
+from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
+from checkers.written_epochs import written_epochs
 from results.record.terms import Mode
 from results.record.verdict import Evidence
 
-_KNOWN_NS = 500_000_000
+KNOWN_NS = 500_000_000
 """What a broker answers about a leader may be so much older or newer than what it does."""
-_ZOOKEEPER = "zk"
+ZOOKEEPER = "zk"
 """Where the controller writes down whom it makes the leader, before that one leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults after which a replica is copied from its beginning."""
 _LOOK_NS = 2_000_000_000
 """A log's end may be so much older than the time that it is noted with: two questions' limits."""
-_FILES = ("metadata-log", "state-change-log")
+_OF_TIME = 2
+"""So many rules are of when a broker led and was there; the others are of what logs have."""
+FILES = ("metadata-log", "state-change-log")
 """Sources whose rows lie in a broker's files: what they tell, the broker did not answer."""
 
 
@@ -54,16 +57,8 @@ class Acked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledger:
-    """A broker that led a partition in an epoch; -1: nobody tells which broker, or which epoch."""
-
-    broker: int
-    epoch: int
-
-    @property
-    def node(self) -> str:
-        """The node's name: broker 2 is n2."""
-        return f"n{self.broker}" if self.broker >= 0 else "an unknown leader"
+class Acknowledger(Leader):
+    """A leader that may have acknowledged a record."""
 
     @property
     def text(self) -> str:
@@ -73,39 +68,123 @@ class Acknowledger:
         return f"broker {self.broker}" + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
 
 
-class _Answer(NamedTuple):
-    """What a broker answered of a partition's leader."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reign:
+    """A leader's own answers in one epoch.
 
-    asked_ns: int
-    seen_ns: int
-    epoch: int
+    Attributes:
+        from_ns, until_ns: When the first one was seen, and the last one was asked for.
+        life: Of which process they are; -1 if of several.
+    """
+
+    from_ns: int
+    until_ns: int
     life: int
-    own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answers:
+    """What a broker answered of a partition's leader.
+
+    Attributes:
+        seen_ns, knew: When answers were seen, by time; the highest epoch up to each of them.
+        asked_ns, learned: When answers were asked for, by time; the lowest epoch from each on.
+        reigns: By epoch.
+    """
+
+    seen_ns: Ints
+    knew: Ints
+    asked_ns: Ints
+    learned: Ints
+    reigns: Mapping[int, _Reign]
+
+    def highest_before(self, time_ns: int) -> int:
+        """Return the highest epoch in answers that were seen before a time; -1 if there is none."""
+        at = int(np.searchsorted(self.seen_ns, time_ns))
+        return int(self.knew[at - 1]) if at else NONE
+
+    def lowest_after(self, time_ns: int, *, otherwise: int) -> int:
+        """Return the lowest epoch in answers that were asked for after a time."""
+        at = int(np.searchsorted(self.asked_ns, time_ns, side="right"))
+        return int(self.learned[at]) if at < len(self.learned) else otherwise
+
+
+def leads_on(group: Group, before: Leader, after: Leader) -> bool:
+    """Tell whether one broker led in two epochs without anything between: its log only grew."""
+    if before.broker != after.broker or before.epoch + 1 != after.epoch:
+        return False
+    told = group.view(_answers).get(before.node)
+    reigns = [told.reigns.get(each.epoch) for each in (before, after)] if told else []
+    lives = {each.life if each else NONE for each in reigns}
+    return len(lives) == 1 and NONE not in lives
 
 
 def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
-    written = _copied(group, record)
-    left = [each for each in group.view(_claims) if _wrote(group, each, written)]
+    written = written_epochs(group, record.offset, record.value)
+    left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
     rules: Sequence[Callable[[Acknowledger], bool]] = (
-        lambda who: _can_have_held(group, record, who),
         lambda who: _led_then(group, record, who),
         lambda who: _was_there(group, record, who),
+        lambda who: _can_have_held(group, record, who),
         lambda who: _grew_then(group, record, who),
     )
-    for rule in rules:
+    led = left
+    for number, rule in enumerate(rules):
         left = [each for each in left if rule(each)] or left  # What rules out all proves nothing.
-    return tuple(left)
+        led = left if number < _OF_TIME else led
+    return tuple(
+        each for each in led if each in left or _may_have_dropped(group, record, each, left)
+    )
 
 
-def _wrote(group: Group, who: Acknowledger, written: frozenset[int]) -> bool:
+def _may_have_dropped(
+    group: Group, record: Acked, who: Acknowledger, others: Sequence[Acknowledger]
+) -> bool:
+    """Tell whether a leader may have acknowledged what its log lost without a trace.
+
+    It led all the time, none of the others is known to have done so, and it wrote another record in
+    the same place.
+    """
+    return (
+        _reigned(group, record, who)
+        and not any(_reigned(group, record, each) for each in others)
+        and overwritten_in(group, record, who.epoch)
+    )
+
+
+def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
     """Tell whether a leader may have answered for a record of which copies of some epochs are left.
 
-    One that was sent again may have been written by an earlier leader, and only be recognized.
+    What was sent again may lie there from another try, by an earlier leader or a later one.
     """
     if not written or who.epoch < 0:
         return True
-    return who.epoch >= min(written) if group.facts.idempotent else who.epoch in written
+    if not _may_be_resent(group, record):
+        return who.epoch in written
+    claims = group.view(_claims)
+    later = [
+        {each.broker for each in claims if each.epoch == epoch}
+        for epoch in written
+        if epoch > who.epoch
+    ]
+    # A broker never goes back to an epoch of before one in which it took a try.
+    return not later or ({who.broker} not in later and not _one_by_one(group))
+
+
+def _may_be_resent(group: Group, record: Acked) -> bool:
+    """Tell whether a client had the time to send a record more than once."""
+    took_ns = record.acked_ns - record.sent_ns
+    unknown = min(record.sent_ns, record.acked_ns) < 0
+    return group.facts.retries and (unknown or took_ns >= group.facts.resends_after_ns)
+
+
+def _one_by_one(group: Group) -> bool:
+    """Tell whether no leader acknowledges what a later one has written.
+
+    With idempotence an acknowledgement is that of the whole ISR, and the next leader is one of it.
+    """
+    return group.facts.idempotent and not group.facts.plan.unclean_elections
 
 
 def _claims(group: Group) -> list[Acknowledger]:
@@ -120,26 +199,6 @@ def _claims(group: Group) -> list[Acknowledger]:
     return [Acknowledger(broker=one, epoch=epoch) for one, epoch in sorted({*told, *unknown})]
 
 
-def _copied(group: Group, record: Acked) -> frozenset[int]:
-    """Return the leader epochs under which copies of a record were found at its offset.
-
-    Nobody sends again what was acknowledged: a copy there is the record, or was an earlier try.
-    """
-    polls = group.table("polls")
-    columns = [[ints(polls, name) for name in ("value", "offset", "leader_epoch")]]
-    columns += [
-        [log.values, log.offsets, log.epochs]
-        for copies in group.logs.values()
-        for log in copies.values()
-    ]
-    return frozenset(
-        epoch
-        for values, offsets, epochs in columns
-        for epoch in epochs[(values == record.value) & (offsets == record.offset)].tolist()
-        if epoch >= 0
-    )
-
-
 def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
     """Tell whether a broker's log may have had the record, under that epoch."""
     log = group.logs.get(FINAL, group.logs.get(CRASH, {})).get(who.node)
@@ -147,12 +206,23 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
         return True
     index = log.at(record.offset)
     if index is not None and int(log.values[index]) == record.value:
-        return who.epoch < 0 or int(log.epochs[index]) <= who.epoch
+        older = who.epoch < 0 or int(log.epochs[index]) <= who.epoch
+        return older or (_may_be_resent(group, record) and not _one_by_one(group))
     cut = cut_at(group, record, who.node)
     if cut is not None:
         return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)
     ends_early = not log.whole and log.read_end <= record.offset
     return ends_early or not read_whole(group, who.node) or shrank(group, record, who.node)
+
+
+def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
+    """Tell whether a final log has another record at that offset, written in an epoch."""
+    logs = group.logs.get(FINAL, {}).values()
+    places = ((log, log.at(record.offset)) for log in logs)
+    return any(
+        at is not None and int(log.epochs[at]) == epoch and int(log.values[at]) != record.value
+        for log, at in places
+    )
 
 
 def moved(group: Group) -> bool:
@@ -167,15 +237,26 @@ def read_whole(group: Group, node: str) -> bool:
 
 def shrank(group: Group, record: Acked, node: str) -> bool:
     """Tell whether a log was seen to reach beyond a record, and then no more."""
-    return any(one > record.offset >= two for (_, one), (_, two) in pairwise(looks_at(group, node)))
+    return any(one > record.offset >= two for one, two in group.view(_shrinkings).get(node, ()))
+
+
+def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
+    """Return between which ends each log was seen to have lost records."""
+    return {
+        node: list(zip(ends[:-1][less].tolist(), ends[1:][less].tolist(), strict=True))
+        for node, (_, ends) in group.view(looks).items()
+        for less in [ends[1:] < ends[:-1]]
+    }
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
     """Return from which offset on a node's log may have lost the record, the lowest; None: none."""
-    cuts = group.table("truncations")
-    from_offsets, times = ints(cuts, "from_offset"), ints(cuts, "observed_ns")
-    hit = np.array([each == node for each in texts(cuts, "node")], dtype=np.bool_)
-    hit &= (from_offsets <= record.offset) & ((times < 0) | (times >= record.sent_ns))
+    cuts = group.view(_cuts).get(node, ())
+    hit = [
+        from_offset
+        for from_offset, at_ns in cuts
+        if from_offset <= record.offset and (at_ns < 0 or at_ns >= record.sent_ns)
+    ]
     lost = [
         loss.first_taken
         for loss in group.facts.disk_losses
@@ -184,7 +265,17 @@ def cut_at(group: Group, record: Acked, node: str) -> int | None:
         and loss.first_taken <= record.offset
         and loss.until_ns >= record.sent_ns
     ]
-    return min([*from_offsets[hit].tolist(), *lost], default=None)
+    return min([*hit, *lost], default=None)
+
+
+def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
+    """Return from which offsets on each node's log was cut, and when; -1 if that is not known."""
+    cuts = group.table("truncations")
+    columns = (ints(cuts, name).tolist() for name in ("from_offset", "observed_ns"))
+    found: dict[str, list[tuple[int, int]]] = {}
+    for node, *cut in zip(texts(cuts, "node"), *columns, strict=True):
+        found.setdefault(node, []).append((cut[0], cut[1]))
+    return found
 
 
 def _epoch_before(log: ReplicaLog, offset: int) -> int:
@@ -197,19 +288,29 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     """Tell whether a broker may have led in an epoch at some time while a send was under way."""
     if who.epoch < 0 or record.acked_ns < 0:
         return True
-    answers = group.view(_answers).get(who.node, ())
-    if group.facts.plan.mode is Mode.ZOOKEEPER:
-        # There a broker may be told of the leader in one request, and lead by another, earlier one.
-        answers = [each for each in answers if each.own]
-    reign = [each for each in answers if each.own and each.epoch == who.epoch]
-    if reign and reign[0].seen_ns <= record.sent_ns and record.acked_ns <= reign[-1].asked_ns:
+    told = group.view(_answers)
+    if ZOOKEEPER in told:
+        decided = told[ZOOKEEPER].lowest_after(record.acked_ns, otherwise=who.epoch)
+        if decided < who.epoch and not _reigned(group, record, who):
+            return False
+    if who.node not in told or _reigned(group, record, who):
         return True
-    decided = group.view(_answers).get(_ZOOKEEPER, ())
-    if any(each.epoch < who.epoch and each.asked_ns > record.acked_ns for each in decided):
-        return False
-    knew = [each.epoch for each in answers if each.seen_ns < record.sent_ns - _KNOWN_NS]
-    learned = [each.epoch for each in answers if each.asked_ns > record.acked_ns + _KNOWN_NS]
-    return max(knew, default=NONE) <= who.epoch <= min(learned, default=who.epoch)
+    knew = told[who.node].highest_before(record.sent_ns - KNOWN_NS)
+    learned = told[who.node].lowest_after(record.acked_ns + KNOWN_NS, otherwise=who.epoch)
+    return knew <= who.epoch <= learned
+
+
+def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
+    """Tell whether a leader told before a send and after it that it led in an epoch."""
+    reign = _reign(group, who)
+    return reign is not None and (
+        reign.from_ns <= record.sent_ns and record.acked_ns <= reign.until_ns
+    )
+
+
+def _reign(group: Group, who: Acknowledger) -> _Reign | None:
+    told = group.view(_answers).get(who.node)
+    return told.reigns.get(who.epoch) if told else None
 
 
 def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
@@ -218,51 +319,74 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     While it leads, a broker's log only grows: before the send it ended at the offset or earlier,
     and afterwards it goes on behind it.
     """
-    answers = group.view(_answers).get(who.node, ())
-    reign = [each for each in answers if each.own and each.epoch == who.epoch]
+    reign = _reign(group, who)
     known = min(record.offset, record.sent_ns, record.acked_ns) >= 0
-    if not known or len({each.life for each in reign}) != 1:
+    if not known or reign is None or reign.life == NONE or who.node not in group.view(looks):
         return True
-    from_ns, until_ns = reign[0].seen_ns + _LOOK_NS, reign[-1].asked_ns
-    looks = [each for each in looks_at(group, who.node) if from_ns <= each[0] <= until_ns]
-    before = [end for seen_ns, end in looks if seen_ns <= record.sent_ns]
-    after = [end for seen_ns, end in looks if seen_ns > record.acked_ns + _LOOK_NS]
-    return max(before, default=0) <= record.offset < min(after, default=record.offset + 1)
+    seen_ns, ends = group.view(looks)[who.node]
+    first = np.searchsorted(seen_ns, reign.from_ns + _LOOK_NS)
+    edges = (record.sent_ns, record.acked_ns + _LOOK_NS, reign.until_ns)
+    sent, later, last = np.searchsorted(seen_ns, edges, side="right")
+    before, after = ends[first : min(sent, last)], ends[max(later, first) : last]
+    return bool(before.max(initial=0) <= record.offset) and bool(
+        record.offset < after.min(initial=record.offset + 1)
+    )
 
 
-def looks_at(group: Group, node: str) -> Sequence[tuple[int, int]]:
-    """Return (when, where) a node's log was seen to end, while its broker ran."""
-    return group.view(_looks).get(node, ())
-
-
-def _looks(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return when each replica's log was seen to end where."""
+def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
+    """Return when each replica's log was seen to end where, by time, while its broker ran."""
     states = group.table("replica_states")
     told = present(states, "observed_ns") & present(states, "log_end_offset")
     seen = select(states, told)
-    columns = (ints(seen, name).tolist() for name in ("observed_ns", "log_end_offset"))
-    found: dict[str, list[tuple[int, int]]] = {}
-    for node, seen_ns, end in zip(texts(seen, "node"), *columns, strict=True):
-        found.setdefault(node, []).append((seen_ns, end))
-    return {node: sorted(each) for node, each in found.items()}
+    times, ends = ints(seen, "observed_ns"), ints(seen, "log_end_offset")
+    order = order_of(times, ends)
+    of = np.array(texts(seen, "node"), dtype=object)[order]
+    return {node: (times[order][of == node], ends[order][of == node]) for node in sorted(set(of))}
 
 
-def _answers(group: Group) -> dict[str, list[_Answer]]:
-    """Return what each broker answered of leader epochs."""
+def looks_at(group: Group, node: str) -> list[tuple[int, int]]:
+    """Return (time in ns, log end offset) of each look at a node's log, by time."""
+    columns = group.view(looks).get(node)
+    return [] if columns is None else list(zip(*(each.tolist() for each in columns), strict=True))
+
+
+def _answers(group: Group) -> dict[str, _Answers]:
+    """Return what each broker answered of leader epochs.
+
+    Where ZooKeeper decides, a broker is told of the leader in one request, and may lead by another,
+    earlier one: there its own leadership alone counts.
+    """
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)
+    told &= ~equal(rows, "source", *FILES)
+    if group.facts.plan.mode is Mode.ZOOKEEPER:
+        told &= equal(rows, "source", LEADER_SOURCES[0]) | equal(rows, "observer", ZOOKEEPER)
     answered = select(rows, told)
-    names = ("asked_ns", "observed_ns", "leader_epoch", "incarnation")
-    columns = (ints(answered, name).tolist() for name in names)
-    found: dict[str, list[_Answer]] = {}
-    for observer, source, asked_ns, seen_ns, epoch, life in zip(
-        texts(answered, "observer"), texts(answered, "source"), *columns, strict=True
-    ):
-        if source not in _FILES:
-            own = source == LEADER_SOURCES[0]
-            answer = _Answer(asked_ns=asked_ns, seen_ns=seen_ns, epoch=epoch, life=life, own=own)
-            found.setdefault(observer, []).append(answer)
-    return {observer: sorted(each) for observer, each in found.items()}
+    of = np.array(texts(answered, "observer"), dtype=object)
+    return {node: _answers_of(select(answered, of == node)) for node in sorted(set(of))}
+
+
+def _answers_of(rows: pa.Table) -> _Answers:
+    asked, seen, epochs, lives = (
+        ints(rows, name) for name in ("asked_ns", "observed_ns", "leader_epoch", "incarnation")
+    )
+    own = equal(rows, "source", LEADER_SOURCES[0])
+    by_seen, by_asked = order_of(seen), order_of(asked)
+    return _Answers(
+        seen_ns=seen[by_seen],
+        knew=np.maximum.accumulate(epochs[by_seen]),
+        asked_ns=asked[by_asked],
+        learned=np.minimum.accumulate(epochs[by_asked][::-1])[::-1],
+        reigns={
+            epoch: _Reign(
+                from_ns=int(seen[mine].min()),
+                until_ns=int(asked[mine].max()),
+                life=int(lives[mine].min()) if lives[mine].min() == lives[mine].max() else NONE,
+            )
+            for epoch in np.unique(epochs[own]).tolist()
+            for mine in [own & (epochs == epoch)]
+        },
+    )
 
 
 def _was_there(group: Group, record: Acked, who: Acknowledger) -> bool:

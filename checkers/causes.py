@@ -3,66 +3,56 @@
 Each clause needs its own evidence, and is left out without it: "only n2 had it" is said if no other
 replica has the record in any copy, and none ever lost anything there; "without it" of a leader of
 which that is true, that wrote another record there in its epoch, or that led last, whose log only
-grew; a fault if it was seen to work before the next leader was told of. What the sentence lacks, it
-names.
+grew; a fault as the reason of an election if it was seen to work before that one can have been.
+What the sentence lacks, it names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
-from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, read_whole, shrank
+from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, overwritten_in
 from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, present, select, within
-from checkers.disk_losses import lost_on_disks
-from checkers.facts import FINAL
+from checkers.columns import NONE, ints
+from checkers.disk_losses import lost_on_disks, replicas_of
+from checkers.facts import FINAL, Disturbance
 from checkers.group import Group
 from checkers.protocol import Excuse
+from checkers.successors import (
+    Next,
+    elected,
+    had,
+    isr_before,
+    leaders_of,
+    never_had,
+    next_leader,
+    reported_isrs,
+    was_spared,
+)
 
 _NS_PER_S = 1_000_000_000
-_BEFELL = {
+BEFELL = {
     "kill": "was killed", "stop": "was stopped", "pause": "was paused",
     "power-loss": "lost power", "wipe": "lost its disk", "disk-full": "ran out of disk",
     "read-only": "could not write any more",
     "isolate": "was cut off", "halves": "was cut off",
-    "one-way-in": "heard no more of the others", "one-way-out": "was no more heard by the others",
+    "one-way-in": "could not receive from the others",
+    "one-way-out": "could not send to the others",
 }  # fmt: skip
 """What a fault does to its targets that can cost a leader its place, where all of it is at once."""
 _DOUBTFUL = {
     Excuse.UNCONFIRMED.value: "a fault that was never confirmed may have taken it",
     Excuse.LAST_COPIES.value: "a fault may have taken its only copies",
 }
-"""What disks may have cost, and nobody can tell."""
+"""What disks may have cost, without a proof."""
 _MEANWHILE = {
     "isolate": "while it was cut off", "halves": "while it was cut off",
-    "one-way-in": "while it heard nothing of the others",
-    "one-way-out": "while the others did not hear it",
+    "one-way-in": "while it could not receive from the others",
+    "one-way-out": "while it could not send to the others",
 }  # fmt: skip
 """Faults under which a leader goes on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Next:
-    """Who led next.
-
-    Attributes:
-        broker, epoch: Who, and in which epoch.
-        told_ns: Until when that was so at the latest: when that epoch, or a later one, was told
-            first; beyond all times if never.
-        unclean: Whether the controller called the election unclean.
-    """
-
-    broker: int
-    epoch: int
-    told_ns: int
-    unclean: bool
-
-    @property
-    def node(self) -> str:
-        """The node's name: broker 2 is n2."""
-        return f"n{self.broker}"
+_AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
+"""Faults under which a broker follows no leader."""
 
 
 def cause_of_loss(
@@ -79,182 +69,179 @@ def cause_of_loss(
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in by))
     if not nodes:
-        return f"nobody was seen to lead, so the record does not tell who acknowledged {what}"
+        return f"no leader was seen, so the record does not show who acknowledged {what}"
+    told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
     if len(nodes) > 1 or by[0].broker < 0:
-        told = f"{' or '.join(nodes)} acknowledged {what} ({acks})"
-        return f"{told}; who it was the record does not tell, and so not why it is gone"
-    first = by[0]
-    if first.epoch < 0:
-        told = f"{first.node} acknowledged {what} ({acks})"
-        return f"{told}; these brokers tell no epochs, so why it is gone is not known"
-    if disks := lost_on_disks(group, record.offset, record.acked_ns):
-        told = f"{first.node} acknowledged {what} ({acks})"
-        doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
-        if doubtful:
-            return f"{told}; {doubtful[0]}, and the record does not show whether it did"
-        return f"{told}, and each replica that had it lost it to a fault ({', '.join(disks)})"
-    then = _next(group, record, max(each.epoch for each in by))
+        return f"{told}; the record does not show who it was, and so not why it is gone"
+    if by[0].epoch < 0:
+        return f"{told}; these brokers report no epochs, so the record does not show why it is gone"
+    if how := _on_disks(group, record) or _dropped(group, record, by):
+        return told + how
+    return _by_election(group, record, by, what=what, acks=acks)
+
+
+def _on_disks(group: Group, record: Acked) -> str:
+    """Say so if every replica lost the record with its disk, or may have."""
+    disks = lost_on_disks(group, record.offset, record.acked_ns)
+    doubtful = [_DOUBTFUL[each] for each in disks if each in _DOUBTFUL]
+    if doubtful:
+        return f"; {doubtful[0]}, and the record does not show whether it did"
+    return f", and faults cut each replica's log off below it ({', '.join(disks)})" * bool(disks)
+
+
+def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
+    """Say so if a leader wrote another record in the place of the one it had acknowledged."""
+    epoch = by[0].epoch
+    known = len(by) == 1 and record.offset >= 0 and was_spared(group)
+    alone = known and leaders_of(group, epoch) == (by[0].broker,)
+    if not alone or not overwritten_in(group, record, epoch):
+        return ""
+    return (
+        f" as the leader of epoch {epoch}, and another record of that epoch has its offset: the"
+        " leader dropped it while it led, or never wrote it"
+    )
+
+
+def _by_election(
+    group: Group, record: Acked, by: Sequence[Acknowledger], *, what: str, acks: str
+) -> str:
+    first, then = by[0], next_leader(group, record, by)
     epochs = " or ".join(str(each.epoch) for each in by)
-    meanwhile, afterwards = _befell(group, record, first, then)
+    fault = _befell(group, record, first, then) if then is not None else _Befell()
     only = f"only {first.node} had {what}: " if _only(group, record, first) else ""
     alone = _alone(group, record, first) if len(by) == 1 else ""
     clauses = [
         f"{first.node} led{alone} in epoch {epochs}",
-        f"acknowledged {'it' if only else what} ({acks}){meanwhile}",
-        *afterwards,
+        f"acknowledged {'it' if only else what} ({acks}){fault.meanwhile}",
+        *fault.clauses,
     ]
+    notes = [*fault.notes]
     if then is not None:
-        clauses.append(_elected(group, record, first, then))
+        clauses.append(elected(group, record, first, then))
+        notes += [*_holders(group, record, first, then)]
+        known_ns = fault.away_until_ns
+        notes += [*_truncated(group, record, first, then, until_ns=known_ns)]
+    elif len(by) > 1 and any(next_leader(group, record, [each]) for each in by):
+        notes.append("the record does not show in which epoch, and so not which election took it")
+    else:
+        notes.append("no later leader was seen, so the record does not show what took it")
     *most, last = clauses
-    missing = "" if then else "; no later leader was seen, so the record does not tell what took it"
-    return f"{only}{', '.join(most)}, and {last}{missing}"
-
-
-def _next(group: Group, record: Acked, epoch: int) -> Next | None:
-    """Return who led in the first later epoch whose leader did not certainly have the record."""
-    rows = group.table("leadership")
-    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
-    later = select(rows, (epochs > epoch) & (ints(rows, "leader") >= 0))
-    for at in np.unique(ints(later, "leader_epoch")).tolist():
-        here = select(later, ints(later, "leader_epoch") == at)
-        leader = int(ints(here, "leader")[0])
-        if not _kept(group, record, f"n{leader}"):
-            return Next(
-                broker=leader,
-                epoch=at,
-                told_ns=int(times[(epochs >= at) & (times >= 0)].min(initial=NEVER_NS)),
-                unclean=bool(equal(here, "unclean", True).any()),  # noqa: FBT003 - a value
-            )
-    return None
-
-
-def _kept(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica has the record in the end, and was not cut since."""
-    log = group.logs.get(FINAL, {}).get(node)
-    held = log is not None and bool(np.isin(record.value, log.values))
-    return held and cut_at(group, record, node) is None
-
-
-def _isrs(group: Group, leader: Acknowledger, epochs: range) -> list[tuple[int, int, set[int]]]:
-    """Return (asked, seen, ISR) as a leader itself, or ZooKeeper, told it in some epochs, by time.
-
-    Whoever is cut off goes on to tell an ISR of before.
-    """
-    rows = group.table("leadership")
-    told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
-    told &= equal(rows, "observer", leader.node, "zk")
-    told &= within(ints(rows, "leader_epoch"), np.array(epochs, dtype=np.int64))
-    found = select(rows, told)
-    columns = (ints(found, name).tolist() for name in ("asked_ns", "observed_ns"))
-    isrs = (set(each or ()) for each in found["isr"].to_pylist())
-    return sorted(zip(*columns, isrs, strict=True), key=lambda each: each[1])
+    return "; ".join([f"{only}{', '.join(most)}, and {last}", *notes])
 
 
 def _alone(group: Group, record: Acked, leader: Acknowledger) -> str:
     """Say so if the ISR was the leader alone, as was told last before the send and first after."""
-    told = _isrs(group, leader, range(leader.epoch, leader.epoch + 1))
+    told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [isr for _, seen_ns, isr in told if seen_ns <= record.sent_ns]
     after = [isr for asked_ns, _, isr in told if asked_ns >= record.acked_ns >= 0]
     return " alone" if before[-1:] == after[:1] == [{leader.broker}] else ""
 
 
-def _befell(
-    group: Group, record: Acked, leader: Acknowledger, then: Next | None
-) -> tuple[str, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Befell:
+    """What a fault did to the leader.
+
+    Attributes:
+        meanwhile: In force while the leader acknowledged.
+        clauses: After that, and before the next leader's election.
+        notes: Of which the order is not known; or that it was over by then.
+        away_until_ns: Until when the leader could not truncate anything; -1: not known.
+    """
+
+    meanwhile: str = ""
+    clauses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    away_until_ns: int = -1
+
+
+def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _Befell:
     """Return what fault hit the leader last before the next one led: meanwhile, or afterwards.
 
     Only what was seen to work counts, and from when it was; an answer may be older than its op.
     """
-    if then is None or then.told_ns == NEVER_NS or record.sent_ns < 0:
-        return "", ()
+    if then.told_ns == NEVER_NS or min(record.sent_ns, record.acked_ns) < 0:
+        return _Befell()
     hits = [
         each
         for each in group.facts.disturbances
         if leader.node in each.nodes
-        and each.kind in _BEFELL
+        and each.kind in BEFELL
         and 0 <= each.confirmed_ns <= then.told_ns
-        and each.ended_ns >= record.acked_ns >= 0
+        and each.ended_ns >= record.acked_ns
     ]
+    sure = [each for each in hits if each.confirmed_ns <= then.not_before_ns]
     if not hits:
-        return "", ()
-    fault = max(hits, key=lambda each: each.confirmed_ns)
-    if fault.confirmed_ns > record.acked_ns:
-        after_s = ceil((fault.confirmed_ns - record.acked_ns) / _NS_PER_S * 10) / 10
-        return "", (f"{_BEFELL[fault.kind]} within {after_s:.1f} s",)
-    if fault.confirmed_ns <= record.sent_ns and record.acked_ns <= fault.healing_ns:
-        return f" {_MEANWHILE[fault.kind]}" if fault.kind in _MEANWHILE else "", ()
-    return "", ()
+        return _Befell()
+    fault = max(sure or hits, key=lambda each: each.confirmed_ns)
+    until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.begun_ns
+    words = _when(record, fault)
+    away_until_ns = until_ns if sure and fault.kind in _AWAY else -1
+    if fault.confirmed_ns <= record.sent_ns:
+        under = fault.kind in _MEANWHILE and record.acked_ns <= until_ns
+        return _Befell(meanwhile=f" {_MEANWHILE[fault.kind]}" if under else "",
+                       away_until_ns=away_until_ns if under else -1)  # fmt: skip
+    if not words:
+        return _Befell()
+    if not sure:
+        early = f"that election may have come before {leader.node} {BEFELL[fault.kind]}"
+        return _Befell(clauses=(words,), notes=(early,))
+    over = fault.ended_ns <= then.not_before_ns
+    notes = ("that fault was over before the next election, whose reason the record does not show",)
+    return _Befell(clauses=(words,), notes=notes if over else (), away_until_ns=away_until_ns)
+
+
+def _when(record: Acked, fault: Disturbance) -> str:
+    """Say when a fault hit, after an acknowledgement; empty if it may have been over by then."""
+    after_ns = fault.confirmed_ns - record.acked_ns
+    within = f"within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+    if after_ns > 0 and fault.begun_ns > record.acked_ns:
+        return f"{BEFELL[fault.kind]} {within}"
+    if after_ns > 0:
+        return f"{BEFELL[fault.kind]} before that or {within} after it"
+    # It may have answered before, or after the heal began.
+    return f"{BEFELL[fault.kind]} at about that time" if fault.healing_ns > record.acked_ns else ""
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
     """Tell whether no other replica ever had the record."""
-    others = {f"n{broker}" for broker in range(1, group.facts.plan.nodes + 1)} - {leader.node}
-    logs = group.logs.get(FINAL, {})
-    replicas = others & set(logs) if len(logs) >= group.facts.plan.replication else others
-    return bool(replicas) and all(_never_had(group, record, node) for node in replicas)
+    replicas = set(replicas_of(group)) - {leader.node}
+    return bool(replicas) and all(never_had(group, record, node) for node in replicas)
 
 
-def _never_had(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether a replica's log lacks the record in the end, and never lost anything there."""
-    log = group.logs.get(FINAL, {}).get(node)
-    if log is None or moved(group) or not read_whole(group, node):
-        return False
-    copies = [copies[node] for copies in group.logs.values() if node in copies]
-    held = any(bool(np.isin(record.value, each.values)) for each in copies)
-    known = log.whole and log.start <= record.offset
-    return (
-        known
-        and not held
-        and not shrank(group, record, node)
-        and (cut_at(group, record, node) is None)
+def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
+    """Say which other replicas had the record, and why none of them was elected."""
+    others = sorted(set(replicas_of(group)) - {leader.node, then.node})
+    holders = [node for node in others if had(group, record, node)]
+    if not holders or then.rivals:
+        return
+    isr = isr_before(group, then.epoch)
+    for node in holders:
+        if isr is not None and int(node[1:]) not in isr:
+            yield f"{node} had it too, but was not in the ISR before that election"
+        elif _was_down(group, node, then):
+            yield f"{node} had it too, but was down at that election"
+        else:
+            yield f"{node} had it too, and the record does not show why {then.node} led instead"
+
+
+def _was_down(group: Group, node: str, then: Next) -> bool:
+    """Tell whether a broker was down all the time in which an election may have been."""
+    return then.not_before_ns >= 0 and any(
+        each.node == node and each.from_ns <= then.not_before_ns and then.told_ns <= each.until_ns
+        for each in group.facts.absences
     )
 
 
-def _had_once(group: Group, record: Acked, node: str) -> bool:
-    """Tell whether some copy of a replica, of before the end, has the record."""
-    return any(
-        bool(np.isin(record.value, copies[node].values))
-        for copies in group.logs.values()
-        if node in copies
-    )
-
-
-def _wrote_there(group: Group, record: Acked, then: Next) -> bool:
-    """Tell whether a leader wrote another record at that offset, so that its log ended there."""
-    logs = group.logs.get(FINAL, {}).values()
-    places = ((log, log.at(record.offset)) for log in logs)
-    return any(
-        at is not None and int(log.epochs[at]) == then.epoch and int(log.values[at]) != record.value
-        for log, at in places
-    )
-
-
-def _elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
-    # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
-    spared = not any(
-        each.concerns(group.topic, group.partition) for each in group.facts.disk_losses
-    )
-    last = spared and group.leader is not None and group.leader.epoch == then.epoch
-    wrote = spared and _wrote_there(group, record, then)
-    lacked = last or wrote or _never_had(group, record, then.node)
-    had = " without it" if lacked else "; whether it had the record is not known"
-    if then.broker == leader.broker:
-        return f"led again in epoch {then.epoch}{had}"
-    whence = ""
-    isrs = [
-        isr
-        for _, seen_ns, isr in _isrs(group, leader, range(leader.epoch, then.epoch))
-        if seen_ns < then.told_ns
-    ]
-    if then.unclean:
-        whence = ", from outside of the in-sync replicas,"
-    elif last and _had_once(group, record, then.node):
-        cut = cut_at(group, record, then.node)
-        whence = (
-            ", which had held it,"
-            if cut is None
-            else f", which had truncated its log at offset {cut},"
-        )
-    elif isrs and then.broker not in isrs[-1]:
-        whence = ", which was not in the last ISR that was told,"
-    return f"{then.node}{whence} was elected in epoch {then.epoch}{had}"
+def _truncated(
+    group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
+) -> Iterator[str]:
+    """Say under which later leader the acknowledger, that was away, truncated the record."""
+    log = group.logs.get(FINAL, {}).get(leader.node)
+    sure = log is not None and was_spared(group) and not moved(group)
+    if not sure or had(group, record, leader.node) or cut_at(group, record, leader.node) is None:
+        return
+    rows = group.table("leadership")
+    times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
+    epoch = int(epochs[(times >= 0) & (times <= until_ns)].max(initial=NONE))
+    if epoch > then.epoch and len(leaders := leaders_of(group, epoch)) == 1:
+        yield f"{leader.node} truncated it only after n{leaders[0]} was elected in epoch {epoch}"

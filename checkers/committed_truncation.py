@@ -353,7 +353,7 @@ def _why(group: Group, found: Anomaly) -> str:
     if told:
         return Proved("; ".join(told))
     return (
-        f"no truncation of {node} was recorded there and no fault took its disk,"
+        f"no truncation of {node} was recorded there, and no fault hit its disk after it held them,"
         " so the record does not show what made it drop them"
     )
 

@@ -218,7 +218,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     ]
     if not took:
         return ()
-    replicas = _replicas(group)
+    replicas = replicas_of(group)
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
     if offset < 0:  # Where it stood nobody knows, and so not whether it went with what they had.
         return (Excuse.LAST_COPIES.value,) if _hit_together(group, took, offset, replicas) else ()
@@ -252,7 +252,7 @@ def _told_until_ns(group: Group, loss: DiskLoss) -> int:
     return loss.until_ns + _STARTS_NS if slow and loss.until_ns >= 0 else loss.until_ns
 
 
-def _replicas(group: Group) -> Collection[str]:
+def replicas_of(group: Group) -> Collection[str]:
     """Return whose replicas they are, by the nodes' files; without those, all who may have one."""
     replicas = set(group.logs.get(FINAL) or group.logs.get(CRASH, {}))
     if len(replicas) >= group.facts.plan.replication:

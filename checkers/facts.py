@@ -283,6 +283,11 @@ class RunFacts:
         return setting != "0" if setting is not None else self.plan.retries != 0
 
     @property
+    def resends_after_ns(self) -> int:
+        """How long a producer waits, at least, before it sends again what got no answer."""
+        return int(self._client("retry.backoff.ms") or 100) * 1_000_000
+
+    @property
     def compacted(self) -> bool:
         """Whether the brokers may drop records in the middle of a log."""
         policies = (each.get("log.cleanup.policy", "delete") for each in self.plan.settings)

@@ -45,7 +45,7 @@ LEADER_SOURCES = ("list-offsets", "zookeeper")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """Who led a partition in an epoch."""
+    """A broker that led a partition in an epoch; -1: which broker, or which epoch, is not known."""
 
     broker: int
     epoch: int
@@ -53,7 +53,7 @@ class Leader:
     @property
     def node(self) -> str:
         """The node's name: broker 2 is n2."""
-        return f"n{self.broker}"
+        return f"n{self.broker}" if self.broker >= 0 else "an unknown leader"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted: its columns are cached.

@@ -176,7 +176,8 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
     by = acknowledgers(group, record)
     proven = loss.from_log and not _broken(group, loss)
     cause = cause_of_loss(group, record, by) if proven else ""
-    cuts = truncations_of(group, loss.offset) if loss.offset >= 0 else []
+    since_ns = loss.sent_ns
+    cuts = truncations_of(group, loss.offset, since_ns=since_ns) if loss.offset >= 0 else []
     replicas = [holds(group, log, loss.offset) for log in logs] if loss.offset >= 0 else []
     gone = vanished(group, loss.value)
     skips = skipped_by(group, loss.offset)

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, schema_of, select, texts
+from checkers.columns import (
+    Ints,
+    Mask,
+    equal,
+    ints,
+    present,
+    schema_of,
+    select,
+    texts,
+    within,
+)
 from checkers.group import LEADER_SOURCES, Group
 from results.record.clock import NS_PER_S
 from results.record.terms import Outcome, Phase
@@ -51,6 +61,8 @@ STATISTICS: dict[str, pa.Schema] = {
 """`calm_` counts the windows of the main phase that no fault touched."""
 _LONGEST_S = 3_600
 """No send is under way for longer: clients give up before."""
+_BROKERS = 1 << 31
+"""More than the number of any broker: pairs of an epoch and a broker become one number."""
 
 
 def run_statistics(group: Group) -> dict[str, pa.Table]:
@@ -221,10 +233,19 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
     return pa.table([pa.array(column) for column in columns], schema=STATISTICS["offered"])
 
 
+def _misled(rows: pa.Table) -> Mask:
+    """Tell which rows name a leader of an epoch that those who know of that epoch do not name."""
+    pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
+    led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
+    known = led & equal(rows, "source", *LEADER_SOURCES, "metadata-log")
+    epochs = np.unique(pairs[known] // _BROKERS)
+    return led & within(pairs // _BROKERS, epochs) & ~within(pairs, pairs[known])
+
+
 def _leaders(group: Group) -> pa.Table:
     """Who led from when to when, as observed; what lags behind the epoch seen is left out."""
     rows = group.table("leadership")
-    told = select(rows, equal(rows, "source", *LEADER_SOURCES, "metadata"))
+    told = select(rows, equal(rows, "source", *LEADER_SOURCES, "metadata") & ~_misled(rows))
     epochs = ints(told, "leader_epoch")
     if (epochs >= 0).any():  # Old brokers' metadata have none: better than nothing, and no more.
         told = select(told, epochs >= 0)

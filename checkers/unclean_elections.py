@@ -33,6 +33,7 @@ from checkers.columns import (
 from checkers.facts import FINAL, DiskLoss, UncleanOrder
 from checkers.group import Group
 from checkers.protocol import Excuse
+from checkers.written_epochs import written_epochs
 from results.record.terms import Mode
 
 _NEVER = int(np.iinfo(np.int64).max)
@@ -143,24 +144,13 @@ def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def took_acknowledged(group: Group, offset: int, value: int) -> bool:
-    """Tell whether an unclean leader may have lacked a record that was acknowledged at an offset.
-
-    Nobody sends again what was acknowledged: a copy of the value there is that record, or was an
-    earlier try, so that its epoch is the record's or an earlier one.
-    """
+    """Tell whether an unclean leader may have lacked what was acknowledged at an offset."""
     elections = unclean_elections(group)
     if not elections.seen:
         return False
-    sends, polls = group.table("sends"), group.table("polls")
+    sends = group.table("sends")
     sent = ints(sends, "invoke_ns")[ints(sends, "value") == value]
-    logs = [log for copies in group.logs.values() for log in copies.values()]
-    columns = [(ints(polls, "value"), ints(polls, "offset"), ints(polls, "leader_epoch"))]
-    columns += [(log.values, log.offsets, log.epochs) for log in logs]
-    told = [
-        epochs[(values == value) & (offsets == offset) & (epochs >= 0)]
-        for values, offsets, epochs in columns
-    ]
-    epoch = min((int(each.min()) for each in told if len(each)), default=NONE)
+    epoch = min(written_epochs(group, offset, value), default=NONE)
     asked = (np.array([each]) for each in (offset, sent[0] if len(sent) else NONE, epoch))
     return bool(elections.took(*asked)[0])
 

@@ -44,7 +44,7 @@ class Truncation:
         """For people, about one offset that was dropped."""
         # Brokers' log lines carry the time of clocks that may be faked: no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
-        who = f"{self.node}, which led last," if self.led_last else self.node
+        who = f"{self.node}, the last leader of the run," if self.led_last else self.node
         what = f"{who} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
             what += f" with all from {self.from_offset} on"
@@ -84,15 +84,22 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
     )
 
 
-def truncations_of(group: Group, offset: int) -> list[Truncation]:
+def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
     """Return the recorded truncations that dropped an offset, the last leader's first, by time.
 
-    Without the last leader's, nobody else's would matter: what followers drop afterwards is what it
-    lacked.
+    Without the last leader's no other would matter: what followers drop afterwards it lacked.
+
+    Args:
+        group: The partition.
+        offset: Which.
+        since_ns: When what is meant may have come to stand there: truncations of before dropped
+            something else. Lines of brokers' logs have no time of the run, and count.
     """
     cuts = group.table("truncations")
     start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
-    hit = select(cuts, (start <= offset) & ((offset < end) | (end < 0)))
+    at_ns = ints(cuts, "observed_ns")
+    late = (at_ns < 0) | (at_ns >= since_ns)
+    hit = select(cuts, late & (start <= offset) & ((offset < end) | (end < 0)))
     last = group.leader.node if group.leader else None
     found = [
         Truncation(

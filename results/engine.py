@@ -9,7 +9,7 @@ from results.page.headline import as_sentence
 from results.page.inert import inert, shortened
 from results.page.naming import said
 from results.page.plural import many
-from results.page.witness import seconds
+from results.record.clock import seconds
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 _MAX_LISTED = 24

@@ -74,6 +74,7 @@ def collect_environment(
     java: str | None = None,
     java_version: int | str | None = None,
     doctor: Mapping[str, str] | None = None,
+    started_unix_s: float | None = None,
 ) -> Environment:
     """Look at this machine, and write `environment.json` of a run.
 
@@ -83,6 +84,7 @@ def collect_environment(
         java: The path of the JVM of the brokers.
         java_version: Its version.
         doctor: What was found to work or not on this machine.
+        started_unix_s: The run's start on the brokers' clocks; None: theirs are this machine's.
 
     Raises:
         StoreError: The file cannot be written.
@@ -102,7 +104,9 @@ def collect_environment(
         hosts=plan.get("hosts"),
         libraries={name: found for name in LIBRARIES if (found := _version(name))},
         started_utc=utc_now_text(),
-        started_unix_s=round(unix_s() - clock.now_ns() / NS_PER_S, 3),
+        started_unix_s=round(unix_s() - clock.now_ns() / NS_PER_S, 3)
+        if started_unix_s is None
+        else started_unix_s,
         clock_start_ns=clock.start_ns,
         doctor=dict(doctor or {}),
     )

@@ -8,8 +8,8 @@ from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import Names, names_of
 from results.page.plural import many
-from results.page.witness import seconds
 from results.print_table import print_table, say
+from results.record.clock import seconds
 from results.record.paths import RunPaths
 from results.record.short import op_named
 from results.tables import RunTables

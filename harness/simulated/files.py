@@ -6,7 +6,7 @@ from pathlib import Path
 from cluster.reference.process.journal import SERVER_LOG, STATE_CHANGE_LOG, STATE_CHANGES
 from cluster.reference.simulator.host import Host
 
-_EPOCH_MS = 1_700_000_000_000
+WALL_CLOCK_S = 1_700_000_000
 """Virtual time zero on the nodes' wall clocks: any would do, and it is the same in every run."""
 
 
@@ -37,5 +37,5 @@ def mirror_disk(host: Host, folder: Path, *, properties: str) -> None:
 
 
 def _stamp(at_ns: int) -> str:
-    ms = _EPOCH_MS + at_ns // 1_000_000
+    ms = 1000 * WALL_CLOCK_S + at_ns // 1_000_000
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(ms / 1000))},{ms % 1000:03d}"

@@ -1,7 +1,7 @@
 """`logquake run --hosts simulated`: prepared, played in virtual time, judged, shown."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rich.console import Console
 from cluster.protocol import Ability, ClusterError, UserError
 from cluster.reference.bugs import Bug
 from cluster.reference.settings import SettingsError
+from cluster.reference.simulator.host import Boot
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.streams import Streams
 from harness.conclusion import conclude
@@ -20,6 +21,7 @@ from harness.plans import refuse_impossible
 from harness.scenarios.deeds import ScenarioError
 from harness.scenarios.telling import story_of, tell
 from harness.simulated.clock import VirtualClock
+from harness.simulated.files import WALL_CLOCK_S
 from harness.simulated.life import SimulatedLife
 from harness.simulated.nodes import boots, node_properties, numbers
 from harness.simulated.story import SimulatedStory, refuse_unsimulated_story
@@ -86,7 +88,7 @@ class SimulatedSession:
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
             if plan.scenario is not None:
                 dump_story(story_of(plan), paths.story)
-            collect_environment(paths, clock=RunClock.starting_now())
+            collect_simulated(paths)
             self._say(f"run {paths.run_id} in {paths.root} (seed {plan.seed})")
             self._play(plan, schedule, paths, answers)
             return conclude(plan, paths, engine=chosen, answers=answers, console=self.console)
@@ -135,6 +137,15 @@ class SimulatedSession:
         self.console.print(sentence, markup=False, highlight=False)
 
 
+def collect_simulated(paths: RunPaths) -> None:
+    """Write `environment.json`, with the start of virtual time on the nodes' wall clocks.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    collect_environment(paths, clock=RunClock.starting_now(), started_unix_s=WALL_CLOCK_S)
+
+
 def play(
     plan: Plan,
     schedule: Schedule,
@@ -143,8 +154,18 @@ def play(
     simulation: Simulation,
     say: Callable[[str], object],
     finish: threading.Event | None = None,
+    nodes: Mapping[int, Boot] | None = None,
 ) -> None:
     """Play a run into its folder; the same plan gives the same files, unless it is ended early.
+
+    Args:
+        plan: The run.
+        schedule: Its faults.
+        paths: Its folder.
+        simulation: Where it takes place.
+        say: Tells the user of each phase.
+        finish: Set by a Ctrl-C: the run goes on to its end at once.
+        nodes: Makes each node of its disk; None: as the plan has them.
 
     Raises:
         ClusterError: The brokers did not do what was waited for.
@@ -154,7 +175,7 @@ def play(
         plan,
         schedule=schedule,
         simulation=simulation,
-        boots=boots(plan, simulation.streams),
+        boots=nodes or boots(plan, simulation.streams),
         paths=paths,
         properties={number: node_properties(plan, number) for number in numbers(plan)},
         say=say,

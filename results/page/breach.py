@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from results.page.headline import Headline, broker_name
-from results.page.witness import isr_words, seconds
+from results.page.witness import isr_words
+from results.record.clock import seconds
 from results.record.verdict import Evidence, Verdict
 from results.signature import class_of
 

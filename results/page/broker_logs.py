@@ -6,7 +6,7 @@ reading only; nothing is judged by it, and a fault may have shifted it.
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,9 +43,9 @@ _PROOF = re.compile(rb"runcat|Corrupt|unclean|starts at leader epoch", re.IGNORE
 _SEVERE = re.compile(rb"\] (ERROR|FATAL) ")
 _CHANCE = re.compile(rb"\d+")
 _CUT_TO = re.compile(
-    rb"Truncat\w+ (?:partition \S+ with TruncationState\(offset=|(?:(?:log )?\S+ )?to (?:offset )?)"
-    rb"(\d{1,18})(?!\d)"
+    rb"[Tt]runcat\w+ (?:(?:log )?\S+ )?(?:to (?:offset )?|and start at offset )(\d{1,18})(?!\d)"
 )
+"""What a log says as it is cut; a fetcher says before why, and that may have no effect."""
 _IN_VAIN = b"has no effect"
 
 
@@ -101,20 +101,38 @@ class _Found:
     times: int = 1
 
 
-def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> BrokerLogs | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What lines are looked for.
+
+    Attributes:
+        place: The partition, `log-0-1`.
+        offset: The witness's; -1: none.
+        window: (from, to) in seconds since the run's start.
+    """
+
+    place: str
+    offset: int
+    window: tuple[float, float]
+
+
+def broker_logs(
+    paths: RunPaths, wanted: Wanted, *, astray: Callable[[str], bool] = lambda _: False
+) -> BrokerLogs | None:
     """Find the lines; None where the record has no logs, or does not say when it started.
+
+    A line that proves the witness's truncation is shown wherever a clock that is not ours put it.
 
     Args:
         paths: The run.
-        place: The partition, `log-0-1`.
-        window: (from, to) in seconds since the run's start.
+        wanted: What is looked for.
+        astray: Tells whether a node's clock is another one than ours.
     """
     start = _start(paths)
     folders = sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]
     if start is None or not folders:
         return None
     started, about_s = start
-    named = _names(place)
     lines: list[LogLine] = []
     left, left_out, cut = MAX_BYTES, 0, False
     for folder in folders:
@@ -128,8 +146,11 @@ def broker_logs(paths: RunPaths, *, place: str, window: tuple[float, float]) -> 
                 cut = True
                 continue
             left -= size
-            inside = _inside(folder / name, started=started, zone_s=zone_s, window=window)
-            left_out += _gather(found, inside, file=name, named=named)
+            told = _inside(
+                folder / name, wanted, started=started, zone_s=zone_s,
+                astray=astray(folder.parent.name),
+            )  # fmt: skip
+            left_out += _gather(found, told, file=name, named=_names(wanted.place))
         chosen, rest = _chosen(folder.parent.name, found)
         lines += chosen
         left_out += rest
@@ -158,13 +179,19 @@ def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]
             continue
         zone_s = _zone_s(folder, start[0])
         for line, _ in _lines(folder / _FILES[0]):
-            if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
-                continue
-            cut, at = _CUT_TO.search(line[:_LOOKED_AT]), _stamp(line)
+            cut, at = _cut_to(line, named), _stamp(line)
             if cut is not None and at is not None:
                 at_s = (at - start[0]).total_seconds() - zone_s
-                found.setdefault(folder.parent.name, []).append((at_s, int(cut[1])))
+                found.setdefault(folder.parent.name, []).append((at_s, cut))
     return found
+
+
+def _cut_to(line: bytes, named: re.Pattern[bytes]) -> int | None:
+    """Return to which offset a line says that a partition was truncated; None: it does not."""
+    if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
+        return None
+    cut = _CUT_TO.search(line[:_LOOKED_AT])
+    return int(cut[1]) if cut else None
 
 
 def _names(place: str) -> re.Pattern[bytes]:
@@ -222,13 +249,18 @@ def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
 
 
 def _inside(
-    path: Path, *, started: datetime, zone_s: int, window: tuple[float, float]
+    path: Path, wanted: Wanted, *, started: datetime, zone_s: int, astray: bool
 ) -> Iterator[tuple[bytes, int, float]]:
     """Yield the lines of some time that may be worth telling: (beginning, length, second)."""
-    first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in window)
+    first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in wanted.window)
+    named = _names(wanted.place)
     for line, length in _lines(path):
         # Stamps of one form: their order as bytes is that of time.
-        if first <= line[:_STAMP_BYTES] <= last and (stamped := _stamp(line)) is not None:
+        inside = first <= line[:_STAMP_BYTES] <= last
+        if not inside and astray:
+            cut = _cut_to(line, named)
+            inside = cut is not None and cut <= wanted.offset
+        if inside and (stamped := _stamp(line)) is not None:
             yield line[:_LOOKED_AT], length, (stamped - started).total_seconds() - zone_s
 
 

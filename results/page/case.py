@@ -60,7 +60,7 @@ class Case:
         looks: Of each replica, by time.
         reigns: By time.
         isr: (time, brokers) whenever it was seen to be another one.
-        truncations: Rows that cut its offset off.
+        truncations: Rows of its partition: what was not cut at its offset may explain a look.
         held: What lies at its offset in each replica's log in the end.
     """
 
@@ -100,7 +100,7 @@ def case_of(tables: RunTables, example: Example) -> Case:
         looks=looks,
         reigns=_reigns(tables, example) if placed else (),
         isr=isr,
-        truncations=_truncations(tables, ours, example.offset),
+        truncations=_truncations(tables, ours),
         held=_held(tables, ours, example.offset, members=_members(looks, isr)),
     )
 
@@ -200,12 +200,10 @@ def _isr(tables: RunTables, ours: pc.Expression | None) -> Iterator[tuple[int, t
             yield row["observed_ns"], isr
 
 
-def _truncations(tables: RunTables, ours: pc.Expression | None, offset: int) -> tuple[Row, ...]:
-    if ours is None or offset < 0:
+def _truncations(tables: RunTables, ours: pc.Expression | None) -> tuple[Row, ...]:
+    if ours is None:
         return ()
-    cut = ours & (pc.field("from_offset") <= offset)
-    rows = tables.record("truncations", filters=cut).to_pylist()
-    return tuple(row for row in rows if row["to_offset"] is None or row["to_offset"] > offset)
+    return tuple(tables.record("truncations", filters=ours).slice(0, MAX_ROWS).to_pylist())
 
 
 def _members(looks: Iterable[str], isr: Iterable[tuple[int, tuple[int, ...]]]) -> frozenset[str]:

@@ -324,7 +324,7 @@ def _add_lines(sheet: _Sheet, lines: Sequence[LogLine]) -> None:
                 title=f"{each.node} {each.file} at {each.at_s:.3f} s: {each.text[:160]}",
             )
             for each in lines
-            if each.node == node
+            if each.node == node and sheet.window[0] <= each.at_s <= sheet.window[1]
         ]  # fmt: skip
         sheet.add(f"{node} logged", links=links)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from results.page.case import Reign
 from results.page.headline import broker_name
-from results.page.witness import seconds
+from results.record.clock import seconds
 from results.record.verdict import Evidence, Example
 
 _LEADERS = ("leader", "broker")

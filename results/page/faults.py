@@ -8,7 +8,7 @@ from results.record.clock import NS_PER_S
 from results.tables import RunTables
 
 _LED_NAMED = 3
-_TAKERS = {"power-loss", "wipe", "bit-flip"}
+TAKERS = {"power-loss", "wipe", "bit-flip"}
 """Kinds that take records: where one was begun and never confirmed, nobody knows what it took."""
 
 
@@ -76,7 +76,7 @@ def _line(row: Json) -> FaultLine:
 def _effect(row: Json, spec: Json) -> str:
     confirmed = row["confirmed_ns"] is not None
     told = effect_sentence(row["effect"], confirmed=confirmed)
-    if confirmed or spec.get("begun") is not True or row["kind"] not in _TAKERS:
+    if confirmed or spec.get("begun") is not True or row["kind"] not in TAKERS:
         return told
     return f"{told}; it was begun, and may have taken records all the same"
 

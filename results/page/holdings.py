@@ -28,10 +28,13 @@ class Holding:
     Attributes:
         told: `value 4294967298 of leader epoch 5`, `nothing`; empty: nobody knows.
         note: Why there is nothing, or why nobody knows; may be empty.
+        value, epoch: Of the record; None: there is none, or it has none.
     """
 
     told: str
     note: str = ""
+    value: int | None = None
+    epoch: int | None = None
 
 
 def unread_nodes(paths: RunPaths) -> dict[str, str]:
@@ -68,7 +71,8 @@ def holdings(
     found = {}
     for node in sorted({*states, *held, *expected}):
         if node in held:
-            found[node] = Holding(told=_record(held[node]))
+            row = held[node]
+            found[node] = Holding(told=_record(row), value=row["value"], epoch=row["leader_epoch"])
         elif node in unread:
             found[node] = Holding(told="", note=_unreadable(unread[node]))
         elif node in states:

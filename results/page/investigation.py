@@ -1,19 +1,20 @@
 """What page and terminal tell of a run's failure: worked out once, from the stored files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from results.atomic import StoreError
 from results.page.breach import Breach, breach_of, verdict_class
-from results.page.broker_logs import BrokerLogs, broker_logs, cuts_logged
+from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, cuts_logged
 from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
+from results.page.cuts import Logged
 from results.page.faults import FaultLine, fault_lines
 from results.page.headline import Headline, headline
 from results.page.naming import Names
 from results.page.recurrence import Recurrence, recurrence
-from results.page.witness import Logged, Told, witness_story
+from results.page.witness import Told, witness_story
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
@@ -67,11 +68,11 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     head, plan = headline(verdict, alive=is_alive(paths)), _plan(paths)
     names = Names(tables, plan, scripted=paths.steps.exists())
     case = case_of(tables, head.witness) if head.witness else None
-    told = None
+    told, astray = None, _astray(plan, faults)
     if case is not None:
-        cuts = _cuts(paths, case, plan, faults)
+        cuts = _cuts(paths, case, astray)
         told = witness_story(case, faults, end_s=_end_s(milestones), cuts=cuts)
-    logs = _logs(paths, case, told)
+    logs = _logs(paths, case, told, astray)
     drawn = None
     if case is not None and told is not None:
         lines = logs.lines if logs else ()
@@ -99,25 +100,35 @@ def _end_s(milestones: Sequence[Milestone]) -> float:
     return max((each.at_ns / NS_PER_S for each in milestones), default=0.0)
 
 
-def _cuts(paths: RunPaths, case: Case, plan: Plan | None, faults: Sequence[FaultLine]) -> Logged:
+def _astray(plan: Plan | None, faults: Sequence[FaultLine]) -> Callable[[str], bool]:
+    """Return what tells whether a node's clock may have been another one than ours."""
+    elsewhere = plan is None or plan.hosts.startswith("ssh")
+    shifted = {
+        node
+        for each in faults
+        if each.kind.startswith("clock") and each.begun
+        for node in each.nodes.split(", ")
+    }
+    return lambda node: elsewhere or node in shifted
+
+
+def _cuts(paths: RunPaths, case: Case, astray: Callable[[str], bool]) -> Logged:
     """Return when brokers logged truncations of the partition, whose clocks are ours, unshifted."""
-    if plan is None or plan.hosts.startswith("ssh"):
-        return {}
-    shifted = [each.nodes for each in faults if each.kind.startswith("clock") and each.begun]
     try:
         logged = cuts_logged(paths, case.place)
     except OSError:
         return {}
-    return {
-        node: cuts for node, cuts in logged.items() if not any(node in each for each in shifted)
-    }
+    return {node: cuts for node, cuts in logged.items() if not astray(node)}
 
 
-def _logs(paths: RunPaths, case: Case | None, told: Told | None) -> BrokerLogs | None:
+def _logs(
+    paths: RunPaths, case: Case | None, told: Told | None, astray: Callable[[str], bool]
+) -> BrokerLogs | None:
     if case is None or told is None:
         return None
+    wanted = Wanted(place=case.place, offset=case.offset, window=told.window)
     try:
-        return broker_logs(paths, place=case.place, window=told.window)
+        return broker_logs(paths, wanted, astray=astray)
     except OSError:
         return None
 

@@ -16,7 +16,7 @@ from results.page.drawing import LEFT, Drawing, drawing_of
 from results.page.endings import Ending, Fate, ending_of, fates, in_short, lost_under_all
 from results.page.scenes import Place, Scene, isr_is_known, scenes_of
 from results.page.twins import Parting, compared_choice, in_order, parting, twin_of
-from results.page.witness import seconds
+from results.record.clock import seconds
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan, plan_from
 from results.record.steps import Step, load_steps

@@ -7,31 +7,30 @@ shifted it. Where the record knows no time of an event, it says so.
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain
 
-from results.page.case import Case, Look, Reign, Row
+from results.page.case import Case, Reign, Row
+from results.page.cuts import LATE_S, Logged, begun_s, cuts_of
 from results.page.faults import FaultLine
 from results.page.headline import broker_name
 from results.page.holdings import Holding
 from results.page.plural import many
-from results.record.clock import NS_PER_S
+from results.record.clock import NS_PER_S, seconds
 from results.record.verdict import Evidence
 
 MAX_EVENTS = 40
 _MAX_SENDS = 6
 _MAX_REIGNS = 10
 _MAX_FAULTS = 10
+_BACKOFF_NS = 100_000_000
+"""A client that gets no answer waits so long before it sends again (retry.backoff.ms)."""
 _BEFORE_S, _AFTER_S = 2.0, 3.0
 """Around what happened to the witness itself."""
 _NEAR_S = 30.0
 """Reads and looks that come later are told, but the axis does not reach to them."""
-_EVER = float("inf")
-_SAME_CUT_S = 1.0
-"""A broker tells of one truncation in several lines."""
-Logged = Mapping[str, Sequence[tuple[float, int]]]
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -109,7 +108,8 @@ def witness_story(
         end_s: When the run ended.
         cuts: When brokers' own logs speak of truncations, as `broker_logs.cuts_logged` has it.
     """
-    own = [*_sends(case), *_holds(case), *_cuts(case, cuts or {}), *_reads(case), *_evidence(case)]
+    told = (_sends(case), _holds(case), _cuts(case, faults, cuts or {}), _reads(case))
+    own = [*chain.from_iterable(told), *_evidence(case)]
     if not any(each.at_s is not None for each in own):
         return None
     low, high = _window(own, end_s)
@@ -142,11 +142,6 @@ def _window(own: Sequence[Event], end_s: float) -> tuple[float, float]:
     near = [at_s for at_s, _ in timed if low - _NEAR_S <= at_s <= high + _NEAR_S]
     low, high = min(near), max(near)
     return max(0.0, low - _BEFORE_S), max(min(high + _AFTER_S, max(end_s, high)), low + 1.0)
-
-
-def seconds(time_ns: float) -> str:
-    """Return `17.490 s`, cut off rather than rounded, as checkers' sentences have it."""
-    return f"{int(time_ns) // 1_000_000 / 1000:.3f} s"
 
 
 def _s(time_ns: int) -> float:
@@ -190,14 +185,28 @@ def _teller(case: Case, row: Row) -> str:
         leader = evidence.get("leader_then")
         return broker_name(leader) if isinstance(leader, int) else _either(evidence)
     reign = reign_at(case.reigns, row["complete_ns"])
+    return broker_name(reign.leader) if reign and _answered(case, row, reign) else "the leader"
+
+
+def _answered(case: Case, row: Row, reign: Reign) -> bool:
+    """Tell whether the leader of a reign, and no other, can have acknowledged a send.
+
+    A leader that is cut off goes on while another leads: only the epoch in a copy tells which of
+    the two it was, and only if the client had no time to send to both. An election is seen late.
+    """
+    copies = [each for each in case.polls if each["value"] == row["value"]]
+    epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
+    if row["offset"] == case.offset:
+        held = case.held.values()
+        epochs |= {each.epoch for each in held if each.value == row["value"]}
     sent_ns = row["complete_ns"] if row["invoke_ns"] is None else row["invoke_ns"]
-    # Around an election nobody knows which of the two it was.
-    sure = (
-        reign
-        and reign.leader >= 0
-        and reign.from_ns <= sent_ns <= row["complete_ns"] <= reign.to_ns
+    until_ns = reign.to_ns - round(LATE_S * NS_PER_S)
+    return (
+        reign.leader >= 0
+        and epochs == {reign.epoch}
+        and reign.from_ns <= sent_ns <= row["complete_ns"] <= until_ns
+        and row["complete_ns"] - sent_ns < _BACKOFF_NS
     )
-    return broker_name(reign.leader) if reign and sure else "the leader"
 
 
 def _either(evidence: Evidence) -> str:
@@ -228,7 +237,9 @@ def _holds(case: Case) -> Iterator[Event]:
     """Say when each replica's log was first seen to reach beyond the offset, and when no more."""
     if case.offset < 0:
         return
-    for node, looks in case.looks.items():
+    begun_ns = begun_s(case) * NS_PER_S
+    for node, seen in case.looks.items():
+        looks = [each for each in seen if each.at_ns >= begun_ns]
         beyond = next((each for each in looks if each.end > case.offset), None)
         if beyond:
             reached = f"held offset {case.offset}: its log was seen to end at {beyond.end}"
@@ -240,71 +251,19 @@ def _holds(case: Case) -> Iterator[Event]:
                 yield Event(at_s=None, kind=Kind.HELD, who=node, what=never, sort_s=_s(last.at_ns))
 
 
-def drops(looks: Sequence[Look], offset: int) -> list[tuple[Look, Look]]:
-    """Return between which looks a log lost its end, which had reached beyond an offset."""
-    return [(one, two) for one, two in pairwise(looks) if one.end > offset and two.end < one.end]
-
-
-def _cuts(case: Case, logged: Logged) -> Iterator[Event]:
-    """Say who truncated the offset: seen from outside, and as the broker's own log has it."""
-    if case.offset < 0:
-        return
-    cuts: dict[str, list[Row]] = defaultdict(list)
-    for row in case.truncations:
-        cuts[str(row["node"])].append(row)
-    later = _after_first_reign(case)
-    for node in dict.fromkeys([*case.looks, *cuts]):
-        told = cuts.get(node, [])
-        seen = drops(case.looks.get(node, ()), case.offset)
-        if len(seen) > len(told):  # It may have been cut higher up, too: these are certain.
-            seen = [(one, two) for one, two in seen if two.end <= case.offset]
-        lines = list(logged.get(node, ()))
-        for before, after in seen:
-            cut = _cut_that_left(told, after.end)
-            told = [each for each in told if each is not cut]
-            at_s = _logged(lines, cut, _s(before.at_ns), _s(after.at_ns)) if cut else None
-            how = _cut_words(cut) if cut else "lost the end of its log"
-            ended = f"its log ended at {before.end} at {seconds(before.at_ns)}"
-            then = (
-                "here" if at_s is None else f"at {seconds(after.at_ns)}; the time is its own log's"
-            )
-            what = f"{how}: {ended}, and at {after.end} {then}"
-            at_s = _s(after.at_ns) if at_s is None else at_s
-            yield Event(at_s=at_s, kind=Kind.CUT, who=node, what=what)
-        for each in told:
-            yield Event(
-                at_s=_logged(lines, each), kind=Kind.CUT, who=node, sort_s=later,
-                what=f"{_cut_words(each)}, by its own log",
-            )  # fmt: skip
-
-
-def _logged(
-    lines: list[tuple[float, int]], cut: Row, low: float = -1.0, high: float = _EVER
-) -> float | None:
-    """Return when a broker logged a truncation, and take that line away; None: nobody knows."""
-    for line in lines:
-        at_s, offset = line
-        if cut["from_offset"] == offset and low <= at_s <= high:
-            lines[:] = [each for each in lines if abs(each[0] - at_s) > _SAME_CUT_S]
-            return at_s
-    return None
-
-
-def _cut_that_left(cuts: Sequence[Row], end: int) -> Row | None:
-    """Return the cut after which a log may have ended there, the nearest: it grows again."""
-    fitting = [each for each in cuts if each["from_offset"] <= end]
-    return max(fitting, key=lambda each: int(each["from_offset"]), default=None)
-
-
-def _cut_words(row: Row) -> str:
-    why = f" ({row['reason']})" if row["reason"] else ""
-    return f"truncated its log at offset {row['from_offset']}{why}"
+def _cuts(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator[Event]:
+    """Say who truncated the offset; what has no time stands behind sends and the next leader."""
+    begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
+    later = max(_after_first_reign(case), *begun, 0.0)
+    for cut in cuts_of(case, faults, logged):
+        yield Event(at_s=cut.at_s, kind=Kind.CUT, who=cut.node, what=cut.what, sort_s=later)
 
 
 def _after_first_reign(case: Case) -> float:
-    """Return when the next leader after the first acknowledgement was seen: no cut is earlier."""
-    acked = [row["complete_ns"] for row in case.sends if row["acked"] and row["complete_ns"]]
-    begun = min(acked, default=0)
+    """Return when the next leader after the acknowledgement of the first value was seen."""
+    acked = [row for row in case.sends if row["acked"] and row["complete_ns"]]
+    own = [row for row in acked if row["value"] in case.values[:1]] or acked
+    begun = min((row["complete_ns"] for row in own), default=0)
     epochs = [each for each in case.reigns if each.from_ns > begun and each.leader >= 0]
     first = reign_at(case.reigns, begun)
     changed = [each for each in epochs if first is None or each.epoch != first.epoch]
@@ -391,7 +350,7 @@ def _leads(case: Case, low: float, high: float) -> Iterator[Event]:
     inside = [each for each in case.reigns if low <= _s(each.from_ns) <= high]
     for each in inside[:_MAX_REIGNS]:
         epoch = "" if each.epoch is None else f" in leader epoch {each.epoch}"
-        who = broker_name(each.leader) if each.leader >= 0 else "nobody"
+        who = broker_name(each.leader) if each.leader >= 0 else "no broker"
         yield Event(at_s=_s(each.from_ns), kind=Kind.LED, who=who, what=f"leads{epoch}")
 
 

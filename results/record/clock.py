@@ -39,6 +39,11 @@ class RunClock:
         return time.monotonic_ns() - self.start_ns  # noqa: TID251 - the clock itself
 
 
+def seconds(time_ns: float) -> str:
+    """Return `17.490 s`, cut off rather than rounded, as checkers' sentences have it."""
+    return f"{int(time_ns) // 1_000_000 / 1000:.3f} s"
+
+
 def stopwatch_s() -> float:
     """Return seconds on a clock that never goes back, for limits and durations only."""
     return time.monotonic()  # noqa: TID251 - the clock itself

@@ -1,25 +1,98 @@
-"""A partition with acks=1 whose truth is known: which broker acknowledged what, in which epoch.
+"""A partition whose truth is known: which broker acknowledged what, in which epoch, and lost it.
 
 Leaders are killed or cut off while clients still reach them, others are elected without all that
-was acknowledged, who comes back truncates. Observers are late, some brokers believe what is no
-more true, and truncations have no times: a judge sees no more of it than of a real run.
+was acknowledged, who comes back truncates. Clients send again what they got no answer for. Disks
+lose what they held, replicas are made anew, and some followers do not truncate. Observers are late,
+some brokers believe what is no more true, and truncations have no times but in brokers' own logs:
+a judge sees no more of it than of a real run (`modelled_record.py`).
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from checkers.changes import NEVER_NS
-from checkers.facts import Absence, Disturbance
-from checkers.group import Group
+from checkers.facts import Absence, DiskLoss, Disturbance
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import elected, facts, group, log, state
+from tests.checkers.known_truth import Begun, Cut, Truth
+from tests.checkers.partition_rows import elected
 
 MS = 1_000_000
 BROKERS = (1, 2, 3)
-ACKS_1 = {"acks": "1", "judge": "strict"}
+PLACE = "log-0-0"
+_CALM_NS = 4000 * MS
+"""After so long all that observers report is of the newest leader."""
+CONTROL = -1
+"""Stands for the marker of a transaction in the model's logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What sort of run it is.
+
+    Attributes:
+        acks: 1, or all.
+        idempotent: Whether a leader recognizes what is sent again.
+        transactions: Whether two sends each are a transaction.
+        lazy: Whether followers may leave what their leader does not have, and differ from it.
+        disks: Whether disks lose records.
+        moves: Whether replicas are made anew.
+        skews: By how many seconds each broker's clock is wrong.
+        zones: Each broker's time zone, in seconds.
+        logs: Whether brokers' logs were collected.
+        late: Which broker runs late; 0: none.
+        confused: Which broker names wrong leaders of epochs in its answers; 0: none.
+        forgets: Whether leaders may drop what they have just acknowledged.
+        elr: Whether replicas outside of the ISR may be eligible leader replicas (KIP-966).
+    """
+
+    acks: str
+    idempotent: bool
+    transactions: bool
+    lazy: bool
+    disks: bool
+    moves: bool
+    skews: Mapping[int, float]
+    zones: Mapping[int, int]
+    logs: bool
+    late: int
+    confused: int
+    forgets: bool
+    elr: bool
+
+    @property
+    def plan(self) -> dict[str, object]:
+        """The plan of such a run."""
+        return {
+            "acks": self.acks, "judge": "strict", "min_insync": 1,
+            "broker": {"unclean.leader.election.enable": "true"},
+            "workload": "txn" if self.transactions else "log",
+            "client": {} if self.idempotent else {"enable.idempotence": "false"},
+        }  # fmt: skip
+
+
+def drawn(random: Random) -> Kind:
+    """Draw a sort of run; most are of the plainest, in which most is known."""
+    acks = random.choice(("1", "1", "all"))
+    transactions = acks == "all" and random.random() < 0.4
+    odd = random.random()
+    return Kind(
+        acks=acks,
+        idempotent=acks == "all" and (transactions or random.random() < 0.6),
+        transactions=transactions,
+        lazy=0.6 < odd < 0.7,
+        disks=0.7 < odd < 0.85,
+        moves=0.85 < odd < 0.95,
+        skews={each: random.uniform(-40, 40) if random.random() < 0.15 else 0.0
+               for each in BROKERS},
+        zones={each: random.choice((0, 0, 3600, 20_700, -28_800)) for each in BROKERS},
+        logs=random.random() < 0.9,
+        late=random.choice((0, 0, 0, 0, 2, 3)),
+        confused=random.choice(BROKERS) if random.random() < 0.1 else 0,
+        forgets=acks == "1" and random.random() < 0.1,
+        elr=random.random() < 0.3,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -30,6 +103,7 @@ class Broker:
         log: (epoch, value) by offset.
         knows: The last leader epoch that it has heard of, and who leads in it.
         up, cut: Whether it runs; whether it hears nothing of the others.
+        isr: Whom it takes for in sync while it leads.
     """
 
     number: int
@@ -39,6 +113,11 @@ class Broker:
     cut: bool = False
     life: int = 1
     down_ns: int = 0
+    isr: set[int] = field(default_factory=lambda: set(BROKERS))
+
+    @property
+    def node(self) -> str:
+        return f"n{self.number}"
 
     @property
     def leads(self) -> bool:
@@ -49,32 +128,43 @@ class AcknowledgedRun:
     """A random run.
 
     Attributes:
-        truth: By value, who acknowledged it at which offset: (broker, epoch, offset).
-        held: By value, who ever had it.
-        begun: By epoch, who led, and what was in its log when it was elected.
+        kind: What sort of run.
+        truth: What happened.
     """
 
     def __init__(self, seed: int, steps: int = 120) -> None:
         self.random = Random(f"{seed}/acknowledged")
+        self.kind = drawn(self.random)
         self.now, self.epoch, self.leader, self.sequence = 10_000 * MS, 0, 1, 0
-        self.looked = 0
+        self.looked = self.stirred = 0
         self.brokers = {number: Broker(number) for number in BROKERS}
-        self.truth: dict[int, tuple[int, int, int]] = {}
-        self.held: defaultdict[int, set[int]] = defaultdict(set)
-        self.begun: dict[int, tuple[int, frozenset[int]]] = {}
+        self.truth = Truth(begun={0: Begun(broker=1, at_ns=0, values=frozenset())})
         self.disturbances: list[Disturbance] = []
         self.sends: list[Row] = []
+        self.polls: list[Row] = []
         self.leadership: list[Row] = [elected(1, 0, 0)]
         self.truncations: list[Row] = []
         self.looks: list[Row] = []
         self.absences: list[Absence] = []
-        self.deeds = (self.send, self.send, self.send, self.fetch, self.fetch, self.kill,
-                       self.cut, self.heal, self.start)  # fmt: skip
-        self.look()
+        self.disk_losses: list[DiskLoss] = []
+        self.said: dict[str, list[tuple[int, str]]] = {f"n{each}": [] for each in BROKERS}
+        deeds = [self.send, self.send, self.send, self.fetch, self.fetch, self.kill, self.cut,
+                 self.heal, self.start, self.read, self.prefer]  # fmt: skip
+        deeds += [self.lose] * self.kind.disks + [self.move] * self.kind.moves
+        self.begin()
         for _ in range(steps):
             self.passes(self.random.randrange(1, 400))
-            self.random.choice(self.deeds)()
+            self.random.choice(deeds)()
         self.end()
+
+    def begin(self) -> None:
+        for broker in self.brokers.values():
+            self.say(broker, "started (kafka.server.KafkaRaftServer)")
+        if self.kind.late:
+            broker = self.brokers[self.kind.late]
+            broker.up, broker.down_ns = False, self.now
+            self.disturb("kill", broker)
+        self.look()
 
     def passes(self, milliseconds: int) -> None:
         """Let time pass, in which observers look about twice a second."""
@@ -84,25 +174,137 @@ class AcknowledgedRun:
             if self.now >= self.looked + 500 * MS:
                 self.look()
 
-    # Brokers and clients
+    def say(self, broker: Broker, text: str) -> None:
+        self.said[broker.node].append((self.now, text))
+
+    # Clients
 
     def send(self) -> None:
+        """Send a value, or a transaction of two."""
+        first, sent_ns = len(self.sends), self.now
+        for _ in range(1 + self.kind.transactions):
+            self.sequence += 1
+            self.send_one(pack_value(1, self.sequence))
+        mine = self.sends[first:]
+        if self.kind.transactions:
+            done = all(each["acked"] for each in mine)
+            for mop, row in enumerate(mine):
+                row |= {"txn_id": first, "op_id": mine[0]["op_id"], "mop": mop,
+                        "invoke_ns": sent_ns, "complete_ns": self.now,
+                        "outcome": "ok" if done else "info"}  # fmt: skip
+            if done:
+                self.mark()
+
+    def send_one(self, value: int) -> None:
+        sent_ns, told = self.now, None
+        for tried in range(1 + (self.random.random() < 0.2)):
+            self.now += 100 * MS * tried  # A client waits before it sends again.
+            leaders = [each for each in self.brokers.values() if each.leads]
+            if not leaders:
+                break
+            broker = self.random.choice(leaders)
+            self.now += self.random.randrange(1, 300) * MS
+            told = self.produced(broker, value)
+            if self.random.random() < 0.3:
+                self.fetch()
+            if not broker.leads:
+                told = None  # It died, or follows another, before its answer went.
+        self.now += self.random.randrange(1, 20) * MS
+        if told is not None:
+            self.truth.acknowledged[value] = told
+        self.sends.append({
+            "op_id": self.sequence, "mop": 0, "value": value, "offset": told and told[2],
+            "outcome": "ok" if told else "info", "acked": told is not None, "acks": self.kind.acks,
+            "process": 1, "invoke_ns": sent_ns, "complete_ns": self.now, "phase": "main",
+        })  # fmt: skip
+
+    def produced(self, broker: Broker, value: int) -> tuple[int, int, int] | None:
+        """Have a leader take a record; return (broker, epoch, offset) if it acknowledges it."""
+        known = [each for _, each in broker.log]
+        if self.kind.idempotent and value in known:
+            offset = known.index(value)
+        else:
+            offset = len(broker.log)
+            self.append(broker, broker.knows[0], value)
+            self.truth.appended_ns.setdefault(value, self.now)
+        others = self.others_in_sync(broker)
+        if self.kind.acks == "all":
+            away = [each for each in others if each.cut or not each.up]
+            if away or (others and (broker.cut or broker.knows[0] != self.epoch)):
+                return None  # It waits for who is in sync.
+            for follower in others:
+                self.follow(follower, broker)
+        if broker.isr == {broker.number}:
+            self.truth.alone.add(value)
+        if self.forgets() and offset == len(broker.log) - 1:
+            self.truth.cuts.append(self.shorten(broker, offset))
+            self.truth.forgotten.add(value)
+        return broker.number, broker.knows[0], offset
+
+    def forgets(self) -> bool:
+        """Tell whether a leader drops what it acknowledged.
+
+        Not where another may have answered: the record cannot show which of two logs lost it
+        without a trace.
+        """
+        calm = self.now - self.stirred > _CALM_NS and all(
+            each.up and not each.cut and each.knows == (self.epoch, self.leader)
+            for each in self.brokers.values()
+        )
+        return self.kind.forgets and calm and self.random.random() < 0.5
+
+    def others_in_sync(self, broker: Broker) -> list[Broker]:
+        """Return the other members of a leader's ISR; who is seen to be away leaves it first."""
+        if not broker.cut and self.random.random() < 0.7:
+            broker.isr = {each for each in broker.isr
+                          if self.brokers[each].up and not self.brokers[each].cut}  # fmt: skip
+        return [self.brokers[each] for each in sorted(broker.isr - {broker.number})]
+
+    def mark(self) -> None:
+        """Write the marker of a commit, if the coordinator reaches the leader."""
+        broker = self.brokers[self.leader]
+        if broker.leads and not broker.cut and self.random.random() < 0.9:
+            self.append(broker, broker.knows[0], CONTROL)
+
+    def read(self) -> None:
+        """Read the end of a leader's log."""
         leaders = [each for each in self.brokers.values() if each.leads]
         if not leaders:
             return
         broker = self.random.choice(leaders)
         self.sequence += 1
-        value, sent_ns = pack_value(1, self.sequence), self.now
-        self.now += self.random.randrange(1, 300) * MS
-        broker.log.append((broker.knows[0], value))
-        offset = len(broker.log) - 1
-        self.truth[value] = (broker.number, broker.knows[0], offset)
-        self.held[value].add(broker.number)
-        self.sends.append({
-            "op_id": self.sequence, "mop": 0, "value": value, "offset": offset, "outcome": "ok",
-            "acked": True, "acks": "1", "process": 1, "invoke_ns": sent_ns,
-            "complete_ns": self.now,
-        })  # fmt: skip
+        asked_ns, end = self.now, len(broker.log)
+        found = list(enumerate(broker.log))[-self.random.randrange(1, 5) :]
+        self.now += self.random.randrange(1, 50) * MS
+        self.polls += self.polled(found, asked_ns, process=end % 2 + 7, phase="main")
+
+    def polled(
+        self, found: Iterable[tuple[int, tuple[int, int]]], asked_ns: int, *, process: int,
+        phase: str,
+    ) -> list[Row]:  # fmt: skip
+        return [
+            {"op_id": self.sequence, "mop": 0, "pos": pos, "offset": offset, "value": value,
+             "leader_epoch": epoch, "isolation": "read_uncommitted", "process": process,
+             "phase": phase, "invoke_ns": asked_ns, "complete_ns": self.now, "outcome": "ok"}
+            for pos, (offset, (epoch, value)) in enumerate(found) if value != CONTROL
+        ]  # fmt: skip
+
+    # Brokers
+
+    def append(self, broker: Broker, epoch: int, value: int) -> None:
+        broker.log.append((epoch, value))
+        self.truth.held[value].add(broker.node)
+        self.truth.ends[broker.node].append((self.now, len(broker.log)))
+
+    def shorten(self, broker: Broker, end: int, *, line: str = "") -> Cut:
+        """Drop the end of a log."""
+        dropped = frozenset(value for _, value in broker.log[end:])
+        del broker.log[end:]
+        self.truth.ends[broker.node].append((self.now, end))
+        return Cut(
+            node=broker.node, at_ns=self.now, from_offset=end, dropped=dropped,
+            line=line if self.kind.logs else "",
+        )  # fmt: skip
 
     def fetch(self) -> None:
         """Have one follower catch up, truncating what its leader does not have."""
@@ -111,56 +313,125 @@ class AcknowledgedRun:
         if follower is None or follower.cut or self.brokers[self.leader].cut:
             return
         follower.knows = (self.epoch, self.leader)
-        self.follow(follower)
+        self.follow(follower, self.brokers[self.leader])
 
-    def follow(self, follower: Broker) -> None:
-        leader = self.brokers[self.leader]
+    def follow(self, follower: Broker, leader: Broker) -> None:
         if not leader.up or leader is follower:
             return
         pairs = zip(follower.log, leader.log, strict=False)
         short = min(len(follower.log), len(leader.log))
         same = next((at for at, pair in enumerate(pairs) if pair[0] != pair[1]), short)
+        if same < len(follower.log) and self.kind.lazy and self.random.random() < 0.7:
+            same = len(follower.log)  # A broken one: it goes on behind what it has.
         if same < len(follower.log):
-            self.truncations.append({
-                "observed_ns": None, "node": f"n{follower.number}", "incarnation": follower.life,
-                "from_offset": same, "to_offset": None, "reason": "", "source": "server-log",
-            })  # fmt: skip
-        follower.log[:] = leader.log
-        for _, value in leader.log:
-            self.held[value].add(follower.number)
+            self.truncate(follower, same)
+        for epoch, value in leader.log[same:]:
+            self.append(follower, epoch, value)
+        leader.isr.add(follower.number)
+
+    def truncate(self, follower: Broker, offset: int) -> None:
+        line = f"[UnifiedLog partition={PLACE}, dir=/d] Truncating to offset {offset}"
+        self.say(follower, line)
+        self.truth.cuts.append(self.shorten(follower, offset, line=line))
+        self.truncations.append({
+            "observed_ns": None, "node": follower.node, "incarnation": follower.life,
+            "from_offset": offset, "to_offset": None, "reason": "", "source": "server-log",
+        })  # fmt: skip
+
+    def prefer(self) -> None:
+        """Elect another leader without a fault."""
+        leader = self.brokers[self.leader]
+        if leader.up and not leader.cut:
+            self.elect()
 
     def elect(self) -> None:
+        if self.kind.forgets:
+            self.passes(_CALM_NS // MS)
         others = [each for each in self.brokers.values() if each.up and not each.cut]
         if not others:
             return
-        chosen = self.random.choice(others)
+        self.stirred = self.now
+        chosen, isr = self.random.choice(others), self.brokers[self.leader].isr
+        outside = chosen.number not in isr
+        unclean = outside and not (self.kind.elr and self.random.random() < 0.5)
+        self.log_isr(self.leader, isr)
         self.epoch, self.leader = self.epoch + 1, chosen.number
-        self.leadership.append(elected(self.leader, self.epoch, self.epoch))
-        self.begun[self.epoch] = (chosen.number, frozenset(value for _, value in chosen.log))
+        self.truth.begun[self.epoch] = Begun(
+            broker=chosen.number, at_ns=self.now, unclean=unclean, isr=frozenset(isr),
+            values=frozenset(value for _, value in chosen.log),
+        )  # fmt: skip
+        chosen.isr = {chosen.number} if unclean else isr & {each.number for each in others}
+        self.log_isr(self.leader, chosen.isr, unclean=unclean)
         for each in others:
             # Who does not lead hears of it at once or at the next fetch.
             if each is chosen or each.leads or self.random.random() < 0.5:
                 each.knows = (self.epoch, self.leader)
+        self.say(chosen, f"[Broker id={chosen.number}] Leader {PLACE} starts at leader epoch"
+                         f" {self.epoch} from offset {len(chosen.log)}")  # fmt: skip
+
+    def log_isr(self, leader: int, isr: set[int], *, unclean: bool = False) -> None:
+        """Write a leader and its ISR to the metadata log."""
+        row = elected(leader, self.epoch, len(self.leadership), unclean=unclean)
+        self.leadership.append({**row, "isr": sorted(isr)})
+
+    # Faults
 
     def kill(self) -> None:
+        if broker := self.down("kill"):
+            self.react(broker)
+
+    def down(self, kind: str) -> Broker | None:
         running = [each for each in self.brokers.values() if each.up]
         if len(running) < 2:
-            return
+            return None
         broker = self.random.choice(running)
         broker.up, broker.down_ns = False, self.now
-        self.disturb("kill", broker)
-        if broker.number == self.leader:
-            self.elect()
+        self.disturb(kind, broker)
+        return broker
 
     def start(self) -> None:
         for broker in self.brokers.values():
             if not broker.up:
                 self.absences.append(
-                    Absence(node=f"n{broker.number}", from_ns=broker.down_ns, until_ns=self.now)
+                    Absence(node=broker.node, from_ns=broker.down_ns, until_ns=self.now)
                 )
                 broker.up, broker.cut, broker.life = True, False, broker.life + 1
                 self.calm(broker)
                 self.hear(broker)
+        if not self.brokers[self.leader].up:
+            self.elect()
+
+    def lose(self) -> None:
+        """Kill a broker, and have its disk lose the end of its log, or all of it."""
+        kind = self.random.choice(("power-loss", "power-loss", "wipe"))
+        broker = self.down(kind)
+        if broker is None:
+            return
+        before = len(broker.log)
+        after = 0 if kind == "wipe" else self.random.randrange(before + 1)
+        self.truth.disk.append(self.shorten(broker, after))
+        self.disk_losses.append(
+            DiskLoss(
+                nodes=frozenset({broker.node}), topic="log-0", partition=0, end_after=after,
+                end_before=before, until_ns=self.now, began_ns=self.now, excuse=kind,
+            )
+        )  # fmt: skip
+        self.react(broker)
+
+    def react(self, broker: Broker) -> None:
+        """Elect another in the place of a leader that is down, at once or some time later."""
+        if broker.number == self.leader:
+            self.passes(self.random.choice((1, 1, self.random.randrange(1, 1500))))
+            self.elect()
+
+    def move(self) -> None:
+        """Make a follower's replica anew, from its beginning."""
+        followers = [each for each in self.brokers.values() if each.up and not each.leads]
+        if followers and not self.brokers[self.leader].cut:
+            follower = self.random.choice(followers)
+            self.truth.disk.append(self.shorten(follower, 0))
+            self.disturb("reassignment", follower)
+            self.fetch()
 
     def cut(self) -> None:
         broker = self.brokers[self.leader]
@@ -172,24 +443,30 @@ class AcknowledgedRun:
             self.elect()
 
     def disturb(self, kind: str, broker: Broker) -> None:
-        nodes = frozenset({f"n{broker.number}"})
+        """Have a fault hit a broker now: it was asked for before, and is confirmed later."""
+        hit = Disturbance(
+            kind=kind, begun_ns=self.now, ended_ns=NEVER_NS, confirmed_ns=self.now,
+            nodes=frozenset({broker.node}),
+        )  # fmt: skip
+        self.truth.acted.append(hit)
+        early, late = (self.random.choice((0, self.random.randrange(600) * MS)) for _ in "ab")
         self.disturbances.append(
-            Disturbance(
-                kind=kind,
-                begun_ns=self.now,
-                ended_ns=NEVER_NS,
-                confirmed_ns=self.now,
-                nodes=nodes,
-            )
+            replace(hit, begun_ns=self.now - early, confirmed_ns=self.now + late)
         )
 
     def calm(self, broker: Broker) -> None:
-        self.disturbances[:] = [
-            replace(each, ended_ns=min(each.ended_ns, self.now))
-            if f"n{broker.number}" in each.nodes
-            else each
-            for each in self.disturbances
-        ]
+        """End the faults of a broker now: their heal began before, and is confirmed later."""
+        late_ns = self.random.choice((0, self.random.randrange(600) * MS))
+        for each in (self.truth.acted, self.disturbances):
+            each[:] = [
+                replace(
+                    one, ended_ns=self.now + late_ns * (each is self.disturbances),
+                    confirmed_ns=min(one.confirmed_ns, self.now), healing_ns=self.now,
+                )
+                if broker.node in one.nodes and one.ended_ns == NEVER_NS
+                else one
+                for one in each
+            ]  # fmt: skip
 
     def heal(self) -> None:
         for broker in self.brokers.values():
@@ -199,64 +476,56 @@ class AcknowledgedRun:
                 self.hear(broker)
 
     def hear(self, broker: Broker) -> None:
+        self.stirred = self.now
         if not self.brokers[self.leader].up:
             self.elect()
         broker.knows = (self.epoch, self.leader)
-        self.follow(broker)
+        if not self.brokers[self.leader].cut:
+            self.follow(broker, self.brokers[self.leader])
 
     # What is seen
 
-    def look(self) -> None:
+    def look(self, missed: float = 0.2) -> None:
         """Have each broker that answers say what it believes; leaders also that they lead."""
         self.looked = self.now
         for broker in self.brokers.values():
-            if not broker.up or self.random.random() < 0.2:
+            if not broker.up or self.random.random() < missed:
                 continue
             asked_ns = self.now
             self.now += self.random.randrange(1, 50) * MS
             epoch, leader = broker.knows
+            named = leader
+            if broker.number == self.kind.confused and not broker.leads:
+                named = self.random.choice(BROKERS)
             self.looks.append({
-                "observed_ns": self.now, "node": f"n{broker.number}", "incarnation": broker.life,
+                "observed_ns": self.now, "node": broker.node, "incarnation": broker.life,
                 "log_end_offset": len(broker.log),
             })  # fmt: skip
             sources = ["metadata", *(["list-offsets"] if broker.leads else [])]
             self.leadership += [
-                {"source": source, "observer": f"n{broker.number}", "incarnation": broker.life,
-                 "leader": leader, "leader_epoch": epoch, "asked_ns": asked_ns,
-                 "observed_ns": self.now, "isr": None}
+                {"source": source, "observer": broker.node, "incarnation": broker.life,
+                 "leader": named, "leader_epoch": epoch, "asked_ns": asked_ns,
+                 "observed_ns": self.now,
+                 "isr": sorted(broker.isr) if broker.leads and source == "metadata" else None}
                 for source in sources
             ]  # fmt: skip
 
     def end(self) -> None:
         self.heal()
         self.start()
-        if not self.brokers[self.leader].up:
-            self.elect()
+        self.brokers[self.leader].knows = (self.epoch, self.leader)
         for broker in self.brokers.values():
             self.hear(broker)
         self.look()
-        self.look()
-
-    def judged(self) -> Group:
-        nodes = frozenset(f"n{number}" for number in BROKERS)
-        about = facts(
-            plan=ACKS_1,
-            absences=tuple(self.absences),
-            collected_nodes=nodes,
-            disturbances=tuple(self.disturbances),
-        )
-        logs = {f"n{each.number}": each.log for each in self.brokers.values()}
-        return group(
-            about,
-            sends=self.sends,
-            leadership=self.leadership,
-            truncations=self.truncations,
-            replica_records=[row for node, held in logs.items() for row in log(node, *held)],
-            replica_states=[*self.looks, *(state(node, len(held)) for node, held in logs.items())],
-        )
+        self.look(missed=0)  # The last leader is noted.
+        self.truth.final = {
+            each.node: {at: (epoch, None if value == CONTROL else value)
+                        for at, (epoch, value) in enumerate(each.log)}
+            for each in self.brokers.values()
+        }  # fmt: skip
 
     @property
     def kept(self) -> Mapping[int, bool]:
-        """Whether each value is in the last leader's log."""
+        """Whether each acknowledged value is in the last leader's log."""
         held = {value for _, value in self.brokers[self.leader].log}
-        return {value: value in held for value in self.truth}
+        return {value: value in held for value in self.truth.acknowledged}

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
-from checkers.facts import Disturbance
+from checkers.facts import Absence, Disturbance
 from checkers.group import Group
 from checkers.run import judge_runs
 from results.record.paths import RunPaths
@@ -17,13 +18,14 @@ from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
 
 TOLD = {
-    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off within"
-    " 0.5 s, and n3 was elected in epoch 1 without it",
+    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off before"
+    " that or within 0.5 s after it, and n3 was elected in epoch 1 without it; that election may"
+    " have come before n2 was cut off",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " within 43.0 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
     "leader-epoch-2-leader-epoch": "only n1 had it: n1 led alone in epoch 1, acknowledged it"
-    " (acks=all), was killed within 0.6 s, and n2, which was not in the last ISR that was told, was"
+    " (acks=all), was killed within 0.6 s, and n2, which was not in the last reported ISR, was"
     " elected in epoch 3 without it",
     "loss-unclean": "only n1 had it: n1 led in epoch 0, acknowledged it (acks=all), was cut off"
     " within 8.7 s, and n2, from outside of the in-sync replicas, was elected in epoch 1 without"
@@ -46,8 +48,9 @@ def test_of_real_runs_it_tells_what_their_brokers_did(sample: str, tmp_path: Pat
 
 def lost(
     *leadership: Row, disturbances: tuple[Disturbance, ...] = (), looks: Sequence[Row] = (),
-    copies: Sequence[Row] = (), unreadable: frozenset[str] = frozenset(), epochs: bool = True,
+    copies: Sequence[Row] = (), epochs: bool = True,
     idempotent: bool = True, truncations: Sequence[Row] = (), written: int = 5,
+    **about: object,
 ) -> Group:  # fmt: skip
     """B was acknowledged at offset 1; in the end every replica has C there, `written` then."""
     nodes = ("n1", "n2", "n3")
@@ -57,8 +60,8 @@ def lost(
         facts(
             plan=plan,
             collected_nodes=frozenset(nodes),
-            unreadable_nodes=unreadable,
             disturbances=disturbances,
+            **about,
         ),
         sends=[ack(A, 0), ack(B, 1, op=2, acks="1")],
         leadership=list(leadership),
@@ -68,8 +71,8 @@ def lost(
     )
 
 
-def cause(on: Group, *, weak: bool = True) -> str:
-    record = Acked(value=B, offset=1, sent_ns=S - 5, acked_ns=S, weak=weak)
+def cause(on: Group, *, weak: bool = True, sent_ns: int = S - 5) -> str:
+    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=S, weak=weak)
     return cause_of_loss(on, record, acknowledgers(on, record))
 
 
@@ -77,6 +80,13 @@ CUT: Row = {"node": "n1", "from_offset": 1, "to_offset": 2, "source": "server-lo
 
 
 LED = [leads(1, 4), leads(2, 5, at=8 * S)]
+HALF = S // 2
+"""What a broker answers about a leader may be so much older than what it does."""
+
+
+def unaware(asked_ns: int) -> Row:
+    """Return what n2 answered before it heard that it leads."""
+    return {**leads(1, 4, at=asked_ns + 1, source="metadata"), "observer": "n2"}
 
 
 def fault(
@@ -93,20 +103,34 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     faults = (fault("pause", 2 * S), fault("kill", 3 * S), fault("delay", 4 * S),
               fault("kill", 5 * S, node="n3"), fault("kill", -1), fault("stop", 8 * S + 1),
               fault("rolling-restart", 6 * S))  # fmt: skip
-    told = cause(lost(*led, disturbances=faults, truncations=[CUT]))
-    assert told == (
-        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed within 2.0 s, and"
-        " n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
+    told = (
+        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed {}within 2.0 s{},"
+        " and n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
     )
+    doubt = "; that election may have come before n1 was killed"
+    asked = [replace(each, begun_ns=2 * S) for each in faults]
+    for hits, knew, words in (
+        (faults, [], (told + doubt).format("before that or ", " after it")),
+        (asked, [], (told + doubt).format("", "")),
+        (asked, [unaware(3 * S + HALF)], told.format("", "")),
+        (
+            asked,
+            [unaware(3 * S + HALF - 1)],
+            told.format("", "").replace("killed within 2.0", "paused within 1.0"),
+        ),
+    ):
+        on = lost(*led, *knew, disturbances=tuple(hits), truncations=[CUT])
+        assert cause(on) == words
 
 
 @pytest.mark.parametrize(
     ("hit", "words"),
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
-        (fault("isolate", S + S // 2), "(acks=1), was cut off within 0.5 s, and"),
-        # Its answer may have come before, or after it was over; and nobody saw the last one work.
-        (fault("isolate", S - 3), "acknowledged it (acks=1), and"),
+        (fault("isolate", S + HALF), "was cut off before that or within 0.5 s after it, and"),
+        (fault("isolate", S - 3), "(acks=1), was cut off at about that time, and"),
+        # Its answer may have come when that was over; and no one saw the last one work.
+        (fault("isolate", S - 3, healing_ns=S - 1), "acknowledged it (acks=1), and"),
         (fault("isolate", S - 9, healing_ns=S - 1), "acknowledged it (acks=1), and"),
         (fault("kill", S - 9), "acknowledged it (acks=1), and"),
         (fault("isolate", -1), "acknowledged it (acks=1), and"),
@@ -150,7 +174,7 @@ def test_only_one_had_it_is_not_said_against_any_evidence() -> None:
     assert not only(lost(*LED, truncations=[CUT], copies=copies))
     moved = (fault("reassignment", 2 * S, node="n3"),)
     assert not only(lost(*LED, truncations=[CUT], disturbances=moved))
-    assert not only(lost(*LED, truncations=[CUT], unreadable=frozenset({"n3"})))
+    assert not only(lost(*LED, truncations=[CUT], unreadable_nodes=frozenset({"n3"})))
 
 
 def test_alone_is_what_the_leader_itself_told_before_and_after() -> None:
@@ -168,24 +192,145 @@ def test_alone_is_what_the_leader_itself_told_before_and_after() -> None:
 
 
 def test_what_the_record_lacks_is_named() -> None:
-    alone = cause(lost(leads(1, 4), leads(1, 5), truncations=[CUT]))
+    on = [{**leads(1, epoch), "incarnation": 1} for epoch in (4, 5)]
+    alone = cause(lost(*on, truncations=[CUT]))
     assert "n1 led in epoch 4 or 5" in alone
-    assert alone.endswith("; no later leader was seen, so the record does not tell what took it")
+    assert alone.endswith("; no later leader was seen, so the record does not show what took it")
     cuts = [CUT, {**CUT, "node": "n2"}]
     either = cause(lost(leads(1, 4), leads(2, 5, at=2 * S), truncations=cuts))
-    assert either.startswith("n1 or n2 acknowledged it (acks=1); who it was the record does not")
+    assert either.startswith("n1 or n2 acknowledged it (acks=1); the record does not show who")
     assert cause(lost(leads(1, -1), epochs=False)) == (
-        "n1 acknowledged it (acks=1); these brokers tell no epochs, so why it is gone is not known"
+        "n1 acknowledged it (acks=1); these brokers report no epochs, so the record does not show"
+        " why it is gone"
     )
-    assert cause(lost(epochs=False)).startswith("nobody was seen to lead, so the record does not")
-    assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); who it was")
+    assert cause(lost(epochs=False)).startswith("no leader was seen, so the record does not show")
+    assert cause(lost()).startswith("an unknown leader acknowledged it (acks=1); the record")
 
 
 def test_a_retry_may_have_been_answered_by_a_later_leader_than_the_one_that_wrote_it() -> None:
     led = [leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=9 * S)]
     copies = log("n2", (4, A), (4, B), snapshot="step-01")
-    both = cause(lost(*led, copies=copies, truncations=[CUT, {**CUT, "node": "n2"}]))
-    assert both.startswith("n1 or n2 acknowledged it")
-    plain = cause(lost(*led, copies=copies, idempotent=False,
-                       truncations=[CUT, {**CUT, "node": "n2"}]))  # fmt: skip
-    assert plain.startswith("n1 led in epoch 4, acknowledged it")
+    cuts = [CUT, {**CUT, "node": "n2"}]
+    slow_ns = S - 100_000_000
+    same, plain = (
+        lost(*led, copies=copies, idempotent=idempotent, truncations=cuts)
+        for idempotent in (True, False)
+    )
+    for on in (same, plain):
+        assert cause(on, sent_ns=slow_ns).startswith("n1 or n2 acknowledged it")
+        assert cause(on, sent_ns=slow_ns + 1).startswith("n1 led in epoch 4, acknowledged it")
+
+
+def test_who_sent_again_may_have_been_answered_by_an_earlier_leader() -> None:
+    # A stale leader takes a second try at the offset at which a later one has the first.
+    led = [leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=9 * S)]
+    copies, cuts = log("n2", (4, A), (5, B), snapshot="step-01"), [CUT, {**CUT, "node": "n2"}]
+    plain = lost(*led, copies=copies, idempotent=False, truncations=cuts, written=6)
+    assert cause(plain, sent_ns=S // 2).startswith("n1 or n2 acknowledged it")
+    assert cause(plain).startswith("n2 led in epoch 5, acknowledged it")
+    same = lost(*led, copies=copies, truncations=cuts, written=6)
+    assert cause(same, sent_ns=S // 2).startswith("n2 led in epoch 5, acknowledged it")
+
+
+def test_of_a_fault_that_was_over_it_says_that_the_election_has_another_reason() -> None:
+    led = [leads(1, 4), unaware(5 * S), leads(2, 5, at=8 * S)]
+    over = replace(fault("isolate", 2 * S, healing_ns=3 * S), ended_ns=4 * S, begun_ns=2 * S)
+    told = cause(lost(*led, disturbances=(over,), truncations=[CUT]))
+    assert told.endswith(
+        "was cut off within 1.0 s, and n2 was elected in epoch 5 without it; that fault was over"
+        " before the next election, whose reason the record does not show"
+    )
+    late = replace(over, ended_ns=5 * S)
+    assert "reason" not in cause(lost(*led, disturbances=(late,), truncations=[CUT]))
+
+
+def test_two_looks_show_an_answer_between_that_said_nothing_new() -> None:
+    hit = replace(fault("kill", 3 * S), begun_ns=2 * S)
+
+    def sure(*looks: int) -> bool:
+        rows = [{"node": "n2", "observed_ns": at, "log_end_offset": 1} for at in looks]
+        return "may have come" not in cause(
+            lost(*LED, disturbances=(hit,), truncations=[CUT], looks=rows)
+        )
+
+    assert sure(3 * S + HALF, 4 * S)
+    assert not sure(4 * S)
+    assert not sure(3 * S + HALF - 1, 4 * S)
+    # The second one is of the time after it had heard.
+    assert not sure(4 * S, 8 * S)
+
+
+def test_an_election_before_the_send_is_told_as_one() -> None:
+    led = [leads(1, 4), leads(1, 4, at=3 * S), leads(2, 5, at=S // 2)]
+    assert "n2 had been elected in epoch 5" in cause(lost(*led, truncations=[CUT]))
+
+
+def test_a_wrong_belief_is_no_leader_and_two_that_lead_are_both_named() -> None:
+    wrong = {**leads(3, 5, at=7 * S, source="metadata"), "observer": "n1"}
+    assert "n2 was elected in epoch 5" in cause(lost(wrong, *LED, truncations=[CUT]))
+    both = cause(lost(*LED, leads(3, 5, at=8 * S), truncations=[CUT]))
+    assert both.endswith("n2 and n3 are reported as leaders of epoch 5")
+
+
+def test_where_the_epoch_is_not_known_no_election_is_blamed() -> None:
+    led = [leads(1, 4), leads(2, 5, at=S), leads(1, 6, at=S), leads(3, 7, at=8 * S)]
+    told = cause(lost(*led, truncations=[CUT], written=7))
+    assert told == (
+        "only n1 had it: n1 led in epoch 4 or 6, and acknowledged it (acks=1); the record does not"
+        " show in which epoch, and so not which election took it"
+    )
+    # A leader that goes on in the next epoch keeps its log.
+    on = [leads(1, 4), leads(1, 5, at=2 * S), leads(3, 7, at=8 * S)]
+    on = [{**each, "incarnation": 1} for each in on]
+    told = cause(lost(*on, truncations=[CUT], written=7))
+    assert told.endswith("n1 led in epoch 4 or 5, acknowledged it (acks=1), and n3 was elected in"
+                         " epoch 7 without it")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("isr", "unclean", "words"),
+    [
+        ([1, 3], False, "n2, an eligible leader replica (KIP-966), was elected"),
+        ([1, 2], False, "n2 was elected"),
+        ([1, 3], True, "n2, from outside of the in-sync replicas, was elected"),
+    ],
+)
+def test_the_metadata_log_says_whence_a_leader_came(
+    isr: list[int], unclean: bool, words: str,  # noqa: FBT001 - a parameter of the test
+) -> None:  # fmt: skip
+    log_rows = [{**elected(1, 4, 8), "isr": isr}, elected(2, 5, 9, unclean=unclean)]
+    own = {**leads(1, 4, at=2 * S, source="metadata"), "isr": [1, 3]}
+    assert words in cause(lost(*LED, own, *log_rows, truncations=[CUT]))
+
+
+def test_a_leader_that_wrote_another_record_there_dropped_it() -> None:
+    told = cause(lost(*LED, unaware(2 * S), written=4))
+    assert told == (
+        "n1 acknowledged it (acks=1) as the leader of epoch 4, and another record of that epoch has"
+        " its offset: the leader dropped it while it led, or never wrote it"
+    )
+
+
+def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:
+    copies = log("n3", (4, A), (4, B), snapshot="step-01")
+    cuts = [CUT, {**CUT, "node": "n3"}]
+
+    def told(*rows: Row) -> str:
+        return cause(lost(*LED, *rows, copies=copies, truncations=cuts))
+
+    assert told().endswith("; n3 had it too, and the record does not show why n2 led instead")
+    out = [{**elected(1, 4, 8), "isr": [1, 2]}, elected(2, 5, 9)]
+    assert told(*out).endswith("; n3 had it too, but was not in the ISR before that election")
+    away = Absence(node="n3", from_ns=2 * S, until_ns=9 * S)
+    on = lost(*LED, unaware(3 * S), copies=copies, truncations=cuts, absences=(away,))
+    assert cause(on).endswith("; n3 had it too, but was down at that election")
+
+
+def test_a_truncation_under_a_later_leader_is_told_with_it() -> None:
+    hit = replace(fault("kill", 2 * S), begun_ns=2 * S - 1)
+    led = [leads(1, 4), unaware(5 * S), leads(2, 5, at=8 * S), leads(3, 6, at=9 * S)]
+    told = cause(lost(*led, disturbances=(hit,), truncations=[CUT], written=6))
+    assert told.endswith("; n1 truncated it only after n3 was elected in epoch 6")
+    early = replace(hit, healing_ns=9 * S - 1)
+    told = cause(lost(*led, disturbances=(early,), truncations=[CUT], written=6))
+    assert "truncated" not in told

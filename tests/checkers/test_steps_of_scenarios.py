@@ -270,7 +270,10 @@ def test_a_lost_message_is_named_and_so_is_who_dropped_it_and_why() -> None:
     )
     blame = anomaly.sentence.split("; ")[-2:]
     assert blame == [
-        "n2, which led last, truncated offset 1 (follower of broker 1: local high watermark 1)",
+        (
+            "n2, the last leader of the run, truncated offset 1"
+            " (follower of broker 1: local high watermark 1)"
+        ),
         "n1 truncated offset 1 (follower of broker 2: the leader's log ends at offset 1)",
     ]
 

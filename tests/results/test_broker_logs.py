@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from results.page.broker_logs import MAX_LINES, BrokerLogs, broker_logs, cuts_logged
+from results.page.broker_logs import MAX_LINES, BrokerLogs, Wanted, broker_logs, cuts_logged
 from results.record.paths import RunPaths
 
 CUT = (
@@ -37,7 +37,7 @@ def started(paths: RunPaths, **told: object) -> RunPaths:
 
 
 def found(paths: RunPaths, low: float = 20.0, high: float = 30.0) -> BrokerLogs:
-    logs = broker_logs(paths, place="log-0-1", window=(low, high))
+    logs = broker_logs(paths, Wanted(place="log-0-1", offset=95, window=(low, high)))
     assert logs is not None
     return logs
 
@@ -111,7 +111,24 @@ def test_what_proves_the_story_comes_first_each_with_its_own_numbers(make_run: M
     first = [(each.at_s, each.proves, each.times) for each in found(paths).lines[:5]]
     assert first[:4] == [(at_s, True, 1) for at_s in (21.0, 22.0, 22.7, 23.0)]
     assert first[4][1] is False
-    assert cuts_logged(paths, "log-0-1") == {"n1": [(21.0, 120), (22.0, 90)]}
+    assert cuts_logged(paths, "log-0-1") == {"n1": [(22.0, 90)]}
+
+
+def test_a_proof_is_shown_wherever_a_clock_that_is_not_ours_put_it(make_run: MakeRun) -> None:
+    paths = started(make_run())
+    deed = "[UnifiedLog partition=log-0-1, dir=/d] Truncating to offset {}"
+    write_log(
+        paths, (1.5, "starting"), (22.0, "reading log-0-1"), (44.0, deed.format(90)),
+        (45.0, deed.format(96)), (46.0, deed.replace("0-1", "0-2").format(90)),
+        (47.0, CUT.format("log-0-1", 91)),
+    )  # fmt: skip
+    wanted = Wanted(place="log-0-1", offset=95, window=(20.0, 30.0))
+    ours = broker_logs(paths, wanted)
+    other = broker_logs(paths, wanted, astray=lambda node: node == "n1")
+    assert ours is not None
+    assert other is not None
+    assert [each.at_s for each in ours.lines] == [22.0]
+    assert [each.at_s for each in other.lines] == [44.0, 22.0]
 
 
 def test_what_cannot_be_placed_is_none(make_run: MakeRun) -> None:
@@ -119,7 +136,7 @@ def test_what_cannot_be_placed_is_none(make_run: MakeRun) -> None:
     write_log(paths, (1.5, "starting"))
     for values in ("{}", "no json", '{"started_utc": "yesterday"}', '{"started_unix_s": 1e300}'):
         paths.environment.write_text(values, encoding="utf-8")
-        assert broker_logs(paths, place="log-0-1", window=(0.0, 9.0)) is None
+        assert broker_logs(paths, Wanted(place="log-0-1", offset=95, window=(0.0, 9.0))) is None
         assert cuts_logged(paths, "log-0-1") == {}
 
 

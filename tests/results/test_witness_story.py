@@ -11,6 +11,7 @@ import pytest
 from results.page.breach import breach_of, verdict_class
 from results.page.case import case_of
 from results.page.close_up import close_up
+from results.page.cuts import cuts_of
 from results.page.faults import fault_lines
 from results.page.headline import headline
 from results.page.investigation import investigate
@@ -95,7 +96,7 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
         Kind.END,
     ]  # fmt: skip
     assert told_of(told, Kind.ACKED) == [
-        ("21.220 s", "broker 1 (n1)",
+        ("21.220 s", "the leader",
          f"acknowledged value {LOST_VALUE} at offset 121 to process 1"),
     ]  # fmt: skip
     assert [(when, who) for when, who, _ in told_of(told, Kind.HELD)] == [
@@ -221,7 +222,7 @@ def test_a_cut_stands_where_its_broker_logged_it(make_run: MakeRun) -> None:
         case, faults = case_of(tables, lost_write()), fault_lines(tables)
         told = witness_story(case, faults, end_s=66.0, cuts=logged)
         assert told is not None
-        (cut,) = told_of(told, Kind.CUT)
+        *_, cut = told_of(told, Kind.CUT)
         return cut
 
     unseen, seen = make_run(), make_run()
@@ -232,7 +233,59 @@ def test_a_cut_stands_where_its_broker_logged_it(make_run: MakeRun) -> None:
     assert cut_of(seen) == ("27.250 s", "n1", f"{words}: {ended}; the time is its own log's")
     # What its own log says of another time is of another truncation.
     add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 24.5, 120)])
-    assert cut_of(seen)[0] == "24.500 s"
+    assert cut_of(seen) == ("27.250 s", "n1", f"{words}, by its own log")
+
+
+def test_a_cut_that_may_have_been_another_one_is_not_said_to_be_it(make_run: MakeRun) -> None:
+    paths = make_run()
+    cut = record_rows(TOPIC)["truncations"][0]
+    higher = {**cut, "from_offset": 124, "to_offset": None, "reason": "higher up"}
+    add(paths, "truncations", [higher])
+    # It may have been cut at 124; or at 120, and have grown again.
+    looks = [look("n1", 22.5, 130), look("n1", 24.5, 126)]
+    add(paths, "replica_states", looks)
+    words = "truncated its log at offset 120 (follower of broker 2 in epoch 5), by its own log"
+    assert told_of(story(paths), Kind.CUT) == [("", "n1", words)]
+    add(paths, "replica_states", [*looks, look("n1", 26.5, 110)])
+    lost = "lost the end of its log: its log ended at 126 at 24.500 s, and at 110 here"
+    assert told_of(story(paths), Kind.CUT) == [("", "n1", words), ("26.500 s", "n1", lost)]
+
+
+def test_a_power_loss_may_have_taken_what_was_no_longer_seen(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 22.5, 123), look("n1", 24.5, 120)])
+    assert "truncated" in told_of(story(paths), Kind.CUT)[0][2]
+    add(paths, "faults", [fault_row("power-loss", 23.0)])
+    assert told_of(story(paths), Kind.CUT)[-1][2].startswith("lost the end of its log: ")
+
+
+def fault_row(kind: str, at_s: float) -> Row:
+    return {"fault_id": 77, "kind": kind, "targets": ["n1"], "requested_ns": ns(at_s),
+            "confirmed_ns": ns(at_s + 0.5), "healed_ns": ns(at_s + 4), "spec": "{}"}  # fmt: skip
+
+
+def test_what_came_before_the_first_send_of_it_is_another_story(make_run: MakeRun) -> None:
+    paths = make_run()
+    add(paths, "replica_states", [look("n1", 18.0, 130), look("n1", 19.0, 110),
+                                  look("n1", 24.5, 122)])  # fmt: skip
+    told = story(paths)
+    assert [when for when, *_ in told_of(told, Kind.HELD)] == ["24.500 s"]
+    assert [when for when, *_ in told_of(told, Kind.CUT)] == [""]
+
+
+def test_only_a_copy_of_the_leaders_epoch_names_who_acknowledged(make_run: MakeRun) -> None:
+    paths = make_run()
+
+    def teller() -> str:
+        return told_of(story(paths), Kind.ACKED)[0][1]
+
+    reigns = [{**row, "to_ns": ns(30)} if row["from_ns"] == ns(4.2) else row
+              for row in statistics_rows(TOPIC)["leaders"]]  # fmt: skip
+    write_rows(statistics_path(paths, "leaders"), STATISTICS["leaders"], reigns, paths.run_id)
+    assert teller() == "the leader"
+    for epoch, who in ((4, "broker 1 (n1)"), (3, "the leader")):
+        add(paths, "polls", [{**poll(21.5, LOST_VALUE), "leader_epoch": epoch}])
+        assert teller() == who
 
 
 def test_a_broker_whose_clock_was_shifted_dates_nothing(make_run: MakeRun) -> None:
@@ -249,9 +302,7 @@ def test_a_broker_whose_clock_was_shifted_dates_nothing(make_run: MakeRun) -> No
         return told_of(told, Kind.CUT)[0][0]
 
     assert when() == "27.250 s"
-    shifted = {"fault_id": 77, "kind": "clock-offset", "targets": ["n1"], "requested_ns": ns(5.0),
-               "confirmed_ns": ns(5.5), "healed_ns": ns(9.0), "spec": "{}"}  # fmt: skip
-    add(paths, "faults", [shifted])
+    add(paths, "faults", [fault_row("clock-offset", 5.0)])
     assert when() == ""
 
 
@@ -531,4 +582,4 @@ def test_a_place_that_no_table_can_have_has_no_logs(
 ) -> None:
     tables, example = RunTables(make_run()), dataclasses.replace(lost_write(), **change)
     assert replica_window(tables, example) is None
-    assert case_of(tables, example).truncations == ()
+    assert not list(cuts_of(case_of(tables, example), [], {}))

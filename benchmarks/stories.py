@@ -1,0 +1,189 @@
+"""Holds the stories of simulated runs to what truly happened: `python -m benchmarks.stories`.
+
+    python -m benchmarks.stories                    # 50 runs; those that have a line are skipped
+    python -m benchmarks.stories --only acks-1/3 --again
+    python -m benchmarks.stories --table            # only prints the figures of the stored lines
+
+Each run plays the reference cluster in virtual time, so that who acknowledged, truncated and led is
+known (`benchmarks.ledger`). The stories of a run are told as page and terminal tell them. A
+statement that is not so is printed, with the run that shows it, and is a line in
+`docs/night/stories.jsonl`, as each run is. A kill loses the run under way. The command exits with
+0 if no statement of any run is wrong, and with 1 otherwise.
+"""
+
+import argparse
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from benchmarks.ledger import Ledger
+from benchmarks.night import ROOT, code
+from benchmarks.night_results import append, load_lines
+from checkers.stored import load_facts
+from cluster.reference.simulator.simulation import Simulation
+from harness.judgement import choose_engine, judge_stored
+from harness.simulated.nodes import boots
+from harness.simulated.session import as_simulated, collect_simulated, play, refuse_unsimulated
+from results.page.investigation import investigate
+from results.record.paths import RunPaths
+from results.record.plan import Plan, dump_plan, load_plan, plan_from
+from results.record.verdict import Verdict
+from results.tables import RunTables
+from results.verdict_json import write_verdict
+from tests.checkers.known_truth import Truth, wrong_story
+
+RESULTS = ROOT / "docs" / "night" / "stories.jsonl"
+BUGS = ROOT / "benchmarks" / "bugs"
+TOLD = ("lost-write", "inconsistent-offsets", "log-divergence", "duplicate")
+_SMALL = {
+    "system": "reference", "hosts": "simulated", "rate": 60, "concurrency": 8, "topics": 1,
+    "partitions": 1, "warmup_s": 2, "time_limit_s": 60,
+}  # fmt: skip
+_FAULTS = {"faults", "nodes", "topics", "partitions", "rate", "concurrency", "time_limit_s"}
+
+
+def _bug(name: str) -> dict[str, object]:
+    plan = load_plan(BUGS / f"{name}.toml")
+    return {"bug": name, **{key: plan[key] for key in _FAULTS & set(plan)}}
+
+
+SORTS: Mapping[str, tuple[int, Mapping[str, object]]] = {
+    "acks-1": (20, {"acks": "1", "nemesis": "kill,partition"}),
+    "acks-1-all": (8, {"acks": "1", "nemesis": "all"}),
+    "unclean": (8, {"acks": "all", "min_insync": 1, "nemesis": "kill,partition,pause",
+                    "broker": {"unclean.leader.election.enable": "true"}}),
+    "ack-before-commit": (7, _bug("ack-before-commit")),
+    "truncate-to-high-watermark": (7, _bug("truncate-to-high-watermark")),
+}  # fmt: skip
+"""By name: how many runs, and what their plans say."""
+
+
+class Line(BaseModel):
+    """A run and what its stories say.
+
+    Attributes:
+        run: Its sort and its seed: `acks-1/3`.
+        commit: Of the code; a `+` behind it: with changes.
+        counts: Anomalies found, stories told, candidates named, proving lines.
+        wrong: The statements that are not so.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str
+    commit: str
+    counts: dict[str, int]
+    wrong: list[str] = Field(default_factory=list)
+
+
+def plan_of(sort: str, seed: int) -> Plan:
+    """Return the plan of a run."""
+    return plan_from({**_SMALL, **SORTS[sort][1], "seed": seed})
+
+
+def played(sort: str, seed: int, store: Path) -> Line:
+    """Play a run, judge it, and hold its stories to the truth."""
+    paths = RunPaths(store / sort / f"{seed}")
+    shutil.rmtree(paths.root, ignore_errors=True)  # What a kill left.
+    paths.root.mkdir(parents=True)
+    plan = plan_of(sort, seed)
+    refuse_unsimulated(plan)
+    plan, schedule = as_simulated(plan)
+    simulation = Simulation(plan.seed)
+    ledger = Ledger(simulation)
+    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
+    collect_simulated(paths)
+    nodes = ledger.over(boots(plan, simulation.streams))
+    play(plan, schedule, paths, simulation=simulation, say=lambda _: None, nodes=nodes)
+    verdict = judge_stored([paths.root], judge=None, engine=choose_engine("local", None))[0]
+    sends = RunTables(paths).record("sends").to_pylist()
+    truths = {
+        f"{topic}-{part}": ledger.closed(
+            f"{topic}-{part}",
+            [row for row in sends if (row["topic"], row["partition"]) == (topic, part)],
+        )
+        for topic, part in plan.topic_partitions
+    }
+    counts: Counter[str] = Counter({"sends": len(sends)})
+    for name in TOLD:
+        if name in verdict.anomalies:
+            counts[name] = verdict.anomalies[name].count
+    wrong = list(_wrong(paths, verdict, truths, counts))
+    commit, changes = code()
+    return Line(
+        run=f"{sort}/{seed}", commit=commit + "+" * bool(changes), counts=dict(counts), wrong=wrong
+    )
+
+
+def _wrong(
+    paths: RunPaths, verdict: Verdict, truths: Mapping[str, Truth], counts: Counter[str]
+) -> Iterator[str]:
+    disturbances = load_facts(paths.root).disturbances
+    for name in TOLD:
+        summary = verdict.anomalies.get(name)
+        for example in summary.examples if summary else ():
+            place = f"{example.topic}-{example.partition}"
+            truths[place].acted = [*disturbances]
+            only = {name: replace(verdict.anomalies[name], examples=(example,))}
+            write_verdict(paths, replace(verdict, anomalies=only, ranked=(name,)))
+            looked = investigate(paths, RunTables(paths))
+            for why in wrong_story(looked, example, truths[place], counts):
+                yield f"{name} at {example.offset} of {place}: {why}"
+    write_verdict(paths, verdict)
+
+
+def figures(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what all runs add up to, as rows of a table."""
+    total: Counter[str] = Counter()
+    for each in lines:
+        total.update(each.counts)
+    named = sum(number for what, number in total.items() if what.endswith(" named"))
+    yield "| what | |"
+    yield "|---|---:|"
+    yield f"| runs | {len(lines)} |"
+    yield from (f"| {what} | {total[what]:,} |" for what in ("sends", *TOLD, "stories"))
+    for number in range(4):
+        share = total[f"{number} named"] / max(named, 1)
+        yield f"| losses whose cause names {number} brokers | {share:.0%} of {named} |"
+    yield f"| lines that prove a truncation | {total['lines proving']} |"
+    yield f"| statements that are not so | {sum(len(each.wrong) for each in lines)} |"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stories", description=__doc__)
+    parser.add_argument("--only", action="append", default=[], metavar="SORT[/SEED]")
+    parser.add_argument("--again", action="store_true", help="plays runs that have a line, too")
+    parser.add_argument("--table", action="store_true", help="plays nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--store", type=Path, help="where runs with a wrong story are kept")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play the runs that have no line; return 1 if a statement of any run is wrong."""
+    options = _options(arguments)
+    last = {each.run: each for each in load_lines(options.results, TypeAdapter(Line))}
+    store = options.store or Path(mkdtemp(prefix="stories-"))
+    for sort, (runs, _) in SORTS.items() if not options.table else ():
+        for seed in range(1, runs + 1):
+            run = f"{sort}/{seed}"
+            asked = not options.only or {sort, run} & {*options.only}
+            if not asked or (run in last and not options.again):
+                continue
+            last[run] = line = played(sort, seed, store)
+            append(options.results, line)
+            print(f"{run}: {line.counts}", *line.wrong, sep="\n  ", flush=True)
+            if not line.wrong:
+                shutil.rmtree(store / sort / str(seed))
+    print("\n".join(figures(list(last.values()))))
+    return int(any(each.wrong for each in last.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Who led after the broker that acknowledged a record, and how that one was elected.
+
+Nothing in the record has the time of an election. It came no later than the first report of its
+epoch, and no earlier than the new leader's last answer that knew only earlier epochs; such an
+answer may be half a second old. Answers that say nothing new have no row. But observers ask for
+leaders before they look at logs, so that two looks in a row show that there was an answer between.
+
+The metadata log has the ISR before each election. A leader from outside of it, whose election that
+log does not call unclean, was an eligible leader replica (KIP-966).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.acknowledger import (
+    FILES,
+    KNOWN_NS,
+    ZOOKEEPER,
+    Acked,
+    Acknowledger,
+    cut_at,
+    leads_on,
+    looks,
+    moved,
+    overwritten_in,
+    read_whole,
+    shrank,
+)
+from checkers.changes import NEVER_NS
+from checkers.columns import NONE, equal, ints, present, select, within
+from checkers.facts import FINAL
+from checkers.group import LEADER_SOURCES, Group, Leader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next(Leader):
+    """Who led next.
+
+    Attributes:
+        not_before_ns: When the election had certainly not come yet; -1 if that is not known.
+        told_ns: When that epoch, or a later one, was first reported; beyond all times if never.
+        unclean: Whether the controller called the election unclean.
+        rivals: All leaders of that epoch, where sources report several.
+    """
+
+    not_before_ns: int
+    told_ns: int
+    unclean: bool
+    rivals: tuple[int, ...] = ()
+
+
+def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
+    """Return the first later leader that did not certainly have a record.
+
+    Args:
+        group: The partition.
+        record: Which.
+        by: The epochs of one broker, in which it may have acknowledged the record.
+
+    Returns:
+        None if no later leader was seen, or if it is another one for each of those epochs.
+    """
+    found = {_after(group, record, each) for each in by}
+    return found.pop() if len(found) == 1 else None
+
+
+def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
+    rows = group.table("leadership")
+    epochs = ints(rows, "leader_epoch")
+    later = np.unique(epochs[(epochs > leader.epoch) & (ints(rows, "leader") >= 0)]).tolist()
+    last = leader
+    for epoch in later:
+        leaders = leaders_of(group, epoch)
+        here = Acknowledger(broker=leaders[0], epoch=epoch)
+        if len(leaders) == 1 and leads_on(group, last, here):
+            last = here
+        elif not all(_kept(group, record, f"n{each}") for each in leaders):
+            return _led(group, epoch, leaders)
+    return None
+
+
+def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
+    """Return all brokers that are reported as leaders of an epoch, by those who know if there are.
+
+    A leader knows it, the controllers do (metadata log, ZooKeeper); others believe.
+    """
+    rows = group.table("leadership")
+    led = (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0)
+    known = led & equal(rows, "source", *LEADER_SOURCES, "metadata-log")
+    return tuple(np.unique(ints(rows, "leader")[known if known.any() else led]).tolist())
+
+
+def _unaware_until_ns(group: Group, node: str, epoch: int) -> int:
+    """Return when a broker, or ZooKeeper, was last known to know only epochs before one; or -1."""
+    rows = group.table("leadership")
+    asked_ns, epochs = ints(rows, "asked_ns"), ints(rows, "leader_epoch")
+    answers = equal(rows, "observer", node) & ~equal(rows, "source", *FILES)
+    below = (answers | equal(rows, "observer", ZOOKEEPER)) & (epochs >= 0) & (epochs < epoch)
+    first_ns = int(asked_ns[answers & (epochs >= epoch)].min(initial=NEVER_NS))
+    seen_ns, _ = group.view(looks).get(node, (asked_ns[:0], None))
+    earlier = seen_ns[seen_ns < first_ns] if first_ns < NEVER_NS else seen_ns[:0]
+    return max(
+        int(asked_ns[below].max(initial=NONE)), int(earlier[-2]) if len(earlier) > 1 else NONE
+    )
+
+
+def _led(group: Group, epoch: int, leaders: tuple[int, ...]) -> Next:
+    rows = group.table("leadership")
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    called = equal(rows, "unclean", True) & (epochs == epoch)  # noqa: FBT003 - a value
+    told_ns = int(times[(epochs >= epoch) & (times >= 0)].min(initial=NEVER_NS))
+    unaware_ns = min(_unaware_until_ns(group, f"n{each}", epoch) for each in leaders)
+    return Next(
+        broker=leaders[0],
+        epoch=epoch,
+        not_before_ns=max(min(unaware_ns, told_ns) - KNOWN_NS, -1),
+        told_ns=told_ns,
+        unclean=bool(called.any()),
+        rivals=leaders if len(leaders) > 1 else (),
+    )
+
+
+def _kept(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether a replica has the record in the end, and was not cut since."""
+    log = group.logs.get(FINAL, {}).get(node)
+    held = log is not None and bool(np.isin(record.value, log.values))
+    return held and cut_at(group, record, node) is None
+
+
+def reported_isrs(
+    group: Group, leader: Acknowledger, epochs: range
+) -> list[tuple[int, int, set[int]]]:
+    """Return (asked, seen, ISR) as a leader itself, or ZooKeeper, told it in some epochs, by time.
+
+    A broker that is cut off goes on to report an ISR of before.
+    """
+    rows = group.table("leadership")
+    told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
+    told &= equal(rows, "observer", leader.node, "zk")
+    told &= within(ints(rows, "leader_epoch"), np.array(epochs, dtype=np.int64))
+    found = select(rows, told)
+    columns = (ints(found, name).tolist() for name in ("asked_ns", "observed_ns"))
+    isrs = (set(each or ()) for each in found["isr"].to_pylist())
+    return sorted(zip(*columns, isrs, strict=True), key=lambda each: each[1])
+
+
+def isr_before(group: Group, epoch: int) -> set[int] | None:
+    """Return the ISR that the metadata log has before the election of an epoch; None: none."""
+    rows = group.table("leadership")
+    log = select(rows, equal(rows, "source", "metadata-log") & present(rows, "log_offset"))
+    places, epochs = ints(log, "log_offset"), ints(log, "leader_epoch")
+    elections = places[(epochs == epoch) & (ints(log, "leader") >= 0)]
+    if not len(elections) or not (places < elections.min()).any():
+        return None
+    before = places == places[places < elections.min()].max()
+    isr = select(log, before)["isr"].to_pylist()[0]
+    return None if isr is None else set(isr)
+
+
+def never_had(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether a replica's log lacks the record in the end, and never lost anything there."""
+    log = group.logs.get(FINAL, {}).get(node)
+    if log is None or moved(group) or not read_whole(group, node):
+        return False
+    return (
+        log.whole
+        and log.start <= record.offset
+        and not had(group, record, node)
+        and not shrank(group, record, node)
+        and cut_at(group, record, node) is None
+    )
+
+
+def had(group: Group, record: Acked, node: str) -> bool:
+    """Tell whether some copy of a replica has the record."""
+    return any(
+        bool(np.isin(record.value, copies[node].values))
+        for copies in group.logs.values()
+        if node in copies
+    )
+
+
+def was_spared(group: Group) -> bool:
+    """Tell whether no fault took records of the partition from a disk."""
+    return not any(each.concerns(group.topic, group.partition) for each in group.facts.disk_losses)
+
+
+def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
+    """Say who was elected next, whence, and whether it had the record."""
+    if then.rivals:
+        *most, other = (f"n{each}" for each in then.rivals)
+        return f"{', '.join(most)} and {other} are reported as leaders of epoch {then.epoch}"
+    # A leader's log only grows: what the last one lacks in the end it lacked when it was elected.
+    spared = was_spared(group)
+    at_end = (group.leader.broker, group.leader.epoch) if group.leader else None
+    last = spared and at_end == (then.broker, then.epoch)
+    wrote = spared and overwritten_in(group, record, then.epoch)
+    lacked = last or wrote or never_had(group, record, then.node)
+    without = " without it" if lacked else "; whether it had the record is not known"
+    if then.broker == leader.broker:
+        return f"led again in epoch {then.epoch}{without}"
+    whence = _whence(group, record, leader, then, last=last)
+    verb = "had been elected" if 0 <= then.told_ns <= record.sent_ns else "was elected"
+    return f"{then.node}{whence} {verb} in epoch {then.epoch}{without}"
+
+
+def _whence(group: Group, record: Acked, leader: Acknowledger, then: Next, *, last: bool) -> str:
+    if then.unclean:
+        return ", from outside of the in-sync replicas,"
+    isr = isr_before(group, then.epoch)
+    if isr is not None and then.broker not in isr:
+        return ", an eligible leader replica (KIP-966),"
+    if last and had(group, record, then.node):
+        cut = cut_at(group, record, then.node)
+        if cut is None:
+            return ", which had held it,"
+        return f", which had truncated its log at offset {cut},"
+    told = reported_isrs(group, leader, range(leader.epoch, then.epoch))
+    isrs = [isr for _, seen_ns, isr in told if seen_ns < then.told_ns]
+    if isr is None and isrs and then.broker not in isrs[-1]:
+        return ", which was not in the last reported ISR,"
+    return ""

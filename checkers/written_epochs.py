@@ -1,0 +1,54 @@
+"""In which leader epochs a record was written, as its copies tell.
+
+No client sends again what was acknowledged. So a copy of an acknowledged value at the offset of its
+acknowledgement is that record, or an earlier try of it, and its epoch is the record's or an earlier
+one.
+"""
+
+import numpy as np
+
+from checkers.columns import Ints, ints, order_of, stack
+from checkers.group import Group
+
+_Rows = tuple[Ints, Ints, Ints]
+"""Values, offsets, leader epochs."""
+
+
+def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
+    """Return the leader epochs under which polls and logs have a value at an offset."""
+    values, offsets, epochs = group.view(_scattered)
+    low, high = np.searchsorted(values, (value, value + 1))
+    found = epochs[low:high][offsets[low:high] == offset].tolist()
+    log = group.final_log
+    index = log.at(offset) if log is not None else None
+    if log is not None and index is not None and int(log.values[index]) == value:
+        found.append(int(log.epochs[index]))
+    return frozenset(epoch for epoch in found if epoch >= 0)
+
+
+def _scattered(group: Group) -> _Rows:
+    """Return the copies that are not as in the last leader's final log, by value.
+
+    Nearly all copies are as there, so that what is kept of a long run is short.
+    """
+    polls, last = group.table("polls"), group.final_log
+    columns = [tuple(ints(polls, name) for name in ("value", "offset", "leader_epoch"))]
+    columns += [
+        (log.values, log.offsets, log.epochs)
+        for copies in group.logs.values()
+        for log in copies.values()
+        if log is not last
+    ]
+    kept = [_others(group, values, offsets, epochs) for values, offsets, epochs in columns]
+    values, offsets, epochs = (stack(each) for each in zip(*kept, strict=True))
+    order = order_of(values)
+    return values[order], offsets[order], epochs[order]
+
+
+def _others(group: Group, values: Ints, offsets: Ints, epochs: Ints) -> _Rows:
+    log = group.final_log
+    if log is None or not len(log.offsets):
+        return values, offsets, epochs
+    at = np.minimum(np.searchsorted(log.offsets, offsets), len(log.offsets) - 1)
+    alike = (log.offsets[at] == offsets) & (log.values[at] == values) & (log.epochs[at] == epochs)
+    return values[~alike], offsets[~alike], epochs[~alike]

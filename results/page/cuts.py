@@ -1,0 +1,182 @@
+"""Who truncated the witness's offset, and when: from looks at each log's end, and by its own lines.
+
+A log that was seen to end at 25 and then at 24 may have been cut at 24, or lower, and have grown
+again. Which truncation it was is said only where one alone can have been it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from results.page.case import Case, Look, Row
+from results.page.faults import TAKERS, FaultLine
+from results.record.clock import NS_PER_S, seconds
+
+LATE_S = 2.0
+"""A look may be so much older than its time: two questions' limits."""
+_SAME_CUT_S = 1.0
+"""A broker tells of one truncation in several lines."""
+_TAKERS = {*TAKERS, "reassignment"}
+"""Faults that take the end of a log, of which no line tells."""
+Line = tuple[float, int]
+Logged = Mapping[str, Sequence[Line]]
+"""By node: (second, offset) of each line in which a broker whose clock is ours tells of a cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A truncation of the offset.
+
+    Attributes:
+        at_s: Seconds since the run's start; None: no time is known.
+        node: Whose log.
+        what: What it did, and how that is known.
+    """
+
+    at_s: float | None
+    node: str
+    what: str
+
+
+_Drop = tuple[Look, Look]
+
+
+def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator[Told]:
+    """Yield who truncated the witness's offset.
+
+    Args:
+        case: What the record has.
+        faults: Of the run.
+        logged: What brokers' own logs say of truncations.
+    """
+    if case.offset < 0:
+        return
+    rows: dict[str, list[Row]] = {}
+    for row in case.truncations:
+        rows.setdefault(str(row["node"]), []).append(row)
+    for node in dict.fromkeys([*case.looks, *rows]):
+        drops = [
+            (one, two)
+            for one, two in pairwise(case.looks.get(node, ()))
+            if one.end > case.offset and two.end < one.end
+        ]
+        mine = rows.get(node, [])
+        if lines := _deeds(logged.get(node, ()), mine):
+            told = _by_lines(node, mine, drops, lines, offset=case.offset)
+        else:
+            disk = [
+                each for each in faults if each.kind in _TAKERS and node in each.nodes.split(", ")
+            ]
+            told = _by_looks(node, mine, drops, disk, offset=case.offset)
+        since_s = begun_s(case)
+        yield from (each for each in told if each.at_s is None or each.at_s >= since_s)
+
+
+def begun_s(case: Case) -> float:
+    """Return when the first send of what stood there began; a cut of before is another story."""
+    own = [row for row in case.sends
+           if row["value"] in case.values or row["offset"] == case.offset]  # fmt: skip
+    begun = [row["invoke_ns"] for row in own if row["invoke_ns"] is not None]
+    return min(begun, default=-NS_PER_S) / NS_PER_S
+
+
+def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
+    """Return one line for each truncation that the record has."""
+    known, told = {row["from_offset"] for row in rows}, list[Line]()
+    for at_s, offset in sorted(lines):
+        if offset in known and not any(
+            offset == each[1] and at_s - each[0] <= _SAME_CUT_S for each in told
+        ):
+            told.append((at_s, offset))
+    return told
+
+
+def _by_lines(
+    node: str, rows: Sequence[Row], drops: Sequence[_Drop], lines: list[Line], *, offset: int
+) -> Iterator[Told]:
+    """Yield the truncations that a broker logged, and what no line of it explains."""
+    left = list(lines)
+    for one, two in drops:
+        mine = [each for each in left if _s(one) - LATE_S <= each[0] <= _s(two)]
+        if not mine and two.end <= offset:
+            yield _unexplained(node, one, two)
+        elif len(mine) == 1 and mine[0][1] <= min(offset, two.end):
+            ((at_s, cut),) = mine
+            left.remove(mine[0])
+            then = f"at {seconds(two.at_ns)}; the time is its own log's"
+            yield Told(at_s=at_s, node=node, what=f"{_words(cut, rows)}: {_seen(one, two, then)}")
+    for at_s, cut in left:
+        if cut <= offset:
+            yield Told(at_s=at_s, node=node, what=f"{_words(cut, rows)}, by its own log")
+    yield from _untimed(node, _without(rows, [cut for _, cut in lines]), offset)
+
+
+def _by_looks(
+    node: str,
+    rows: Sequence[Row],
+    drops: Sequence[_Drop],
+    disk: Sequence[FaultLine],
+    *,
+    offset: int,
+) -> Iterator[Told]:
+    """Yield the truncations that looks saw, and those of which no time is known."""
+    kept = Counter(row["from_offset"] for row in rows)
+    fitting = [{cut for cut in kept if cut <= two.end} for _, two in drops]
+    wanted = Counter(cut for each in fitting for cut in each)
+    for (one, two), cuts in zip(drops, fitting, strict=True):
+        cut = min(cuts, default=-1)
+        sure = len(cuts) == 1 and wanted[cut] <= kept[cut] and not _taken(disk, one, two)
+        if sure and cut <= offset:
+            what = f"{_words(cut, rows)}: {_seen(one, two, 'here')}"
+            yield Told(at_s=_s(two), node=node, what=what)
+            rows = _without(rows, [cut])
+        elif two.end <= offset:
+            yield _unexplained(node, one, two)
+    yield from _untimed(node, rows, offset)
+
+
+def _without(rows: Sequence[Row], cuts: Sequence[int]) -> list[Row]:
+    """Return the rows that are left when each of some truncations took one of its offset."""
+    gone, left = Counter(cuts), []
+    for row in rows:
+        if gone[row["from_offset"]] > 0:
+            gone[row["from_offset"]] -= 1
+        else:
+            left.append(row)
+    return left
+
+
+def _taken(disk: Sequence[FaultLine], one: Look, two: Look) -> bool:
+    """Tell whether a fault of the disk may have taken what was no longer seen."""
+    return any(
+        each.requested_s <= _s(two) and (each.healed_s is None or each.healed_s >= _s(one) - LATE_S)
+        for each in disk
+    )
+
+
+def _untimed(node: str, rows: Sequence[Row], offset: int) -> Iterator[Told]:
+    for row in rows:
+        end = row["to_offset"]
+        if row["from_offset"] <= offset and (end is None or end > offset):
+            what = f"{_words(row['from_offset'], [row])}, by its own log"
+            yield Told(at_s=None, node=node, what=what)
+
+
+def _unexplained(node: str, one: Look, two: Look) -> Told:
+    return Told(at_s=_s(two), node=node, what=f"lost the end of its log: {_seen(one, two, 'here')}")
+
+
+def _seen(one: Look, two: Look, then: str) -> str:
+    return f"its log ended at {one.end} at {seconds(one.at_ns)}, and at {two.end} {then}"
+
+
+def _words(cut: int, rows: Sequence[Row]) -> str:
+    """Return the truncation with its reason, where all rows of the offset have the same."""
+    why = {row["reason"] for row in rows if row["from_offset"] == cut}
+    reason = why.pop() if len(why) == 1 else ""
+    return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")
+
+
+def _s(look: Look) -> float:
+    return look.at_ns / NS_PER_S
