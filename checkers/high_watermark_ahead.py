@@ -36,7 +36,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import holders, listed
+from checkers.replica_reasons import holders, verb
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Evidence, Words
@@ -236,8 +236,8 @@ def _why(group: Group, found: Anomaly) -> str:
     kept = holders(group, low, mark, number_in(found, "later_epoch")) if low >= 0 else ()
     if f"n{later}" in kept:
         return (
-            f"{listed(kept)} hold all below {mark} in the end, n{later} too, which announced less:"
-            f" {node} called it committed too early, or n{later} too late"
+            f"{verb(kept, 'holds', 'hold')} all below {mark} in the end, so nothing was lost:"
+            f" {node} called it committed too early, or n{later} announced too little"
         )
     if f"n{later}" in group.facts.proving_nodes:
         return (
