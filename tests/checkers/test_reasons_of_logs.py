@@ -39,6 +39,7 @@ from tests.checkers.reasons import (
     cause,
     causes,
     look,
+    metadata,
 )
 
 
@@ -351,16 +352,33 @@ def test_an_end_that_went_back_once() -> None:
 
 
 def test_an_end_that_was_cut_for_an_unclean_leader() -> None:
-    fell = [look("n1", 9, 1, mark=8), look("n1", 3, 5, mark=3)]
+    fell = [look("n1", 9, 1, mark=8), look("n1", 3, 9, mark=3)]
     records = [*log("n2", *[(0, A)] * 3, (3, B)), *log("n1", *[(0, A)] * 3, (3, B))]
-    for from_offset, follows in ((3, True), (2, False)):
+    for from_offset, heard_s, follows in ((3, 2, True), (2, 2, False), (3, -6, False)):
+        knew = metadata("n1", 1, 0, heard_s) if heard_s > 0 else metadata("n1", 2, 3, 1)
         on = group(
-            leadership=elected_uncleanly(), replica_states=fell, replica_records=records,
+            leadership=[*elected_uncleanly(), knew], replica_states=fell, replica_records=records,
             truncations=[cut("n1", from_offset)],
         )  # fmt: skip
         told = cause(log_end_regression.CHECKER, on)
-        assert told.startswith(f"n1 truncated its log from offset {from_offset} on (told to)")
         assert ("to follow n2, leader of epoch 3 by an unclean election" in told) is follows
+        assert ("at a time that is not recorded" in told) is not follows
+
+
+def test_a_copy_of_a_step_is_not_set_against_what_came_later() -> None:
+    records = [{**each, "snapshot": "step-01"} for each in OLDER]
+    marks = [{**state(node, 3, 3), "snapshot": "step-01"} for node in NODES]
+    on = group(leadership=elected_uncleanly(), replica_records=records,
+               replica_states=[*marks, look("n3", 0, 9)])  # fmt: skip
+    assert causes(log_divergence.CHECKER, on)[0].endswith(
+        "n3 still had the older record of epoch 0 then"
+    )
+
+
+def test_a_follower_of_before_epochs_cut_at_its_own_high_watermark() -> None:
+    held = [*log("n1", (-1, A)), *log("n2", (-1, A), (-1, B))]
+    told = cause(committed_truncation.CHECKER, truncated(held, led=[], truncations=(cut("n1", 1),)))
+    assert told.startswith("n1 truncated its log from offset 1 on (told to), as followers did")
 
 
 # A beginning that went
