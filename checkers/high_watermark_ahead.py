@@ -244,7 +244,7 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{verb(kept, 'holds', 'hold')} all below {mark} in the end, so nothing was lost:"
             f" {node} called it committed too early, or n{later} announced too little"
         )
-    starts = [each.offset for each in epoch_starts(group) if each.epoch == epoch]
+    starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if earlier and starts and starts[0] < mark:
         begun = leader_text(group, epoch).rstrip(",")
         return (

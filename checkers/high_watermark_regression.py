@@ -274,7 +274,7 @@ def _why(group: Group, found: Anomaly) -> str:
         )
     begun = [
         each
-        for each in epoch_starts(group)
+        for each in group.view(epoch_starts)
         if 0 <= epoch < each.epoch <= later and each.offset < high
     ]
     if begun:

@@ -186,7 +186,7 @@ def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
 
     Its broker had not heard of that epoch when it told its mark, so that the cut came afterwards.
     """
-    for start in epoch_starts(group):
+    for start in group.view(epoch_starts):
         entry = elected(group, start.epoch)
         unclean = entry is not None and entry.unclean and f"n{entry.leader}" != node
         unheard = not_yet_ns(group, node, start.epoch) >= max(0, since_ns - TOLD_LATE_NS)
