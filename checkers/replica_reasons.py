@@ -200,11 +200,9 @@ def at_the_stop(group: Group, node: str, offset: int) -> int | None:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return (from, until) when a log that was never seen longer was seen to end there."""
-    looks = looks_at(group, node)
-    there = [at for at, seen in looks if seen == end]
-    longer = any(seen > end for _, seen in looks)
-    return (there[0], there[-1]) if len(there) > 1 and not longer else None
+    """Return from when to when a log was seen to end at one place; None if not twice."""
+    there = [at for at, seen in looks_at(group, node) if seen == end]
+    return (there[0], there[-1]) if len(there) > 1 else None
 
 
 def fate(group: Group, node: str, offset: int) -> str:

@@ -111,6 +111,9 @@ def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
     assert cause(double_vote.CHECKER, hit) == (
         f"{head}a fault hit n3, so it lost its first vote, or did not heed it"
     )
+    elsewhere = replace(KILL, nodes=frozenset({"n2"}))
+    other = whole_run(facts(disturbances=(elsewhere,)), quorum_states=states)
+    assert "no fault hit n3" in cause(double_vote.CHECKER, other)
     stood = [*states, state_of("n1", "candidate", voted=1)]
     assert "n2 led that epoch; n1 stood in it; no fault" in cause(
         double_vote.CHECKER, whole_run(quorum_states=stood)
@@ -276,5 +279,7 @@ def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> N
         "the controllers' log has the ISR [1, 2, 3] (offset 6) behind [1, 3], and n1 never reported"
         " it"
     )
+    reported = (*log_rows, metadata("n1", 1, 1, 400, 1, 2, 3))
+    assert "never reported" not in not_restored(look("n1", 5, 4), look("n2", 5, 5), more=reported)
     backwards = (written(1, 1, 5, 1, 2, 3), written(1, 1, 6, 1, 3))
     assert "never reported" not in not_restored(look("n1", 5, 4), look("n2", 5, 5), more=backwards)
