@@ -336,15 +336,19 @@ def _why(group: Group, found: Anomaly) -> str:
     log = group.logs.get(after, {}).get(node)
     at = log.at(first) if log is not None else None
     by_disk = [each for each in texts_in(found, "how") if "truncated" not in each]
+    cuts = [each for each in truncations_of(group, first) if each.node == node]
     told = [*by_disk]
     last, epoch = number_in(found, "last_offset"), number_in(found, "announced_epoch")
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
     if log is not None and at is not None:
         later = int(log.epochs[at])
         told.append(f"{leader_text(group, later)} wrote other records there")
-        cuts = [each for each in truncations_of(group, first) if each.node == node]
         if cuts and leader_of(group, later) != node:
             told[-1] = f"{told[-1]}, and {cut_text(cuts[0])}"
+    elif cuts and not told:
+        told.append(cut_text(cuts[0]))
+        if log is not None and len(log.epochs) and not (log.epochs >= 0).any():
+            told[-1] += ", as followers did before records had leader epochs (KIP-101)"
     elif not told and after == FINAL:
         told += filter(None, [fate(group, node, first)])
         told += _above_the_end(group, node, log.read_end if log is not None else first)

@@ -166,7 +166,7 @@ def _read_value(group: Group, found: Anomaly) -> int:
 
 def _began(group: Group, epoch: int) -> int:
     """Return where an epoch begins in the logs; beyond all offsets if nothing is known of it."""
-    starts = [each.offset for each in epoch_starts(group) if each.epoch == epoch]
+    starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if starts or not leaders_of(group, epoch):
         return min(starts, default=NEVER_NS)
     return NONE

@@ -32,11 +32,13 @@ from checkers.announcements import (
 )
 from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import holders, listed
+from checkers.replica_reasons import holders, leader_text, verb
+from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
 from results.record.terms import AnomalyClass, Mode
 from results.record.verdict import Anomaly, Evidence, Words
@@ -233,17 +235,24 @@ def _why(group: Group, found: Anomaly) -> str:
     if end < 0 or group.facts.forgets:
         return f"the record does not show how far {node}'s own log reached"
     low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
-    kept = holders(group, low, mark, number_in(found, "later_epoch")) if low >= 0 else ()
+    epoch = number_in(found, "later_epoch")
+    # What was called committed before an epoch is no record of that epoch.
+    earlier = told_at < first_told_ns(group, epoch)
+    kept = holders(group, low, mark, epoch - earlier) if low >= 0 else ()
     if f"n{later}" in kept:
         return (
-            f"{listed(kept)} hold all below {mark} in the end, n{later} too, which announced less:"
-            f" {node} called it committed too early, or n{later} too late"
+            f"{verb(kept, 'holds', 'hold')} all below {mark} in the end, so nothing was lost:"
+            f" {node} called it committed too early, or n{later} announced too little"
         )
-    if f"n{later}" in group.facts.proving_nodes:
+    starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
+    if earlier and starts and starts[0] < mark:
+        begun = leader_text(group, epoch).rstrip(",")
         return (
-            f"n{later}, leader of epoch {number_in(found, 'later_epoch')}, does not hold all below"
-            f" {mark} in the end: {node} called too much committed, or n{later} lost it"
+            f"{begun}, began it at offset {starts[0]} without what {node} had called committed:"
+            f" that was too much, or n{later} lacked it"
         )
+    if low >= 0:
+        return f"the record does not show whether all below {mark} was committed"
     return f"{node}'s own log had reached {end}, so the leader's lost its end, or never had it"
 
 

@@ -37,7 +37,7 @@ from checkers.facts import FINAL
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
-from checkers.replica_reasons import holders, leader_of, leader_text, verb
+from checkers.replica_reasons import holders, leader_text, verb
 from checkers.symptoms import ABOVE
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import unclean_elections
@@ -272,18 +272,20 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{whole}; {leader_text(group, later)} answered before its high watermark had reached"
             " the start of its epoch (KIP-207)"
         )
-    lacking = sorted((set(logs) & group.facts.proving_nodes) - set(kept))
-    if later > epoch >= 0 and leader_of(group, later) in lacking:
-        start = min(
-            (each.offset for each in epoch_starts(group) if epoch < each.epoch <= later),
-            default=NONE,
+    begun = [
+        each
+        for each in group.view(epoch_starts)
+        if 0 <= epoch < each.epoch <= later and each.offset < high
+    ]
+    if begun:
+        who = leader_text(group, begun[0].epoch).rstrip(",")
+        return Proved(
+            f"{who}, began it at offset {begun[0].offset} without what"
+            f" n{number_in(found, 'earlier_by')} had announced"
         )
-        begun = f" began at offset {start} and" if 0 <= start < high else ""
-        text = leader_text(group, later).rstrip(",")
-        return f"{text},{begun} lacks what n{number_in(found, 'earlier_by')} had announced"
-    told = [f"{verb(kept, 'holds', 'hold')} all up to {high} in the end"] if kept else []
-    told += [f"{verb(lacking, 'does not hold', 'do not hold')} all up to {high}"] if lacking else []
-    return f"{', and '.join(told)}{again}" if told else "no final log that was read shows it"
+    if kept:
+        return f"{verb(kept, 'holds', 'hold')} all up to {high} in the end{again}"
+    return "no final log shows whether the records between the two marks are still there"
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:

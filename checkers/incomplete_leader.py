@@ -172,6 +172,8 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
         told.append("it had announced them itself, so it had them once")
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
         told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
+    elif looks:
+        told.append("no look at its log in that time shows whether it had them")
     others = [
         other
         for other in (f"n{each}" for each in range(1, group.facts.plan.nodes + 1))

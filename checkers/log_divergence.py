@@ -406,7 +406,8 @@ def _skipped(group: Group, found: Anomaly, node: str) -> str:
     alone = [each for side in sides(logs, first) if side.lacks for each in side.nodes] == [node]
     who = f"only {node} lacks it, and {verb(others, 'holds', 'hold')} it"
     who = who if alone else f"{verb(others, 'holds', 'hold')} it"
-    if befell := fate(group, node, first):
+    at_the_end = found.evidence.get("snapshot") == FINAL
+    if at_the_end and (befell := fate(group, node, first)):
         return f"{who}; {befell}"
     if leader_of(group, having[0].epoch) == node:
         return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
@@ -416,6 +417,8 @@ def _skipped(group: Group, found: Anomaly, node: str) -> str:
             f"{who}; {node}'s log may have lost all from offset {cut} on once (a truncation, or a"
             " fault of its disk), and what it fetched since lacks the record"
         )
+    if not at_the_end:
+        return f"{who}; the record does not show whether {node} lost or skipped it"
     passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
     when = f" between {seconds(passed[0][0][0])} and {seconds(passed[0][1][0])}" if passed else ""
     return (
@@ -432,6 +435,8 @@ def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
              for node in side.nodes]  # fmt: skip
     held = f"{verb(newer or [fresh], 'holds', 'hold')} what {leader_text(group, epochs[fresh])}"
     held = f"{held} wrote there"
+    if found.evidence.get("snapshot") != FINAL:
+        return f"{held}; {stale} still had the older record of epoch {epochs[stale]} then"
     cut = next((each for each in truncations_of(group, first) if each.node == stale), None)
     since_ns = told_ns(group, epochs[fresh])
     short = [at for at, end in looks_at(group, stale) if end <= first and at >= since_ns]

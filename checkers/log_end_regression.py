@@ -23,14 +23,13 @@ from checkers.acknowledger import looks_at
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, equal, ints, present, select, take, texts
-from checkers.disk_losses import excuses_of_disk
+from checkers.disk_losses import TOLD_LATE_NS, excuses_of_disk
 from checkers.epoch_starts import epoch_starts
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Checker, Excuse, Findings, Labels, Promise
-from checkers.replica_reasons import cut_text, elected, fate, leader_of, leader_text
-from checkers.replica_reasons import told_ns as first_told_ns
+from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.replica_reasons import cut_text, elected, fate, leader_text, not_yet_ns
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
@@ -149,23 +148,25 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     node, end = str(found.evidence.get("node")), number_in(found, "log_end")
-    told_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
+    marked_ns, seen_ns = number_in(found, "marked_ns"), number_in(found, "time_ns")
     cuts = [each for each in truncations_of(group, end) if each.node == node]
-    if cuts or seen_ns < 0:
-        what = fate(group, node, end) if seen_ns < 0 else ""
-        what = what or (
-            cut_text(cuts[0])
-            if cuts
-            else f"{node} recorded no truncation; its files after the stop are shorter"
+    timed = [each for each in cuts if marked_ns <= each.observed_ns]
+    untimed = [each for each in cuts if each.observed_ns < 0]
+    for each in (*timed, *untimed):
+        if follows := _following(group, node, each.from_offset, marked_ns):
+            return Proved(f"{cut_text(each)}{follows}")
+    if timed:
+        return cut_text(timed[0])
+    if seen_ns < 0:
+        return fate(group, node, end) or (
+            f"{node} recorded no truncation; its files after the stop are shorter"
         )
-        from_offset = cuts[0].from_offset if cuts else NONE
-        return f"{what}{_following(group, node, from_offset, told_ns)}"
     again = [each for each in looks_at(group, node) if each[0] > seen_ns]
     back = f", and ended at {again[0][1]} at {seconds(again[0][0])}" if again else ""
-    lives = _lives(group, node, told_ns, seen_ns)
-    life = f"{node} was not restarted in between" if lives == 1 else (
-        f"{node} was restarted in between"
-    )  # fmt: skip
+    once = _lives(group, node, marked_ns, seen_ns) == 1
+    life = f"{node} was {'not ' * once}restarted in between"
+    if untimed:
+        return f"{life}{back}; {cut_text(untimed[0])}, at a time that is not recorded"
     return (
         f"{life} and recorded no truncation{back}: it dropped what it had called committed and"
         " fetched it again, or reported a wrong end; the record does not show which"
@@ -181,16 +182,17 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 
 
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
-    """Return which unclean leader a replica cut its log for, if its epoch begins there."""
-    begun = [
-        each.epoch
-        for each in epoch_starts(group)
-        if each.offset == from_offset and (entry := elected(group, each.epoch)) is not None
-        and entry.unclean and since_ns <= first_told_ns(group, each.epoch)
-    ]  # fmt: skip
-    if not begun or leader_of(group, begun[-1]) == node:
-        return ""
-    return f", to follow {leader_text(group, begun[-1])[:-1]}"
+    """Return which unclean leader a replica cut its log for, if its epoch begins there.
+
+    Its broker had not heard of that epoch when it told its mark, so that the cut came afterwards.
+    """
+    for start in group.view(epoch_starts):
+        entry = elected(group, start.epoch)
+        unclean = entry is not None and entry.unclean and f"n{entry.leader}" != node
+        unheard = not_yet_ns(group, node, start.epoch) >= max(0, since_ns - TOLD_LATE_NS)
+        if start.offset == from_offset and unclean and unheard:
+            return f", to follow {leader_text(group, start.epoch).rstrip(',')}"
+    return ""
 
 
 CHECKER = Checker(

@@ -267,7 +267,10 @@ _INNER_STEPS = "pairs of records that follow one another in an op"
 def _why(group: Group, found: Anomaly) -> str:
     """Return why a reader may have gone back or ahead."""
     if found.evidence.get("across_rebalance"):
-        return "its group was rebalanced in between: a member goes on from what its group had committed"
+        return (
+            "its group was rebalanced in between: a member goes on from what its group had"
+            " committed"
+        )
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     reads = reads_of(group, number_in(found, "offset"), [value])
     who = server(group, value, {op_id: reads.get(op_id, NONE)})

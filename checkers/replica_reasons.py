@@ -56,7 +56,7 @@ class Side:
 
 def listed(names: Iterable[str]) -> str:
     """Return names for people: `n1, n2 and n3`."""
-    *most, last = names
+    *most, last = [*names] or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -173,15 +173,19 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
         group: The partition.
         low: The first of the offsets.
         high: The last one, exclusive.
-        epoch: Records of later epochs are others; -1: any count.
+        epoch: Records of later epochs are others; so may be those without any.
+
+    Returns:
+        Their nodes; none if what they hold differs.
     """
-    found = []
+    found, contents = [], set[bytes]()
     for node, log in sorted(group.logs.get(FINAL, {}).items()):
         at = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
-        old = bool((log.epochs[at] <= epoch).all()) if epoch >= 0 else True
+        old = bool(((log.epochs[at] >= 0) & (log.epochs[at] <= epoch)).all())
         if len(log.offsets[at]) == high - low and old:
             found.append(node)
-    return tuple(found)
+            contents.add(log.hashes[at].tobytes())
+    return tuple(found) if len(contents) == 1 else ()
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> int | None:
@@ -196,11 +200,9 @@ def at_the_stop(group: Group, node: str, offset: int) -> int | None:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return (from, until) when a log that was never seen longer was seen to end there."""
-    looks = looks_at(group, node)
-    there = [at for at, seen in looks if seen == end]
-    longer = any(seen > end for _, seen in looks)
-    return (there[0], there[-1]) if len(there) > 1 and not longer else None
+    """Return from when to when a log was seen to end at one place; None if not twice."""
+    there = [at for at, seen in looks_at(group, node) if seen == end]
+    return (there[0], there[-1]) if len(there) > 1 else None
 
 
 def fate(group: Group, node: str, offset: int) -> str:
@@ -213,6 +215,8 @@ def fate(group: Group, node: str, offset: int) -> str:
     since_ns = had[0] if had is not None else NONE
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     cut = next((each for each in cuts if not 0 <= each.observed_ns < since_ns), None)
+    if cut is not None and cut.observed_ns < 0 and later and later[0][1] < cut.from_offset:
+        cut = None  # It went back further than that.
     if had is not None and not later:
         if log is None or log.read_end > offset:
             return ""

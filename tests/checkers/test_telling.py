@@ -53,7 +53,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     (
         "log-divergence",
         {"nodes": ["n1", "n3"], "records": ["epoch 3, hash 1", "epoch 0, hash 2"]},
-        "n3 kept the older record of epoch 0",
+        "n3 still had the older record of epoch 0",
     ),
     (
         "log-divergence",

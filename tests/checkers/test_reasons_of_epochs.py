@@ -1,0 +1,255 @@
+"""What causes say of epochs and high watermarks: each clause, and a hair beside."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from checkers import (
+    epoch_mismatch,
+    epoch_regression,
+    high_watermark_ahead,
+    high_watermark_regression,
+)
+from checkers.group import Group
+from results.record.milestones import Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    final_read,
+    group,
+    leads,
+    log,
+    read,
+    state,
+)
+from tests.checkers.reasons import (
+    NODES,
+    STOPPED,
+    announced,
+    cause,
+    look,
+    metadata,
+    written,
+)
+
+# Epochs of records
+
+
+def polled(epoch: int, *, at_s: float = 3) -> Row:
+    return {**read(A, 0), "leader_epoch": epoch, "complete_ns": int(at_s * S)}
+
+
+def mismatch(logged: int, polls: Row, *led: Row, records: list[Row] | None = None) -> Group:
+    held = [row for node in NODES for row in log(node, (logged, A))]
+    led = (leads(2, logged), *led)
+    return group(polls=[polls], leadership=[*led], replica_records=records or held)
+
+
+def test_an_answer_named_an_epoch_that_was_not_there() -> None:
+    head = "n1, n2 and n3 hold the same value there, of epoch 0, and"
+    none = cause(epoch_mismatch.CHECKER, mismatch(0, polled(1)))
+    assert none == (
+        f"{head} no leader and no record of epoch 1 is known: the answers named a wrong epoch"
+    )
+    later = [row for node in NODES for row in log(node, (0, A), (1, B))]
+    on = mismatch(0, polled(1), leads(3, 1, at=S // 2), records=later)
+    on = replace(on, facts=on.facts)
+    assert "epoch 1 begins at offset 1 only" in cause(epoch_mismatch.CHECKER, on)
+
+
+def test_an_epoch_that_may_have_been_there_excludes_nothing() -> None:
+    led = mismatch(0, polled(1), metadata("n3", 3, 1, 2))
+    assert cause(epoch_mismatch.CHECKER, led) == (
+        "n1, n2 and n3 hold a record of epoch 0 there: what n3, leader of epoch 1, had is in no"
+        " log, or the answer named a wrong epoch"
+    )
+    other = [row for node in NODES for row in log(node, (0, B))]
+    told = cause(epoch_mismatch.CHECKER, mismatch(0, polled(1), records=other))
+    assert "wrong epoch" in told
+    assert "same value" not in told
+
+
+def test_a_later_leader_wrote_over_what_was_read() -> None:
+    other = [row for node in NODES for row in log(node, (3, B))]
+    begun = written(2, 3, 7, 2, unclean=True)
+    on = mismatch(3, polled(0, at_s=0.5), begun, records=other)
+    assert cause(epoch_mismatch.CHECKER, on) == (
+        "n2, leader of epoch 3 by an unclean election, wrote another record there; that epoch was"
+        " seen first at 1.000 s, after the read"
+    )
+    again = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=0.5), leads(1, 0)))
+    assert again.startswith(
+        "n2, leader of epoch 3, wrote the same value there again, or the answer named an older"
+    )
+    led = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=1.5), leads(1, 0)))
+    assert led.startswith("n2, leader of epoch 3, led already when it was read")
+
+
+def lines(node: str, *told: tuple[int, int]) -> Row:
+    epochs = [{"epoch": epoch, "start_offset": start} for epoch, start in told]
+    return {**state(node, 3, 3), "epochs": epochs}
+
+
+def recorded(
+    records: Mapping[str, tuple[tuple[int, int], ...]], *rows: Row, **more: list[Row]
+) -> Group:
+    held = [row for node, each in records.items() for row in log(node, *each)]
+    return group(STOPPED, replica_records=held, replica_states=[*rows], **more)
+
+
+ALIKE = dict.fromkeys(NODES, ((0, A), (0, B)))
+
+
+def test_a_checkpoint_that_the_others_contradict_is_wrong() -> None:
+    on = recorded(ALIKE, lines("n1", (0, 1)), lines("n2", (0, 0)), lines("n3", (0, 0)))
+    assert cause(epoch_regression.CHECKER, on) == (
+        "n1's checkpoint is wrong: n1, n2 and n3 hold the record alike, and n2 and n3 have"
+        " checkpoints that place epoch 0 there"
+    )
+    alone = recorded(ALIKE, lines("n1", (0, 1)))
+    assert cause(epoch_regression.CHECKER, alone).endswith("does not show which is wrong")
+
+
+def test_a_record_whose_epoch_had_not_begun_is_wrong() -> None:
+    records = dict.fromkeys(NODES, ((0, A), (1, B), (1, C)))
+    rows = [lines(node, (0, 0), (1, 2)) for node in NODES]
+    sends = [ack(B, 1, at=3 * S)]
+    led = [leads(2, 0, at=at * S) for at in range(1, 6)]
+    on = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=9 * S)])
+    assert cause(epoch_regression.CHECKER, on) == (
+        "n1, n2 and n3 hold the record alike, so the record is wrong, not the checkpoint: n2,"
+        " leader of epoch 0, acknowledged it at 3.000 s, and epoch 1 was seen first at 9.000 s, so"
+        " it gave the record a wrong epoch"
+    )
+    soon = recorded(records, *rows, sends=sends, leadership=[*led, leads(3, 1, at=7 * S)])
+    first = epoch_regression.CHECKER.check(soon).anomalies[0]
+    assert epoch_regression.CHECKER.why(soon, first).endswith("does not show which is wrong")
+
+
+def test_checkpoints_without_any_epoch() -> None:
+    on = recorded(ALIKE, *(lines(node) for node in NODES))
+    assert cause(epoch_regression.CHECKER, on) == (
+        "n1, n2 and n3 hold the record alike between records that fit, and their checkpoints name"
+        " no epoch at all"
+    )
+
+
+def test_one_copy_that_differs_was_changed() -> None:
+    records = {**ALIKE, "n1": ((1, A), (0, B))}
+    assert cause(epoch_regression.CHECKER, recorded(records)) == (
+        "n2 and n3 hold the record at offset 0 with epoch 0, and only n1 with epoch 1: that copy"
+        " was changed"
+    )
+    alone = recorded({"n1": ((1, A), (0, B))})
+    assert cause(epoch_regression.CHECKER, alone).startswith("no other copy shows whether n1")
+
+
+def test_copies_that_are_alike_were_written_so() -> None:
+    records = dict.fromkeys(NODES, ((1, A), (0, B)))
+    on = recorded(records)
+    assert cause(epoch_regression.CHECKER, on) == (
+        "n1, n2 and n3 hold the record at offset 0 alike, with epoch 1: a leader wrote it so, and"
+        " they copied it"
+    )
+
+
+def test_whose_word_of_an_epoch_was_wrong() -> None:
+    back = [metadata("n1", 1, 4, 1), metadata("n1", 1, 3, 2)]
+    assert cause(epoch_regression.CHECKER, group(leadership=back)) == (
+        "n1 went back to an older view of the leaders while it ran, and no other broker did"
+    )
+    never = group(leadership=[*back, written(1, 3, 5, 1)])
+    assert cause(epoch_regression.CHECKER, never) == (
+        "the controllers' log has no epoch 4: what n1 reported first was wrong"
+    )
+    was = group(leadership=[*back, written(1, 3, 5, 1), written(1, 4, 6, 1)])
+    assert cause(epoch_regression.CHECKER, was).startswith("n1 went back to an older view")
+
+
+# High watermarks
+
+
+def test_a_mark_beyond_its_own_log_is_wrong() -> None:
+    later = {**announced(1, 1, 5, 9), "asked_ns": 8 * S}
+    on = group(leadership=[announced(1, 1, 4, 1), later], replica_states=[look("n2", 6, 2, mark=8)])
+    assert cause(high_watermark_ahead.CHECKER, on) == (
+        "n2's own log ended at 6 then, so its mark is wrong; n1, leader of epoch 1, had announced 4"
+        " at 1.000 s"
+    )
+    within = group(
+        STOPPED, leadership=[announced(1, 1, 4, 1), later],
+        replica_states=[look("n2", 8, 2, mark=8)],
+        replica_records=log("n1", *[(1, A)] * 8),
+    )  # fmt: skip
+    assert cause(high_watermark_ahead.CHECKER, within) == (
+        "n1 holds all below 8 in the end, so nothing was lost: n2 called it committed too early, or"
+        " n1 announced too little"
+    )
+    first = replace(within, tables={**within.tables, "leadership": group(
+        leadership=[{**later, "leader_epoch": 3}]).table("leadership"),
+        "replica_records": group(
+            replica_records=log("n1", *[(1, A)] * 6, *[(3, B)] * 2)).table("replica_records"),
+    })  # fmt: skip
+    assert cause(high_watermark_ahead.CHECKER, first) == (
+        "n1, leader of epoch 3, began it at offset 6 without what n2 had called committed: that was"
+        " too much, or n1 lacked it"
+    )
+
+
+def regressed(
+    *led: Row, records: tuple[tuple[int, int], ...] = ((0, A), (0, B)), **rows: list[Row]
+) -> Group:
+    held = [row for node in NODES for row in log(node, *records)]
+    return group(STOPPED, **{"leadership": [*led], "replica_records": held, **rows})
+
+
+TOLD = (announced(1, 0, 2, 1), announced(1, 0, 1, 3))
+
+
+def test_an_answer_that_was_too_low_lost_nothing() -> None:
+    head = "nothing was cut: n1, n2 and n3 hold all up to 2 as it was"
+    assert cause(high_watermark_regression.CHECKER, regressed(*TOLD, announced(1, 0, 2, 5))) == (
+        f"{head}, and n1 announced 2 at 5.000 s, afterwards; only n1's lower answer was wrong"
+    )
+    assert cause(high_watermark_regression.CHECKER, regressed(*TOLD)) == (
+        f"{head}; only n1's lower answer was wrong"
+    )
+    cut = {"node": "n1", "from_offset": 1, "to_offset": None, "observed_ns": 2 * S}
+    again = cause(high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[cut]))
+    assert "nothing was cut" not in again
+    later = {**cut, "observed_ns": 4 * S}
+    assert "nothing was cut" in cause(
+        high_watermark_regression.CHECKER, regressed(*TOLD, truncations=[later])
+    )
+
+
+def test_a_new_leader_that_holds_all_answered_too_early() -> None:
+    on = regressed(announced(1, 0, 2, 1), announced(2, 1, 1, 3))
+    assert cause(high_watermark_regression.CHECKER, on).endswith(
+        "n2, leader of epoch 1, answered before its high watermark had reached the start of its"
+        " epoch (KIP-207)"
+    )
+    over = regressed(announced(1, 0, 2, 1), announced(2, 1, 1, 3), records=((0, A), (1, C)))
+    made = on.table("replica_records").to_pylist()
+    made[-1]["record_hash"] += 1
+    differ = regressed(*on.table("leadership").to_pylist(), replica_records=made)
+    assert "nothing was cut" not in cause(high_watermark_regression.CHECKER, differ)
+    bare = regressed(*on.table("leadership").to_pylist(), records=((-1, A), (-1, B)))
+    assert "nothing was cut" not in cause(high_watermark_regression.CHECKER, bare)
+    assert cause(high_watermark_regression.CHECKER, over) == (
+        "n2, leader of epoch 1, began it at offset 1 without what n1 had announced"
+    )
+
+
+def test_final_reads_that_were_told_an_end_too_low() -> None:
+    on = regressed(announced(1, 0, 2, 0), final_reads=[final_read(1)])
+    on = replace(on, facts=replace(on.facts, milestones=(
+        *on.facts.milestones, Milestone(name="recovered", at_ns=S),
+        Milestone(name="final-reads", at_ns=2 * S),
+    )))  # fmt: skip
+    assert cause(high_watermark_regression.CHECKER, on).endswith(
+        "only the answer to the final reads was wrong"
+    )

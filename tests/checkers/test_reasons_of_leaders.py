@@ -1,0 +1,285 @@
+"""What causes say of elections, votes and in-sync replicas: each clause, and a hair beside."""
+
+from dataclasses import replace
+
+import pytest
+
+from checkers import (
+    acknowledged_below_min_isr,
+    double_vote,
+    forbidden_election,
+    incomplete_leader,
+    incomplete_quorum_leader,
+    isr_not_restored,
+    two_leaders,
+)
+from checkers.facts import RunFacts, UncleanOrder
+from checkers.group import Group
+from checkers.quorum import QuorumFacts
+from tests.checkers.faithful_clients import Row
+from tests.checkers.faithful_quorum import QUORUM_PLACE
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    group,
+    leads,
+    log,
+    whole_run,
+)
+from tests.checkers.reasons import (
+    KILL,
+    NODES,
+    announced,
+    cause,
+    look,
+    metadata,
+    written,
+)
+
+# Two leaders of an epoch
+
+
+def test_who_answered_without_being_elected() -> None:
+    both = [leads(1, 0), leads(2, 0), written(2, 0, 5, 2, 1)]
+    head = (
+        "the controllers' log gives epoch 0 to n2 alone (offset 5): n1 answered as leader without"
+        " being elected"
+    )
+    assert cause(two_leaders.CHECKER, group(leadership=both)) == head
+    knew = [*both, metadata("n1", 2, 0, 3)]
+    assert cause(two_leaders.CHECKER, group(leadership=knew)) == (
+        f"{head}, and its own metadata named n2"
+    )
+    other = [*both, metadata("n3", 2, 0, 3)]
+    assert cause(two_leaders.CHECKER, group(leadership=other)) == head
+    assert cause(two_leaders.CHECKER, group(leadership=both[:2])).startswith(
+        "no election of epoch 0 was recorded"
+    )
+
+
+def test_who_named_a_wrong_leader() -> None:
+    told = [metadata("n1", 3, 0, 3), metadata("n2", 2, 0, 3), written(2, 0, 5, 2, 1)]
+    assert cause(two_leaders.CHECKER, group(leadership=told)) == (
+        "the controllers' log gives epoch 0 to n2 alone (offset 5): only n1 named n3, wrongly"
+    )
+
+
+def test_an_epoch_that_the_controllers_gave_twice() -> None:
+    twice = [written(2, 0, 5, 2, 1), written(1, 0, 6, 2, 1)]
+    told = "the controllers gave the epoch twice, to n2 (offset 5) and n1 (offset 6) of their log"
+    assert cause(two_leaders.CHECKER, group(leadership=twice)) == told
+    only = [*twice, metadata("n3", 2, 0, 3)]
+    assert cause(two_leaders.CHECKER, group(leadership=only)) == f"{told}; brokers named n2 only"
+
+
+@pytest.mark.parametrize(
+    ("votes", "told"),
+    [
+        ({(2, "n2", "n2"), (2, "n3", "n2")},
+         ("in epoch 2 n2 and n3 voted for n2, and no recorded vote was for n1: n1 led without a"
+         " majority")),
+        ({(2, "n2", "n2"), (2, "n3", "n2"), (2, "n1", "n1"), (2, "n3", "n1")},
+         "in epoch 2 n1 and n3 voted for n1 and n2 and n3 voted for n2: n3 voted for both"),
+        ({(1, "n2", "n2")},
+         "the record does not show the votes of that epoch, so not which of them had a majority"),
+    ],
+)  # fmt: skip
+def test_votes_show_which_of_two_controllers_was_elected(
+    votes: set[tuple[int, str, str]], told: str
+) -> None:
+    led = [{"node": node, "role": "leader", "epoch": 2} for node in ("n1", "n2")]
+    about = facts(quorum=QuorumFacts(votes=frozenset(votes)))
+    assert cause(two_leaders.QUORUM_CHECKER, whole_run(about, quorum_states=led)) == told
+
+
+def state_of(node: str, role: str, *, voted: int | None = None) -> Row:
+    return {"node": node, "role": role, "epoch": 2, "voted_for": voted}
+
+
+def test_a_second_vote_is_not_forgotten_where_no_fault_hit_the_voter() -> None:
+    states = [state_of("n2", "leader"), state_of("n3", "voted", voted=2),
+              state_of("n3", "voted", voted=1)]  # fmt: skip
+    head = "n2 led that epoch; no log shows that n1 stood; "
+    assert cause(double_vote.CHECKER, whole_run(quorum_states=states)) == (
+        f"{head}no fault hit n3, so it forgot no vote in a restart: it did not heed its first"
+    )
+    hit = whole_run(facts(disturbances=(KILL,)), quorum_states=states)
+    assert cause(double_vote.CHECKER, hit) == (
+        f"{head}a fault hit n3, so it lost its first vote, or did not heed it"
+    )
+    elsewhere = replace(KILL, nodes=frozenset({"n2"}))
+    other = whole_run(facts(disturbances=(elsewhere,)), quorum_states=states)
+    assert "no fault hit n3" in cause(double_vote.CHECKER, other)
+    stood = [*states, state_of("n1", "candidate", voted=1)]
+    assert "n2 led that epoch; n1 stood in it; no fault" in cause(
+        double_vote.CHECKER, whole_run(quorum_states=stood)
+    )
+
+
+# Leaders that lack what was committed
+
+
+def begun(*rows: Row, about: RunFacts | None = None, states: tuple[Row, ...] = ()) -> Group:
+    """n1 announced 2 in epoch 0 at 4 s; epoch 3 begins at offset 1, and n2 leads in it."""
+    held = [row for node in NODES for row in log(node, (0, A), (3, C))]
+    led = [announced(1, 0, 2, 4), {**leads(2, 3, at=9 * S), "incarnation": 1}, *rows]
+    return group(about, leadership=led, replica_records=held, replica_states=[*states])
+
+
+def test_a_clean_election_before_any_fault() -> None:
+    told = "the controllers elected n2 cleanly, before any fault (ISR [2, 1])"
+    clean = written(2, 3, 7, 2, 1)
+    assert cause(incomplete_leader.CHECKER, begun(clean)) == told
+    killed = begun(clean, about=facts(disturbances=(KILL,)))
+    assert cause(incomplete_leader.CHECKER, killed) == (
+        "the controllers elected n2 cleanly (ISR [2, 1])"
+    )
+
+
+def test_an_unclean_election_that_a_fault_ordered() -> None:
+    unclean = written(2, 3, 7, 2, unclean=True)
+    order = UncleanOrder(
+        topic="log-0", partition=0, after_epoch=2, epoch=3, leader="n2", seen_ns=9 * S
+    )
+    for orders, told in (
+        ((order,), "n2 was elected uncleanly, as a fault of the run ordered"),
+        ((replace(order, epoch=2, after_epoch=1),), "n2 was elected uncleanly"),
+    ):
+        about = facts(unclean_orders=orders)
+        assert cause(incomplete_leader.CHECKER, begun(unclean, about=about)) == told
+
+
+def test_what_the_elected_held_before() -> None:
+    knew = metadata("n2", 1, 0, 6)
+    fell = begun(knew, states=(look("n2", 2, 5), look("n2", 1, 8)))
+    assert cause(incomplete_leader.CHECKER, fell) == (
+        "its log ended at 2 at 5.000 s and at 1 at 8.000 s: it had them and dropped them"
+    )
+    had = begun(knew, states=(look("n2", 2, 5), look("n3", 2, 5)))
+    assert cause(incomplete_leader.CHECKER, had) == (
+        "its log had ended at 2 at 5.000 s, so it had them; n3 had them"
+    )
+    less = begun(knew, states=(look("n2", 1, 5),))
+    assert cause(incomplete_leader.CHECKER, less) == "its log was seen last at 1, at 5.000 s"
+    # Behind its last word of an older epoch it may have led already, and written others.
+    later = begun(knew, states=(look("n2", 2, 7), look("n3", 2, 7)))
+    assert cause(incomplete_leader.CHECKER, later) == (
+        "no look at its log in that time shows whether it had them"
+    )
+    assert cause(incomplete_leader.CHECKER, begun(knew)).startswith("the record shows neither how")
+
+
+def test_votes_for_a_controller_that_lacked_what_was_committed() -> None:
+    quorum = QuorumFacts(
+        announced={1: 3}, leaders={2: ("n2",)},
+        votes=frozenset({(2, "n3", "n2"), (2, "n2", "n2"), (1, "n1", "n1")}),
+    )  # fmt: skip
+    records = [{**each, **QUORUM_PLACE} for each in log("n1", (1, A), (2, B))]
+    for told, head in (
+        (quorum, "n2 and n3 voted for n2 in epoch 2 though its log lacked"),
+        (replace(quorum, votes=frozenset()), "n2 led in epoch 2 though its log lacked"),
+        (replace(quorum, leaders={}), "the record does not show which controller led epoch 2"),
+    ):
+        on = replace(group(facts(quorum=told), replica_records=records), **QUORUM_PLACE)
+        assert cause(incomplete_quorum_leader.CHECKER, on).startswith(head)
+
+
+# Elections and in-sync replicas
+
+
+def forbidden(*rows: Row, about: RunFacts | None = None) -> str:
+    return cause(forbidden_election.CHECKER, group(about, leadership=[*rows]))
+
+
+def test_an_unclean_election_of_a_member_of_the_isr() -> None:
+    rows = (written(1, 0, 5, 1, 2, 3), written(2, 1, 6, 2, unclean=True), leads(2, 1))
+    head = (
+        "n2 was in the ISR, so the controllers had no need of an unclean election, which cut the"
+        " ISR to [2]; n1 and n3 were in sync too"
+    )
+    assert forbidden(*rows) == f"{head}, and no fault had begun"
+    assert forbidden(*rows, about=facts(disturbances=(KILL,))) == head
+    assert forbidden(*rows[:2]) == head
+    outside = (written(1, 0, 5, 1, 3), rows[1])
+    assert forbidden(*outside) == (
+        "n1 and n3 were in sync, and the controllers elected n2 instead, which was not"
+    )
+
+
+def test_a_leader_that_was_taken_out_of_its_isr() -> None:
+    rows = (written(3, 0, 5, 3, 1, 2), written(3, 0, 6, 1, 2), metadata("n1", 3, 0, 2, 1, 2, 3))
+    head = "the controllers took n3 out of the ISR [3, 1, 2] (offset 5) and left it the leader"
+    assert forbidden(*rows) == f"{head}; no broker ever reported the ISR [1, 2]"
+    assert forbidden(*rows, metadata("n2", 3, 0, 2, 2, 1)) == head
+    other = (written(2, 0, 5, 3, 1, 2), *rows[1:2])
+    assert forbidden(*other).startswith("the controllers named a leader outside of the ISR")
+
+
+def accepted(*told: Row, more: tuple[Row, ...] = ()) -> str:
+    low = [metadata(f"n{1 + (at >= 20)}", 1 + (at >= 20), int(at >= 20), at, 1 + (at >= 20))
+           for at in range(10, 31, 2)]  # fmt: skip
+    sends = [
+        {**ack(value, at, op=at, at=when * S), "invoke_ns": (when - 1) * S}
+        for at, (value, when) in enumerate(((A, 16), (B, 24)), start=0)
+    ]
+    records = [row for node in NODES for row in log(node, (0, A), (1, B))]
+    on = group(
+        leadership=[*low, *told, leads(2, 1, at=25 * S), *more], sends=sends,
+        replica_records=records,
+    )  # fmt: skip
+    return cause(acknowledged_below_min_isr.CHECKER, on)
+
+
+def test_each_leader_that_took_sends_is_named() -> None:
+    head = (
+        "n1, leader of epoch 0, took 1 and n2, leader of epoch 1, took 1 of them without"
+        " NOT_ENOUGH_REPLICAS, though their own metadata named such an ISR"
+    )
+    assert accepted() == head
+    decided = (written(1, 0, 5, 1), written(2, 1, 6, 2))
+    assert accepted(*decided) == head
+    other = (written(1, 0, 5, 1, 2), written(2, 1, 6, 2))
+    assert accepted(*other) == (
+        f"{head}; the controllers' log has no ISR [1] of epoch 0, so brokers may have reported a"
+        " wrong ISR"
+    )
+    # The last small ISR of their log came later, if brokers named a larger one afterwards.
+    larger = (metadata("n2", 2, 1, 40, 1, 2),)
+    whole = (written(1, 0, 5, 1), written(2, 1, 6, 1, 2), written(2, 1, 7, 2))
+    assert "no ISR [2] of epoch 1" in accepted(*whole, more=larger)
+    assert "no ISR" not in accepted(*whole)
+
+
+def not_restored(*states: Row, more: tuple[Row, ...] = ()) -> str:
+    calm = facts(calm_from_ns=0)
+    told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
+    on = group(calm, leadership=[*told, *more], replica_states=[*states])
+    return cause(isr_not_restored.CHECKER, on)
+
+
+def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
+    assert not_restored(look("n1", 5, 4), look("n2", 5, 5), look("n1", 9, 6), look("n2", 8, 7)) == (
+        "n2 had caught up with n1, its leader, at 5.000 s and at 1 of 2 looks: n1 did not take it"
+        " back, or brokers went on reporting an old ISR"
+    )
+    assert not_restored(look("n1", 5, 4), look("n2", 4, 5)) == (
+        "n2's log was behind at every look: it ended at 4 at 5.000 s, that of n1, its leader, at 5"
+    )
+    assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
+
+
+def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> None:
+    log_rows = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2, 3))
+    told = not_restored(look("n1", 5, 4), look("n2", 5, 5), more=log_rows)
+    assert told.endswith(
+        "the controllers' log has the ISR [1, 2, 3] (offset 6) behind [1, 3], and n1 never reported"
+        " it"
+    )
+    reported = (*log_rows, metadata("n1", 1, 1, 400, 1, 2, 3))
+    assert "never reported" not in not_restored(look("n1", 5, 4), look("n2", 5, 5), more=reported)
+    backwards = (written(1, 1, 5, 1, 2, 3), written(1, 1, 6, 1, 3))
+    assert "never reported" not in not_restored(look("n1", 5, 4), look("n2", 5, 5), more=backwards)

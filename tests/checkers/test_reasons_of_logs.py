@@ -1,0 +1,424 @@
+"""What causes say of replicas' logs: each clause with its rows, and without them a hair beside."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from checkers import (
+    committed_truncation,
+    log_divergence,
+    log_end_regression,
+    log_start_moved,
+    metadata_divergence,
+    two_leaders,
+    under_replicated,
+)
+from checkers.facts import DiskLoss, RunFacts
+from checkers.group import Group
+from checkers.protocol import Excuse, Proved
+from checkers.quorum import QuorumFacts
+from tests.checkers.faithful_clients import Row
+from tests.checkers.faithful_quorum import QUORUM_PLACE
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    elected,
+    facts,
+    group,
+    leads,
+    log,
+    state,
+)
+from tests.checkers.reasons import (
+    NODES,
+    STOPPED,
+    cause,
+    causes,
+    look,
+    metadata,
+)
+
+
+def cut(node: str, from_offset: int, *, at: int | None = None) -> Row:
+    return {"node": node, "from_offset": from_offset, "to_offset": None, "observed_ns": at,
+            "reason": "told to"}  # fmt: skip
+
+
+# Two records of one epoch
+
+
+def copies(*rows: Row, sends: tuple[Row, ...] = (), third: bool = True) -> Group:
+    """n1 has another record of epoch 0 at offset 0."""
+    held = [*log("n1", (0, B)), *log("n2", (0, A)), *(log("n3", (0, A)) if third else ())]
+    return group(leadership=[*rows], replica_records=held, sends=[*sends])
+
+
+@pytest.mark.parametrize(
+    ("on", "told"),
+    [
+        (copies(leads(2, 0), sends=(ack(A, 0),)),
+         ("n2 alone led epoch 0; n2, n3 and the acknowledged send agree, so the copy of n1 was"
+         " changed, or n1 wrote it without leading")),
+        (copies(leads(2, 0), sends=(ack(A, 1),)),
+         ("n2 alone led epoch 0; n2 and n3 agree, so the copy of n1 was changed, or n1 wrote it"
+         " without leading")),
+        (copies(leads(2, 0), third=False),
+         "n2 alone led epoch 0, so one of the copies was changed; no third copy shows which"),
+        (copies(leads(1, 0), sends=(ack(A, 0),)),
+         ("n1 alone led epoch 0, and n2 and n3 hold what n1 had written then: n1's own copy was"
+         " changed afterwards")),
+        (copies(leads(1, 1)),
+         ("the record does not show who led epoch 0; n2 and n3 agree, so the copy of n1 was"
+         " changed")),
+    ],
+)  # fmt: skip
+def test_a_copy_is_wrong_if_the_others_and_its_sender_say_so(on: Group, told: str) -> None:
+    assert cause(two_leaders.CHECKER, on) == told
+
+
+def test_two_that_were_named_as_leaders_may_both_have_written() -> None:
+    told = causes(two_leaders.CHECKER, copies(leads(1, 0, source="metadata"), leads(2, 0)))
+    assert told[-1].startswith("n1 and n2 were both named as leader of epoch 0, so each may have")
+
+
+# Replicas that differ
+
+
+def diverged(records: list[Row], **rows: list[Row]) -> Group:
+    marks = [state(node, 3, 3) for node in NODES]
+    return group(
+        STOPPED, replica_records=records,
+        **{**rows, "replica_states": marks + rows.get("replica_states", [])},
+    )  # fmt: skip
+
+
+GAP = [*log("n1", (0, A)), *log("n1", (0, C), start=2), *log("n2", (0, A), (0, B), (0, C)),
+       *log("n3", (0, A), (0, B), (0, C))]  # fmt: skip
+PASSED = [look("n1", 1, 1), look("n1", 2, 2)]
+
+
+def test_who_lacks_a_record_between_others_left_it_out_or_lost_it() -> None:
+    on = diverged(GAP, leadership=[leads(2, 0)], replica_states=PASSED)
+    assert cause(log_divergence.CHECKER, on) == (
+        "only n1 lacks it, and n2 and n3 hold it; n1 recorded no truncation, and its log goes on"
+        " behind it: it left the record out when it copied that part between 1.000 s and 2.000 s,"
+        " or lost it later"
+    )
+    unseen = diverged(GAP, leadership=[leads(2, 0)], replica_states=[look("n1", 1, 1)])
+    assert "between" not in causes(log_divergence.CHECKER, unseen)[0]
+
+
+def test_the_leader_that_wrote_a_record_cannot_have_left_it_out() -> None:
+    on = diverged(GAP, leadership=[leads(1, 0)], replica_states=PASSED)
+    assert causes(log_divergence.CHECKER, on)[0] == (
+        "only n1 lacks it, and n2 and n3 hold it: n1, leader of its epoch 0, lost it after it had"
+        " sent it"
+    )
+
+
+def test_who_was_cut_once_may_have_fetched_less_again() -> None:
+    rows = {"leadership": [leads(2, 0)], "replica_states": PASSED}
+    on = diverged(GAP, **rows, truncations=[cut("n1", 1)])
+    assert "may have lost all from offset 1 on once" in causes(log_divergence.CHECKER, on)[0]
+    behind = diverged(GAP, **rows, truncations=[cut("n1", 2)])
+    assert "recorded no truncation" in causes(log_divergence.CHECKER, behind)[0]
+
+
+OLDER = [*log("n1", (3, A), (3, B), (3, C)), *log("n2", (3, A), (3, B), (3, C)),
+         *log("n3", (0, A), (3, B), (3, C))]  # fmt: skip
+
+
+def elected_uncleanly() -> list[Row]:
+    return [leads(2, 3, at=2 * S), {**elected(2, 3, 7, unclean=True), "isr": [2]}]
+
+
+def test_who_keeps_an_older_record_did_not_cut_it_or_has_it_back() -> None:
+    head = "n1 and n2 hold what n2, leader of epoch 3 by an unclean election, wrote there; n3"
+    none = diverged(OLDER, leadership=elected_uncleanly())
+    assert causes(log_divergence.CHECKER, none)[0] == (
+        f"{head} kept the older record of epoch 0: it recorded no truncation when it followed that"
+        " leader"
+    )
+    logged = diverged(OLDER, leadership=elected_uncleanly(), truncations=[cut("n3", 0)])
+    assert causes(log_divergence.CHECKER, logged)[0] == (
+        f"{head} recorded that it cut its log from 0 on, and yet holds the older record of epoch 0"
+    )
+    for at_s, back in ((3, True), (1, False)):
+        seen = diverged(OLDER, leadership=elected_uncleanly(), replica_states=[look("n3", 0, at_s)])
+        told = causes(log_divergence.CHECKER, seen)[0]
+        assert ("came back, or never left its disk" in told) is back
+
+
+def test_a_log_that_could_not_be_read_is_not_said_to_lack_anything() -> None:
+    about = replace(STOPPED, unreadable_nodes=frozenset({"n1"}))
+    on = replace(diverged(GAP, leadership=[leads(2, 0)]), facts=about)
+    assert causes(log_divergence.CHECKER, on)[0] == (
+        "n1 may hold it: its log could not be read to its end"
+    )
+
+
+def test_what_kafka_itself_allows_is_the_cause() -> None:
+    on = diverged(OLDER)
+    found = replace(log_divergence.CHECKER.check(on).anomalies[0], excuses=(Excuse.REUSED.value,))
+    assert "KIP-380" in log_divergence.CHECKER.why(on, found)
+
+
+# The controllers' log
+
+
+def of_quorum(records: list[Row], leaders: Mapping[int, tuple[str, ...]]) -> Group:
+    marks = dict.fromkeys(NODES, 3)
+    about = facts(quorum=QuorumFacts(marks=marks, leaders=leaders))
+    made = group(about, replica_records=[{**each, **QUORUM_PLACE} for each in records])
+    return replace(made, **QUORUM_PLACE)
+
+
+def test_the_quorums_leader_and_the_other_copies_show_which_controller_is_wrong() -> None:
+    other = [*log("n1", (1, A)), *log("n2", (1, B)), *log("n3", (1, A))]
+    led = {1: ("n1",)}
+    assert cause(metadata_divergence.CHECKER, of_quorum(other, led)) == (
+        "n1 alone led epoch 1; n1 and n3 agree, so the copy of n2 was changed, or n2 wrote it"
+        " without leading"
+    )
+    unknown = causes(metadata_divergence.CHECKER, of_quorum(other, {2: ("n1",)}))[0]
+    assert unknown.startswith("the record does not show who led epoch 1; n1 and n3 agree")
+
+
+def test_who_lacks_a_record_of_the_quorum_is_named() -> None:
+    records = [{**each, "leader_epoch": 1} for each in GAP]
+    assert cause(metadata_divergence.CHECKER, of_quorum(records, {1: ("n2",)})) == (
+        "n1 lacks what n2, the quorum's leader of epoch 1, wrote there; n2 and n3 hold it, and n1"
+        " left it out or lost it"
+    )
+
+
+# What is on too few replicas
+
+
+def scarce(*states: Row, truncations: tuple[Row, ...] = (), about: RunFacts = STOPPED) -> Group:
+    """Broker 1 leads, and holds alone what was acknowledged at offset 1."""
+    held = [*log("n1", (0, A), (0, B)), *log("n2", (0, A)), *log("n3", (0, A))]
+    sends = [ack(B, 1, at=5 * S)]
+    told = [{**leads(1, 0, at=at * S), "incarnation": 0} for at in range(1, 9)]
+    return group(
+        about, sends=sends, leadership=told, replica_records=held, replica_states=[*states],
+        truncations=[*truncations],
+    )  # fmt: skip
+
+
+ALL_SEEN = (look("n2", 2, 60), look("n3", 2, 61))
+
+
+def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
+    told = "n2 and n3 reported a log beyond it at 61.000 s, at the last look,"
+    assert cause(under_replicated.CHECKER, scarce(*ALL_SEEN)) == (
+        f"{told} and no truncation of it is recorded, so the record went in the stop, or afterwards"
+    )
+    logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
+    assert logged == f"{told} so the record went in the stop, or afterwards"
+
+
+def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
+    never = (look("n2", 1, 60), look("n3", 1, 61))
+    assert cause(under_replicated.CHECKER, scarce(*never)) == (
+        "n2 and n3 never reported a log that went beyond it; n1, leader of epoch 0, acknowledged it"
+        " without them"
+    )
+    assert cause(under_replicated.CHECKER, scarce()) == (
+        "the record does not show whether n2 and n3 ever had it"
+    )
+
+
+def test_what_fell_in_between_is_told_with_both_looks() -> None:
+    fell = (look("n2", 2, 6), look("n2", 1, 7), look("n3", 1, 61))
+    assert "n2's log ended at 2 at 6.000 s and at 1 at 7.000 s, without" in cause(
+        under_replicated.CHECKER, scarce(*fell)
+    )
+    cut_then = scarce(*fell, truncations=(cut("n2", 1, at=7 * S),))
+    assert "n2 truncated its log from offset 1 on (told to)" in cause(
+        under_replicated.CHECKER, cut_then
+    )
+    older = scarce(*fell, truncations=(cut("n2", 1, at=5 * S),))
+    assert "truncated" not in cause(under_replicated.CHECKER, older)
+
+
+def short(*states: Row, truncations: tuple[Row, ...] = ()) -> Group:
+    held = [*log("n1", (0, A), (0, B)), *log("n2", (0, A), (0, B)), *log("n3", (0, A))]
+    told = {
+        "source": "metadata",
+        "observer": "n1",
+        "leader": 1,
+        "leader_epoch": 0,
+        "isr": [1, 2, 3],
+        "incarnation": 0,
+        "asked_ns": 90 * S,
+        "observed_ns": 90 * S + 1,
+    }
+    return group(
+        STOPPED, leadership=[leads(1, 0), {**leads(1, 0, at=8 * S), "high_watermark": 2}, told],
+        replica_records=held, replica_states=[*states], truncations=[*truncations],
+    )  # fmt: skip
+
+
+def test_a_short_log_went_in_the_stop_or_stood_still() -> None:
+    assert cause(under_replicated.CHECKER, short(look("n3", 2, 91))) == (
+        "n3's log still ended at 2 at 91.000 s, and no truncation of it was recorded since: n3 lost"
+        " the end in its clean stop, or afterwards; n1 and n2 hold all of it"
+    )
+    logged = short(look("n3", 2, 91), truncations=(cut("n3", 1),))
+    assert "no truncation" not in cause(under_replicated.CHECKER, logged)
+    assert cause(under_replicated.CHECKER, short(look("n3", 1, 9), look("n3", 1, 91))) == (
+        "n3's log stood at 1 from 9.000 s to 91.000 s: it stopped copying, and its leader kept it"
+        " in the ISR; n1 and n2 hold all of it"
+    )
+    longer = short(look("n3", 1, 9), look("n3", 2, 10), look("n3", 1, 91))
+    assert "stood at" not in cause(under_replicated.CHECKER, longer)
+    assert cause(under_replicated.CHECKER, short(look("n3", 1, 9))) == (
+        "the record does not show whether n3 ever had the end of the log; n1 and n2 hold all of it"
+    )
+
+
+# What a leader had announced
+
+
+def truncated(
+    records: list[Row], *states: Row, led: list[Row], truncations: tuple[Row, ...] = ()
+) -> Group:
+    announced = {**leads(1, 0, at=4 * S), "high_watermark": 2}
+    return group(
+        STOPPED, leadership=[announced, *led], replica_records=records, replica_states=[*states],
+        truncations=[*truncations],
+    )  # fmt: skip
+
+
+def test_a_leader_that_stopped_without_what_it_had_announced() -> None:
+    held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B)), *log("n3", (0, A), (0, B))]
+    on = truncated(held, look("n1", 2, 60), led=[])
+    assert cause(committed_truncation.CHECKER, on) == (
+        "n1's log still ended at 2 at 60.000 s, and no truncation of it was recorded since: n1 lost"
+        " the end in its clean stop, or afterwards; n2 and n3 hold all of them"
+    )
+    lines = {**state("n1", 1), "epochs": [{"epoch": 0, "start_offset": 0},
+                                          {"epoch": 1, "start_offset": 2}]}  # fmt: skip
+    marked = truncated(held, look("n1", 2, 60), lines, led=[])
+    assert "its checkpoint still has epoch 1 from 2 on" in cause(
+        committed_truncation.CHECKER, marked
+    )
+    lines["epochs"][1]["start_offset"] = 1
+    fits = truncated(held, look("n1", 2, 60), lines, led=[])
+    assert "checkpoint" not in cause(committed_truncation.CHECKER, fits)
+
+
+def test_another_leader_wrote_where_it_had_announced() -> None:
+    held = [*log("n1", (0, A), (3, C)), *log("n2", (0, A), (3, C))]
+    led = elected_uncleanly()
+    on = truncated(held, led=led, truncations=(cut("n1", 1),))
+    assert cause(committed_truncation.CHECKER, on) == (
+        "n2, leader of epoch 3 by an unclean election, wrote other records there, and n1 truncated"
+        " its log from offset 1 on (told to)"
+    )
+    none = cause(committed_truncation.CHECKER, truncated(held, led=led))
+    assert none.endswith("wrote other records there")
+
+
+def test_a_fault_of_its_disk_is_named_first() -> None:
+    loss = DiskLoss(
+        nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=1, end_before=2,
+        until_ns=9 * S, excuse="power-loss",
+    )  # fmt: skip
+    held = [*log("n1", (0, A)), *log("n2", (0, A), (0, B))]
+    on = truncated(held, look("n1", 2, 5), led=[])
+    on = replace(on, facts=replace(STOPPED, disk_losses=(loss,)))
+    assert cause(committed_truncation.CHECKER, on) == "n1 had lost power; n2 holds all of them"
+
+
+# An end that went back
+
+
+def test_an_end_that_went_back_once() -> None:
+    fell = [look("n1", 9, 1, mark=8), look("n1", 3, 2, mark=3), look("n1", 9, 3, mark=9)]
+    on = group(replica_states=fell)
+    assert cause(log_end_regression.CHECKER, on) == (
+        "n1 was not restarted in between and recorded no truncation, and ended at 9 at 3.000 s: it"
+        " dropped what it had called committed and fetched it again, or reported a wrong end; the"
+        " record does not show which"
+    )
+    restarted = [fell[0], *({**each, "incarnation": 2} for each in fell[1:])]
+    assert cause(log_end_regression.CHECKER, group(replica_states=restarted)).startswith(
+        "n1 was restarted in between"
+    )
+
+
+def test_an_end_that_was_cut_for_an_unclean_leader() -> None:
+    fell = [look("n1", 9, 1, mark=8), look("n1", 3, 9, mark=3)]
+    records = [*log("n2", *[(0, A)] * 3, (3, B)), *log("n1", *[(0, A)] * 3, (3, B))]
+    for from_offset, heard_s, follows in ((3, 2, True), (2, 2, False), (3, -6, False)):
+        knew = metadata("n1", 1, 0, heard_s) if heard_s > 0 else metadata("n1", 2, 3, 1)
+        on = group(
+            leadership=[*elected_uncleanly(), knew], replica_states=fell, replica_records=records,
+            truncations=[cut("n1", from_offset)],
+        )  # fmt: skip
+        told = cause(log_end_regression.CHECKER, on)
+        assert ("to follow n2, leader of epoch 3 by an unclean election" in told) is follows
+        assert ("at a time that is not recorded" in told) is not follows
+
+
+def test_a_copy_of_a_step_is_not_set_against_what_came_later() -> None:
+    records = [{**each, "snapshot": "step-01"} for each in OLDER]
+    marks = [{**state(node, 3, 3), "snapshot": "step-01"} for node in NODES]
+    on = group(leadership=elected_uncleanly(), replica_records=records,
+               replica_states=[*marks, look("n3", 0, 9)])  # fmt: skip
+    assert causes(log_divergence.CHECKER, on)[0].endswith(
+        "n3 still had the older record of epoch 0 then"
+    )
+
+
+def test_a_follower_of_before_epochs_cut_at_its_own_high_watermark() -> None:
+    held = [*log("n1", (-1, A)), *log("n2", (-1, A), (-1, B))]
+    told = cause(committed_truncation.CHECKER, truncated(held, led=[], truncations=(cut("n1", 1),)))
+    assert told.startswith("n1 truncated its log from offset 1 on (told to), as followers did")
+
+
+# A beginning that went
+
+
+def started(*looks: tuple[str, int, float], leader: int = 2) -> Group:
+    states = [look(node, 9, at_s, start=start) for node, start, at_s in looks]
+    led = [leads(leader, 0, at=at * S) for at in range(1, 9)]
+    return group(replica_states=states, leadership=led)
+
+
+def test_a_follower_whose_leader_kept_its_start_deleted_by_itself() -> None:
+    on = started(("n1", 0, 2), ("n1", 5, 3), ("n2", 0, 2), ("n2", 0, 4))
+    assert cause(log_start_moved.CHECKER, on) == (
+        "its leader n2 was never seen to start above 0: n1 deleted its records by itself between"
+        " 2.000 s and 3.000 s, which no setting of the plan asks for"
+    )
+
+
+def test_a_leader_that_moved_first_is_named_of_its_followers_too() -> None:
+    follower, leader = causes(
+        log_start_moved.CHECKER,
+        started(("n1", 0, 2), ("n1", 5, 4), ("n2", 0, 2), ("n2", 5, 3)),
+    )
+    assert follower == (
+        "n2, the leader, had that start at 3.000 s already, and n1 took it from there: n2 deleted"
+        " them, which no setting of the plan asks for"
+    )
+    assert leader == (
+        "n2 led in epoch 0 and deleted them between 2.000 s and 3.000 s, which no setting of the"
+        " plan asks for; n1 had it later"
+    )
+
+
+def test_a_follower_that_was_seen_before_its_leader_is_not_blamed() -> None:
+    told, _ = causes(
+        log_start_moved.CHECKER,
+        started(("n1", 0, 2), ("n1", 5, 3), ("n2", 0, 2), ("n2", 5, 4), ("n3", 0, 4)),
+    )
+    assert "which was first is not shown" in told
+    assert not isinstance(told, Proved)
