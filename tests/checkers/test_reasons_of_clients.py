@@ -295,8 +295,8 @@ def test_a_reader_that_stood_on_what_is_gone_went_back_for_that() -> None:
         poll_order.NONMONOTONIC_CHECKER, group(READ, **rows, polls=polls, truncations=[cut])
     )
     assert said == (
-        f"value {V[2]}, on which it stood, is in no log that was read: n2, which led last,"
-        " truncated offset 2 at 9.000 s (r)"
+        f"value {V[2]}, on which it stood, is in no log that was read: n2, the last leader of the"
+        " run, truncated offset 2 at 9.000 s (r)"
     )
 
 
