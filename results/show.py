@@ -54,9 +54,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     print_breach(found, console)
     print_story_of_witness(found, console)
     if found.told is not None:
-        example = "message2" if scripted else "log-0-0:v785"
-        named = f"(logquake show {command} p22#132 shows an op, and {example} a value)"
-        say(console, named, style="dim")
+        _print_how_to_ask(found, console, command=command)
     window = replica_window(tables, found.head.witness) if found.head.witness else None
     if window and not scripted:
         _print_window(window, console, names=found.names)
@@ -72,6 +70,18 @@ def show_run(paths: RunPaths, console: Console) -> None:
         say(console, f"{damaged} is damaged, and was left out", style="yellow")
     page = paths.report if paths.report.exists() else None
     say(console, f"page: {page}" if page else f"page: none yet; logquake report {command}")
+
+
+def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
+    """Print which command shows the witness's own op, and its value, in full."""
+    evidence = found.case.example.evidence if found.case else {}
+    op_id, value = evidence.get("op_id"), evidence.get("value")
+    known = [
+        *([f"{found.names.op(op_id)} shows its op"] if isinstance(op_id, int) else []),
+        *([f"{found.names.value(value)} its value"] if isinstance(value, int) else []),
+    ]
+    if known:
+        say(console, f"(logquake show {command} {', and '.join(known)})", style="dim")
 
 
 def _setting(paths: RunPaths, found: Investigation) -> list[tuple[str, str]]:
@@ -205,6 +215,7 @@ def _print_window(window: ReplicaWindow, console: Console, *, names: Names) -> N
     print_table(console, ("replica", *(str(window.offsets[number]) for number in near)), rows)
     keys = [names.legend(window.sample, window.place), "e: leader epoch"]
     keys.append("≠: not what clients were told")
+    keys.append("also: clients were told of more than one value" if window.told_twice else "")
     keys.append("?: not known" if window.unknown else "")
     say(console, f"({'; '.join(filter(None, keys))})", style="dim")
 

@@ -170,15 +170,16 @@ def _moment(case: Case) -> float | None:
 
 
 def _add_faults(sheet: _Sheet, faults: Sequence[FaultLine]) -> None:
-    lanes: dict[str, list[FaultLine]] = {}
+    lanes: dict[tuple[str, int], list[FaultLine]] = {}
     for fault in faults:
-        number, name = 1, fault.kind
-        while name in lanes and _end(lanes[name][-1], sheet) > fault.requested_s:
+        number = 1  # Faults of a kind that are in force at once have a lane each.
+        while (fault.kind, number) in lanes and (
+            _end(lanes[fault.kind, number][-1], sheet) > fault.requested_s
+        ):
             number += 1
-            name = f"{fault.kind} {number}"
-        lanes.setdefault(name, []).append(fault)
-    for name, mine in list(lanes.items())[:MAX_FAULT_LANES]:
-        sheet.add(name, bars=[bar for each in mine[:MAX_BARS] for bar in _fault_bars(sheet, each)])
+        lanes.setdefault((fault.kind, number), []).append(fault)
+    for (kind, _), mine in list(lanes.items())[:MAX_FAULT_LANES]:
+        sheet.add(kind, bars=[bar for each in mine[:MAX_BARS] for bar in _fault_bars(sheet, each)])
     if hidden := sum(len(mine) for mine in list(lanes.values())[MAX_FAULT_LANES:]):
         are = f"{many(hidden, 'more fault')} of that time {'is' if hidden == 1 else 'are'}"
         sheet.left_out.append(f"{are} in the table of faults")

@@ -263,6 +263,27 @@ def test_pages_speak_of_ops_and_values_by_name_only_but_where_they_explain_them(
     assert not re.findall(r"\b(?:op|value) \d{10,}", seen)
 
 
+def test_a_terminal_says_how_to_ask_for_the_witness_itself() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    show_run(LOSS, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    (asked,) = [line for line in lines if line.startswith("(logquake show")]
+    assert asked.strip() == (
+        "(logquake show sample:loss-acks-1 p15#268 shows its op, and log-0-0:v131198 its value)"
+    )
+
+
+def test_faults_of_a_kind_that_are_in_force_at_once_have_lanes_of_one_name() -> None:
+    unclean = next(each for each in SAMPLES if each.root.name == "loss-unclean")
+    found = investigate(unclean, RunTables(unclean))
+    assert found.close_up is not None
+    lanes = [strip for strip in found.close_up.strips if strip.name.startswith("isolate")]
+    assert [(strip.name, [bar.label for bar in strip.bars if bar.label]) for strip in lanes] == [
+        ("isolate", ["n2"]), ("isolate", ["n1"]),
+    ]  # fmt: skip
+
+
 def test_a_trace_names_ops_and_values_as_pages_do() -> None:
     found = [each["args"] for each in events(LOSS) if each["args"].get("op") == "p15#268"]
     assert [(each["op_id"], each["value"], each["value_number"]) for each in found] == [
