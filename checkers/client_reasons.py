@@ -25,7 +25,7 @@ from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
-from checkers.witnesses import truncations_of
+from checkers.witnesses import truncations_of, which_cut
 
 LIBRARY = "the client's library"
 _FETCHED_ELSEWHERE = "replica.selector.class"
@@ -306,8 +306,8 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
             f"{wrong} wrongly: {hold(nodes_at(group, there, value))} {name} at {there}"
             f"{_instead(group, offset, mine)}"
         )
-    cuts = truncations_of(group, offset)
-    what = f"; {cuts[0].text(offset)}" if cuts else f", as {why_not}"
+    cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
+    what = f"; {cuts}" if cuts else f", as {why_not}"
     return (
         f"{wrong} wrongly, or {name} was cut off there and another try of its send was kept at"
         f" {there}{what}"

@@ -54,7 +54,7 @@ from checkers.symptoms import SAME_OP
 from checkers.transactions import READ_COMMITTED
 from checkers.unclean_elections import took_values, unclean_elections
 from checkers.version_order import VersionOrder, version_order
-from checkers.witnesses import truncations_of
+from checkers.witnesses import truncations_of, which_cut
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
@@ -343,8 +343,8 @@ def _went_back(group: Group, found: Anomaly, who: str) -> str:
     before, value = number_in(found, "previous_value"), number_in(found, "value")
     log = group.final_log
     if before >= 0 and log is not None and not nodes_at(group, stood, before):
-        cuts = truncations_of(group, stood)
-        how = f": {cuts[0].text(stood)}" if cuts else ""
+        cuts = which_cut(truncations_of(group, stood), stood)
+        how = f": {cuts}" if cuts else ""
         return f"{group.facts.name_of(before)}, on which it stood, is in no log that was read{how}"
     if offset == group.log_start and _is_member(group, found) and not found.name.startswith("int"):
         beyond = [each.node for each in final_logs(group) if each.at(stood) is not None]

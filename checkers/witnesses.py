@@ -1,5 +1,6 @@
 """What the observers and the replicas say about one offset, for the evidence of an anomaly."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -116,6 +117,16 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
         )
     ]  # fmt: skip
     return sorted(found, key=lambda cut: not cut.led_last)
+
+
+def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
+    """Return who truncated an offset, for people; empty if nobody did.
+
+    One node's truncations are told, all that may have been it: a log that is cut grows again.
+    """
+    own = [each for each in cuts if each.node == cuts[0].node]
+    own.sort(key=lambda each: each.from_offset, reverse=True)
+    return ", or ".join(each.text(offset) for each in own)
 
 
 def holds(group: Group, log: ReplicaLog, offset: int) -> str:

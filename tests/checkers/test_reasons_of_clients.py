@@ -11,6 +11,7 @@ from checkers import ack_mismatch, poll_order, send_order
 from checkers.facts import RunFacts
 from checkers.offset_order import CHECKER as OFFSET_ORDER
 from checkers.protocol import Proved
+from checkers.witnesses import truncations_of, which_cut
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, facts, group, leads, log, state
@@ -309,3 +310,15 @@ def test_only_a_member_goes_back_to_the_logs_start_by_itself(kind: str, *, membe
     assert ("as for a position that is out of range, though" in said) is member
     onward = group(READ, **HELD, polls=[*polls[:3], *got(1, op=2)], assignments=[move])
     assert "out of range" not in reason(poll_order.NONMONOTONIC_CHECKER, onward)
+
+
+def test_each_truncation_that_may_have_been_it_is_told_the_nearest_first() -> None:
+    cut = {"node": "n2", "to_offset": None, "observed_ns": None}
+    cuts = [{**cut, "from_offset": 0, "reason": "a"}, {**cut, "from_offset": 2, "reason": "b"}]
+    other = {**cut, "node": "n3", "from_offset": 1, "reason": "c"}
+    found = truncations_of(group(READ, **HELD, truncations=[*cuts, other]), 2)
+    assert which_cut(found, 2) == (
+        "n2, the last leader of the run, truncated offset 2 (b), or n2, the last leader of the run,"
+        " truncated all that it had from offset 0 on (a)"
+    )
+    assert which_cut([], 2) == ""
