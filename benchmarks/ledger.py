@@ -184,7 +184,10 @@ class _Seen:
         same = next((at for at, pair in enumerate(zip(found, had, strict=False))
                      if pair[0] != pair[1]), min(len(found), len(had)))  # fmt: skip
         if same < len(had):
-            self._cut(folder, same, disk=True)
+            # What a start truncates at once is gone already from what it is seen to have found.
+            itself = any(isinstance(each, Truncate) and each.folder == folder
+                         and each.offset <= same for each in effects)  # fmt: skip
+            self._cut(folder, same, disk=not itself)
         self._extend(folder, found[same:])
 
     def _elected(self, chosen: PartitionImage) -> None:
