@@ -109,7 +109,7 @@ def assemble_plan(
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
     """
-    values = values_behind(load_plan(plan_file)) if plan_file is not None else {}
+    values = values_behind(load_plan(plan_file, own=True)) if plan_file is not None else {}
     return completed_plan(values, options, broker=broker, client=client)
 
 
