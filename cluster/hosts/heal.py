@@ -5,7 +5,6 @@ what holds a run's namespaces. Then each kind removes what outlives its processe
 reached now is told, and keeps nothing else from being healed.
 """
 
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from cluster.hosts.leftovers import kill_leftovers
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths
+from results.record.plan import PlanError, load_plan
 
 Way = Callable[[], Sequence[str]]
 """Removes something; returns a sentence for each thing done. Idempotent."""
@@ -68,23 +68,34 @@ def hosts_of(paths: RunPaths) -> str | None:
     Nothing else of the plan is looked at: a run of another version must be healed, too.
     """
     try:
-        hosts = tomllib.loads(paths.plan.read_text(encoding="utf-8")).get("hosts")
-    except (OSError, ValueError):
+        hosts = load_plan(paths.plan).get("hosts")
+    except PlanError:
         return None
     return hosts if isinstance(hosts, str) else None
 
 
 def _ways(paths: RunPaths) -> Iterator[Way]:
-    from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
-
     yield partial(kill_leftovers, paths.processes)
     yield partial(remove_leavings, paths.processes)
     hosts = hosts_of(paths)
     kind, _, file = (hosts or "").partition(":")
     # What a run noted of its ssh hosts is enough: the plan's file may say how to reach them today.
-    yield from ssh_ways(Path(file), paths)
+    yield from _ssh_ways(Path(file).expanduser(), paths)
     if kind == "docker" or hosts is None:
         yield partial(_heal_docker, paths.root, known=hosts is not None)
+
+
+def _ssh_ways(hosts_file: Path, paths: RunPaths) -> Sequence[Way]:
+    from cluster.hosts.ssh.heal import ssh_ways  # noqa: PLC0415 - as in `choose`
+
+    try:
+        return list(ssh_ways(hosts_file, paths))
+    except (ClusterError, OSError) as refused:
+        return [partial(_raise, refused)]
+
+
+def _raise(refused: Exception) -> Sequence[str]:
+    raise refused
 
 
 def _heal_docker(root: Path, *, known: bool) -> list[str]:
