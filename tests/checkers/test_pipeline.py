@@ -231,7 +231,7 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_sparks_ports_on_loopback_answer_its_own_session_only() -> None:
     with spark_session("local[2]") as session:
-        settings = session.sparkContext.getConf()
+        settings = dict(session.sparkContext.getConf().getAll())
     assert settings.get("spark.authenticate") == "true"
     assert settings.get("spark.driver.bindAddress") == "127.0.0.1"
     assert settings.get("spark.authenticate.secret") is None  # Spark's own, which no `ps` shows.
