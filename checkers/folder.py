@@ -3,7 +3,6 @@
 Whatever is missing or broken is told, and never an exception.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from checkers.layout import DamagedError, TableFile
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.reading import parse_json, read_lines, read_text
 from results.record.seal import seal
 from results.record.steps import Step, load_steps
 from results.record.tables import TABLES
@@ -30,6 +30,18 @@ LATER = frozenset({"commits"})
 def notes_file(paths: RunPaths) -> Path:
     """What ingest has to say of a record; written last, it marks the tables as complete."""
     return paths.record / "ingest.json"
+
+
+def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
+    """Return what ingest noted.
+
+    Raises:
+        OSError, ValueError: There are no notes, or they cannot be read.
+    """
+    notes = parse_json(read_text(notes_file(paths)))
+    if not isinstance(notes, dict):
+        raise ValueError("they are no JSON object")  # noqa: TRY004 - as other damage
+    return notes
 
 
 def version_of(notes: Mapping[str, Any]) -> int:
@@ -56,8 +68,8 @@ def readable_tables(paths: RunPaths) -> dict[str, Path]:
 def _seals(paths: RunPaths) -> Mapping[str, str]:
     """Return the seals of a run's tables, by table; those of an early ingest have none."""
     try:
-        return dict(json.loads(notes_file(paths).read_text(encoding="utf-8")).get("seals", {}))
-    except (*BROKEN, AttributeError):
+        return dict(ingest_notes(paths).get("seals", {}))
+    except BROKEN:
         return {}  # That the notes cannot be read is told as such.
 
 
@@ -90,7 +102,7 @@ def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
     """Return how far a run came, up to the first line that cannot be read: one a line."""
     try:
         milestones = load_milestones(paths.milestones)
-        lines = paths.milestones.read_bytes().splitlines() if paths.milestones.exists() else []
+        lines = b"\n".join(read_lines(paths.milestones)).splitlines()
     except BROKEN as broken:
         return [], [f"the milestones cannot be read: {broken}"]
     if len(milestones) < len(lines):
@@ -111,7 +123,7 @@ def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
     """Return the steps up to the first line that cannot be read; they are told one a line."""
     try:
         steps = load_steps(paths.steps)
-        lines = paths.steps.read_bytes().splitlines() if paths.steps.exists() else []
+        lines = b"\n".join(read_lines(paths.steps)).splitlines()
     except OSError as broken:
         return [], [f"the steps cannot be read: {broken}"]
     if len(steps) < len(lines):
@@ -124,7 +136,7 @@ def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
     if not notes_file(paths).exists():
         return _id_in_tables(paths), [], []
     try:
-        notes = json.loads(notes_file(paths).read_text(encoding="utf-8"))
+        notes = ingest_notes(paths)
         problems = [Problem(**each) for each in notes["problems"]]
         if not all(
             isinstance(text, str) for each in problems for text in (each.unit, each.sentence)

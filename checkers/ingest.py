@@ -34,7 +34,8 @@ from checkers.columns import (
 from checkers.facts import CRASH, FINAL
 from checkers.layout import as_recorded
 from checkers.left_out import left_out
-from results.record.stream import STREAM_SUFFIX, table_of
+from results.record.reading import open_file
+from results.record.stream import STREAM_SUFFIX, messages, table_of
 from results.record.tables import DAMAGE, LIVE, TABLES
 from results.record.terms import OUTCOME_RANK, F, Outcome
 
@@ -207,14 +208,11 @@ def read_live(path: Path) -> Iterator[pa.RecordBatch]:
     Raises:
         OSError, pa.ArrowException: The stream does not end with its end mark, or is broken.
     """
-    with path.open("rb") as file, pa.ipc.open_stream(file) as reader:
-        for batch in reader:
-            batch.validate(full=True)
-            yield batch
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        file.seek(max(0, size - len(_END_MARK)))
-        if file.read() != _END_MARK:
+    with open_file(path) as file:
+        for _, batch in messages(file, table_of(path)):
+            if batch is not None:
+                yield batch
+        if file.read(len(_END_MARK) + 1) != _END_MARK:
             raise OSError("it has no end mark")
 
 

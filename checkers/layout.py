@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
 from checkers.shelf import Shelf, ShelvedTable
+from results.export.whole import written_whole
+from results.record.parquet import open_parquet
 from results.record.tables import LATER_COLUMNS, TABLES
 
 Place = tuple[str, str, int]
@@ -65,18 +67,21 @@ def write_table(path: Path, name: str, parts: Iterable[pa.Table]) -> None:
         else each
         for each in schema
     ])  # fmt: skip
-    with pq.ParquetWriter(
-        path,
-        written,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=strings,  # type: ignore[arg-type]  # The stubs lack lists.
-        # Offsets, values and times grow by little: half the time of plain numbers, in all.
-        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-        # Checksums, so that a flipped bit is damage rather than another value.
-        write_page_checksum=True,
-        store_schema=False,
-    ) as writer:
+    with (
+        written_whole(path) as file,
+        pq.ParquetWriter(
+            file,
+            written,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=strings,  # type: ignore[arg-type]  # The stubs lack lists.
+            # Offsets, values and times grow by little: half the time of plain numbers, in all.
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+            # Checksums, so that a flipped bit is damage rather than another value.
+            write_page_checksum=True,
+            store_schema=False,
+        ) as writer,
+    ):
         for part in parts:
             # Coded strings are written as they are; a cast to plain ones would take gigabytes.
             columns = [_written(part[each.name], each.type) for each in written]
@@ -125,7 +130,7 @@ class TableFile:
     @cached_property
     def _file(self) -> pq.ParquetFile:
         strings = [each.name for each in TABLES[self.name] if pa.types.is_string(each.type)]
-        source = self.path if self.content is None else pa.BufferReader(self.content)
+        source = open_parquet(self.path) if self.content is None else pa.BufferReader(self.content)
         return pq.ParquetFile(
             source, page_checksum_verification=True, read_dictionary=strings, pre_buffer=False
         )
@@ -134,7 +139,7 @@ class TableFile:
     def sound(self) -> bool:
         """Whether it has the columns of its table, as far as its end tells."""
         try:
-            there = pq.read_schema(self.path)
+            there = self._file.schema.to_arrow_schema()
             whole = as_recorded(TABLES[self.name], there)
             return bool(there.equals(whole)) and self.rows >= 0
         except _BROKEN:

@@ -21,6 +21,7 @@ from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.folder import (
     BROKEN,
     LATER,
+    ingest_notes,
     load_table,
     notes_file,
     read_milestones,
@@ -48,9 +49,13 @@ from checkers.positions import LEFT_OUT
 from checkers.quorum import quorum_facts
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
+from results.atomic import write_atomically
+from results.export.whole import written_whole
+from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
+from results.record.reading import open_file
 from results.record.seal import seal
-from results.record.stream import STREAM_SUFFIX
+from results.record.stream import STREAM_SUFFIX, messages, table_of
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
 from results.record.topics import CreatedTopic
@@ -88,8 +93,8 @@ def _outgrown(paths: RunPaths) -> bool:
     Where streams or nodes' files were removed since, the tables have more than could be read now.
     """
     try:
-        old = version_of(json.loads(notes_file(paths).read_text(encoding="utf-8"))) < _INGEST
-    except (*BROKEN, AttributeError):
+        old = version_of(ingest_notes(paths)) < _INGEST
+    except BROKEN:
         return False  # Broken notes are told, not written over.
     return old and not missing_streams(paths) and _has_logs(paths)
 
@@ -104,7 +109,7 @@ def _has_logs(paths: RunPaths) -> bool:
 def _rows(paths: RunPaths, name: str) -> int:
     """Return how many rows a table has; of a damaged one as many as nobody can work out again."""
     try:
-        return pq.read_metadata(paths.table(name)).num_rows
+        return TableFile(name, paths.table(name)).rows
     except BROKEN:
         return 1
 
@@ -139,8 +144,11 @@ def _is_old(paths: RunPaths) -> bool:
 def _columns(stream: Path) -> list[str]:
     """Return the names of a live stream's columns; none of a damaged one."""
     try:
-        with stream.open("rb") as file, pa.ipc.open_stream(file) as reader:
-            return list(reader.schema.names)
+        with open_file(stream) as file:
+            schema, _ = next(messages(file, table_of(stream)))
+            return list(schema.names)
+    except StopIteration:
+        return []
     except BROKEN:
         return []
 
@@ -207,7 +215,7 @@ def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
         "seals": {name: seal(paths.table(name)) for name in TABLES if paths.table(name).exists()},
         "problems": [asdict(problem) for problem in (*missing_streams(paths), *problems)],
     }
-    notes_file(paths).write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+    write_atomically(notes_file(paths), json.dumps(notes, indent=1) + "\n")
 
 
 def load_facts(root: Path) -> RunFacts:
@@ -282,13 +290,15 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
     try:
-        sends = pq.read_table(
-            paths.table("sends"), columns=[*SEND_COLUMNS],
-            filters=[("outcome", "=", Outcome.INFO.value)], page_checksum_verification=True,
-        )  # fmt: skip
-        with pq.ParquetFile(
-            paths.table("polls"), read_dictionary=words, page_checksum_verification=True
-        ) as polls:
+        with open_parquet(paths.table("sends")) as file:
+            sends = pq.read_table(
+                file, columns=[*SEND_COLUMNS], filters=[("outcome", "=", Outcome.INFO.value)],
+                page_checksum_verification=True,
+            )  # fmt: skip
+        with (
+            open_parquet(paths.table("polls")) as file,
+            pq.ParquetFile(file, read_dictionary=words, page_checksum_verification=True) as polls,
+        ):
             parts = polls.iter_batches(_POLLS_AT_ONCE, columns=[*POLL_COLUMNS])
             return witnessed(
                 unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
@@ -300,9 +310,9 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
 def _moves_known(paths: RunPaths) -> bool:
     """Tell whether assignments tell what they leave out; those of an early ingest do not."""
     try:
-        if version_of(json.loads(notes_file(paths).read_text(encoding="utf-8"))) > 0:
+        if version_of(ingest_notes(paths)) > 0:
             return True
-    except (*BROKEN, AttributeError):
+    except BROKEN:
         pass  # Tables without sound notes may be of any age: then they speak for themselves.
     kinds = load_table(paths, "assignments", ["kind"])
     return not kinds.num_rows or bool(equal(kinds, "kind", LEFT_OUT).any())
@@ -340,7 +350,8 @@ def write_statistics(paths: RunPaths, statistics: Mapping[str, pa.Table]) -> Non
     """Write a Parquet file a statistic."""
     paths.statistics.mkdir(parents=True, exist_ok=True)
     for name, table in statistics.items():
-        pq.write_table(table, paths.statistics / f"{name}.parquet")
+        with written_whole(paths.statistics / f"{name}.parquet") as file:
+            pq.write_table(table, file)
 
 
 def _ranges(reservations: pa.Table) -> tuple[tuple[int, int], ...]:

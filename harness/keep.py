@@ -37,6 +37,7 @@ from results.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from
+from results.record.reading import read_bytes
 from results.store import is_alive
 
 START_LIMIT_S = 150.0
@@ -175,7 +176,7 @@ def load_kept(paths: RunPaths) -> Kept:
         StoreError: It was not kept, or has ended.
     """
     try:
-        kept = Kept.model_validate_json(paths.keeper.read_bytes())
+        kept = Kept.model_validate_json(read_bytes(paths.keeper))
     except FileNotFoundError as absent:
         raise StoreError(
             f"{paths.run_id} was not kept: logquake run --keep leaves a cluster to look at"

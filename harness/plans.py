@@ -10,7 +10,8 @@ from cluster.reference.settings import SettingsError, parsed
 from harness.scenarios.choices import cuts, refuse_another_story, values_behind
 from nemesis.registry import KINDS, needs_of
 from nemesis.schedule import deal_schedule, names_families, played_families, unsupported
-from results.record.plan import Plan, load_plan, plan_from
+from results.record.plan import Plan, PlanError, load_plan, plan_from
+from results.record.tuning import tunes_a_broker, tunes_a_client
 from workloads.clients.settings import check_client_settings
 
 DISK_MB = 512
@@ -108,7 +109,7 @@ def assemble_plan(
     Raises:
         PlanError: One sentence with the key, the value and the remedy.
     """
-    values = values_behind(load_plan(plan_file)) if plan_file is not None else {}
+    values = values_behind(load_plan(plan_file, own=True)) if plan_file is not None else {}
     return completed_plan(values, options, broker=broker, client=client)
 
 
@@ -131,9 +132,29 @@ def completed_plan(
             merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     merged.setdefault("seed", secrets.randbelow(1_000_000))
     plan = plan_from(merged)
+    _refuse_what_does_not_tune(plan)
     refuse_another_story(plan)
     deal_schedule(plan, abilities=frozenset(Ability))  # Refuses a fault that there is not.
     return plan
+
+
+def _refuse_what_does_not_tune(plan: Plan) -> None:
+    """Refuse settings that a stranger's plan must not hold, before anything is made of them.
+
+    Raises:
+        PlanError: One sentence with the key.
+    """
+    brokers = [("broker", plan.broker), *((f"node.{name}", own) for name, own in plan.node.items())]
+    told = [
+        *(f"client.{key}" for key in plan.client if not tunes_a_client(key)),
+        *(f"{table}.{key}" for table, own in brokers for key in own if not tunes_a_broker(key)),
+    ]
+    if told:
+        raise PlanError(
+            f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it holds only"
+            " settings that tune (results/record/tuning.py lists them), none that load code, name"
+            " a file or an address, or hold a secret; leave it out"
+        )
 
 
 def refuse_impossible(

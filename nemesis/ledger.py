@@ -24,6 +24,7 @@ from nemesis.bits import put_right
 from nemesis.brokers import STOPPED
 from nemesis.undo import FlipBack, Resume, Undo
 from results.record.paths import RunPaths
+from results.record.reading import read_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        if path.exists() and not path.read_bytes().endswith(b"\n"):
+        if read_lines(path)[-1:] not in ([], [b""]):
             # Whoever wrote the last line died of it; ours must not be glued to it.
             self._append_bytes(b"\n")
 
@@ -82,10 +83,8 @@ def open_entries(path: Path) -> tuple[Entry, ...]:
 
     A line that was cut off by a crash belongs to a fault that had not begun yet: it is left out.
     """
-    if not path.exists():
-        return ()
     entries: dict[int, Entry] = {}
-    for text in path.read_bytes().split(b"\n"):
+    for text in read_lines(path):
         try:
             line = _LINE.validate_json(text)
         except ValidationError:

@@ -19,6 +19,7 @@ import psutil
 from results.atomic import StoreError, write_atomically
 from results.record.clock import NS_PER_S, RunClock, unix_s, utc_now_text
 from results.record.paths import RunPaths
+from results.record.reading import parse_json, read_text
 
 SCHEMA_VERSION = 1
 LIBRARIES = (
@@ -127,7 +128,7 @@ def read_environment(path: Path) -> dict[str, object]:
         StoreError: The file is there, but is no JSON object.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(read_text(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as unreadable:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from results.atomic import StoreError, write_atomically
 from results.record.night import Night
+from results.record.reading import read_bytes
 
 MAX_BYTES = 65_536
 
@@ -26,8 +27,7 @@ def read_night(path: Path) -> Night | None:
         StoreError: The file is there, but cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return Night.model_validate_json(file.read(MAX_BYTES))
+        return Night.model_validate_json(read_bytes(path, max_bytes=MAX_BYTES))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as unreadable:

@@ -39,6 +39,7 @@ from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED
+from results.record.reading import read_bytes
 from results.record.terms import F
 from results.record.verdict import AnomalySummary, Example
 from results.samples import SAMPLE_PREFIX, is_sample
@@ -265,7 +266,7 @@ def _where(example: Example) -> tuple[str, str, int, int]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        return read_bytes(path).decode("utf-8", errors="surrogateescape")
     except OSError:
         return ""
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from results.atomic import StoreError
 from results.record.clock import NS_PER_S
+from results.record.parquet import as_texts, open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
@@ -144,14 +145,15 @@ def _read(
     filters: pc.Expression | None,
     columns: list[str] | None = None,
 ) -> pa.Table:
-    if not path.exists():
-        return schema.empty_table()
+    words = [each.name for each in schema if pa.types.is_string(each.type)]
     try:
-        # partitioning=None: a run's path may hold `=`, which is no column of ours.
-        table = pq.read_table(path, filters=filters, columns=columns, partitioning=None)
-        conformed = _conformed(_renamed(table, schema), schema)
+        with open_parquet(path) as file:
+            table = pq.read_table(file, filters=filters, columns=columns, read_dictionary=words)
+        conformed = _conformed(_renamed(as_texts(table), schema), schema)
         conformed.validate(full=True)  # Strings that are no UTF-8 would raise where they are used.
-    except (OSError, pa.ArrowException) as damaged:
+    except FileNotFoundError:
+        return schema.empty_table()
+    except (OSError, ValueError, pa.ArrowException) as damaged:
         raise StoreError(
             f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
         ) from damaged

@@ -14,12 +14,14 @@ from typing import Any
 
 from results.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
+from results.record.reading import parse_json, read_bytes
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Basis, Compared, Example, Verdict, Words
 
 SCHEMA_VERSION = 1
 NOT_APPLICABLE = "not-applicable"
 MAX_NUMBER = 2**63 - 1
+MAX_VERDICT_BYTES = 64_000_000
 MAX_WHY = 300
 
 _Json = dict[str, Any]
@@ -66,7 +68,7 @@ def verdict_from_json(text: str | bytes) -> Verdict:
     Raises:
         ValueError: The text is no JSON, of another schema version, or lacks a key.
     """
-    raw = json.loads(text)
+    raw = parse_json(text)
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"is no verdict of schema version {SCHEMA_VERSION}")
     try:
@@ -91,10 +93,10 @@ def read_verdict(path: Path) -> Verdict | None:
         StoreError: The file is there, but cannot be read.
     """
     try:
-        return verdict_from_json(path.read_bytes())
+        return verdict_from_json(read_bytes(path, max_bytes=MAX_VERDICT_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as unreadable:
+    except (OSError, ValueError) as unreadable:
         raise StoreError(
             f"the verdict {path} cannot be read ({str(unreadable)[:MAX_WHY]}); `logquake check`"
             " writes it again"

@@ -8,7 +8,10 @@ from typing import TypeVar
 from cluster.files.batches import Segment, read_segment
 from cluster.files.checkpoints import offset_checkpoint, properties
 from cluster.files.damage import DamagedFileError, Problem
+from results.record.reading import read_bytes, read_text
 
+MAX_SEGMENT_BYTES = 1 << 30
+"""Of a segment: Kafka's own `log.segment.bytes`."""
 T = TypeVar("T")
 
 
@@ -60,7 +63,7 @@ class NodeFiles:
             may_be_missing: Whether a node may well be without it.
         """
         try:
-            return reader(path.read_text(encoding="utf-8"))
+            return reader(read_text(path))
         except FileNotFoundError:
             if not may_be_missing:
                 self.note(path, "the file is missing")
@@ -71,7 +74,7 @@ class NodeFiles:
     def segment(self, path: Path) -> Segment:
         """Return the batches of a segment; none, and a problem, if it cannot be read at all."""
         try:
-            segment = read_segment(path.read_bytes())
+            segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES))
         except OSError as broken:
             self.note(path, f"the file cannot be read: {broken}")
             return Segment(batches=(), damage=())

@@ -46,7 +46,10 @@ from cluster.files.rows import (
     replica_records,
     replica_states,
 )
+from results.record.reading import read_bytes
 
+MAX_LOG_BYTES = 256 << 20
+"""Of one of a node's own logs, whose lines lie in memory together."""
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows of it."""
 
@@ -220,7 +223,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_bytes(path, max_bytes=MAX_LOG_BYTES).decode(errors="replace").splitlines()
         except OSError as broken:
             files.note(path, f"the file cannot be read: {broken}")
             continue

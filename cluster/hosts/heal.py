@@ -5,7 +5,6 @@ what holds a run's namespaces. Then each kind removes what outlives its processe
 reached now is told, and keeps nothing else from being healed.
 """
 
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from cluster.hosts.leftovers import kill_leftovers
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import WaitTimeoutError
 from results.record.paths import RunPaths
+from results.record.plan import PlanError, load_plan
 
 Way = Callable[[], Sequence[str]]
 """Removes something; returns a sentence for each thing done. Idempotent."""
@@ -68,8 +68,8 @@ def hosts_of(paths: RunPaths) -> str | None:
     Nothing else of the plan is looked at: a run of another version must be healed, too.
     """
     try:
-        hosts = tomllib.loads(paths.plan.read_text(encoding="utf-8")).get("hosts")
-    except (OSError, ValueError):
+        hosts = load_plan(paths.plan).get("hosts")
+    except PlanError:
         return None
     return hosts if isinstance(hosts, str) else None
 

@@ -20,6 +20,7 @@ from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
 from harness.interrupt import SIGNALS
 from results.atomic import StoreError
 from results.record.plan import PlanError
+from results.record.reading import UnsafeFileError
 
 
 @click.group(
@@ -87,7 +88,14 @@ def _code_of(failed: Exception) -> int:
             _complain(f"{failed.format_message().rstrip('.')} (try: {context.command_path} -h)")
         case click.ClickException():
             _complain(failed.format_message())
-        case PlanError() | StoreError() | ClusterError() | EngineError() | HistoryError():
+        case (
+            PlanError()
+            | StoreError()
+            | UnsafeFileError()
+            | ClusterError()
+            | EngineError()
+            | HistoryError()
+        ):
             _complain(str(failed))
         case PermissionError() | OSError(errno=errno.EROFS):
             what = failed.filename or str(failed)  # Not every library tells the file apart.

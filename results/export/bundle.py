@@ -25,6 +25,7 @@ from results.export.contents import MANIFEST, Contents, belongs, contents_of, is
 from results.export.unpacking import unpacking_folder
 from results.export.whole import written_whole
 from results.record.paths import RunPaths
+from results.record.reading import open_file
 from results.record.tables import SCHEMA_VERSION
 from results.store import LATEST, Store, is_alive
 
@@ -129,7 +130,7 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
         for folder in contents.folders:
             archive.addfile(_member(root / folder, None))
         for each in contents.files:
-            with (paths.root / each).open("rb") as source:
+            with open_file(paths.root / each) as source:
                 size = os.fstat(source.fileno()).st_size
                 archive.addfile(_member(root / each, size), source)
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from results.atomic import StoreError
 from results.export.whole import written_whole
+from results.record.parquet import as_texts, open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.verdict_json import read_verdict
@@ -66,14 +67,15 @@ def _rows(paths: RunPaths, name: str) -> Iterator[pa.Table]:
     if not path.exists():
         return
     try:
-        with pq.ParquetFile(path) as file:
+        words = [each.name for each in TABLES[name] if pa.types.is_string(each.type)]
+        with open_parquet(path) as opened, pq.ParquetFile(opened, read_dictionary=words) as file:
             for batch in file.iter_batches(_AT_ONCE):
-                part = pa.Table.from_batches([batch])
+                part = as_texts(pa.Table.from_batches([batch]))
                 absent = [each for each in TABLES[name] if each.name not in part.column_names]
                 for each in absent:  # An early record.
                     part = part.append_column(each, pa.nulls(part.num_rows, each.type))
                 yield part.select(TABLES[name].names).cast(TABLES[name])
-    except (OSError, pa.ArrowException) as damaged:
+    except (OSError, ValueError, pa.ArrowException) as damaged:
         raise StoreError(
             f"the table {path} cannot be read ({damaged}); `logquake check` makes it again"
         ) from damaged

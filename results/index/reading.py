@@ -32,9 +32,9 @@ from results.repeats import setting_key, setting_words
 from results.signature import class_of, signature_of
 from results.store import is_alive
 from results.tables import RunTables
-from results.verdict_json import read_verdict
+from results.verdict_json import MAX_VERDICT_BYTES, read_verdict
 
-MAX_VERDICT_BYTES, MAX_OPS_BYTES = 64_000_000, 20_000_000
+MAX_OPS_BYTES = 20_000_000
 _MAX_SENTENCE, _MAX_WITNESS = 2000, 600
 _MAX_NAMES, _MAX_NAME = 200, 120
 """Of anomalies and faults, and characters of each: we have some forty, others may have any."""

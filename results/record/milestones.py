@@ -16,6 +16,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from results.record.reading import read_lines
+
 ENDED = "broker-ended"
 INTERRUPTED = "interrupted"
 OPEN = "open-transactions"
@@ -59,10 +61,8 @@ def append_milestone(path: Path, milestone: Milestone) -> None:
 
 def load_milestones(path: Path) -> list[Milestone]:
     """Read the milestones of a run, up to a line that was cut off or says something else."""
-    if not path.exists():
-        return []
     milestones = []
-    for line in path.read_bytes().split(b"\n"):
+    for line in read_lines(path):
         try:
             milestone = Milestone(**json.loads(line))
         except (ValueError, TypeError, RecursionError):  # A bundle's may be anything at all.

@@ -14,6 +14,7 @@ from typing import Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from results.record.reading import MAX_PLAN_BYTES, read_text
 from results.record.terms import Judge, Mode, Rule
 
 NEMESIS_KINDS = (
@@ -432,14 +433,19 @@ def plan_from(values: dict[str, object]) -> Plan:
         raise PlanError(_sentence(invalid)) from invalid
 
 
-def load_plan(path: Path) -> dict[str, object]:
+def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
     """Read a plan file as plain values; validate them with `plan_from`.
+
+    Args:
+        path: The file.
+        own: Whether the user named it, who may name a link or a pipe; else it is a run's.
 
     Raises:
         PlanError: The file cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text("utf-8") if own else read_text(path, max_bytes=MAX_PLAN_BYTES)
+        return tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as unreadable:
         why = getattr(unreadable, "strerror", None) or "it is not UTF-8"
         raise PlanError(f"the plan {path} cannot be read: {why}") from unreadable

@@ -4,6 +4,8 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from results.record.reading import open_file
+
 _LENGTH_BYTES = 4
 _TAIL_BYTES = _LENGTH_BYTES + len(b"PAR1")
 """A file ends with what lies where, how long that is, and the format's name."""
@@ -18,9 +20,9 @@ def seal(path: Path) -> str:
     Raises:
         OSError: The file cannot be read.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         told = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         file.seek(max(0, size - _TAIL_BYTES - told))
-        return blake2b(file.read(), digest_size=8).hexdigest()
+        return blake2b(file.read(told + _TAIL_BYTES), digest_size=8).hexdigest()

@@ -10,6 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from results.record.reading import read_lines
+
 
 class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -164,10 +166,8 @@ def append_step(path: Path, step: Step) -> None:
 
 def load_steps(path: Path) -> list[Step]:
     """Read the steps of a run; none of an ordinary run; a last line that was cut is left out."""
-    if not path.exists():
-        return []
     steps = []
-    for line in path.read_bytes().split(b"\n"):
+    for line in read_lines(path):
         try:
             steps.append(_STEP.validate_json(line))
         except ValueError:

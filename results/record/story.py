@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from results.record.reading import read_bytes
+
 
 class Story(BaseModel):
     """A scenario with its choices made, in words.
@@ -58,4 +60,7 @@ def load_story(path: Path) -> Story | None:
     Raises:
         ValueError: It is there, but damaged.
     """
-    return Story.model_validate_json(path.read_bytes()) if path.exists() else None
+    try:
+        return Story.model_validate_json(read_bytes(path))
+    except FileNotFoundError:
+        return None

@@ -6,18 +6,27 @@ flushed at least each `FLUSH_INTERVAL_NS` by whoever drives the writer. A stream
 crash is read up to its last whole message.
 """
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
+from results.record.flatbuffer import body_size
+from results.record.reading import open_file
 from results.record.tables import LIVE
 
 FLUSH_INTERVAL_NS = 100_000_000
 STREAM_SUFFIX = ".arrows"
+MAX_HEADER_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 256 << 20
+"""Of one message: what writers gather between two flushes is far smaller."""
 _LEAST_BYTES = 8
 """Of a message: its mark and its length."""
+_MARK = b"\xff\xff\xff\xff"
 
 
 class StreamWriter:
@@ -93,48 +102,87 @@ class StreamTail:
         A message whose end is not there yet is left for the next look.
 
         Args:
-            limit_bytes: So much is read at most; a single message may be longer.
+            limit_bytes: No message is read after so many; a single one may be longer.
 
         Raises:
             OSError, pa.ArrowException: The stream cannot be read, or is no stream of its table.
         """
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            data = file.read(limit_bytes)
-            batches, used = self._messages(data)
-            while not used and len(data) == limit_bytes:
-                limit_bytes *= 2
-                data += file.read(limit_bytes - len(data))
-                batches, used = self._messages(data)
-        self._at += used
-        return batches, len(data) < limit_bytes
-
-    def _messages(self, data: bytes) -> tuple[list[pa.RecordBatch], int]:
-        source, batches, used = pa.BufferReader(data), list[pa.RecordBatch](), 0
-        while used + _LEAST_BYTES <= len(data):
-            try:
-                message = pa.ipc.read_message(source)
-            except (EOFError, OSError, pa.ArrowInvalid):  # The end mark, or half a message.
-                break
-            if message.type == "schema":
-                self._schema = pa.ipc.read_schema(message)
-                expected = LIVE.get(table_of(self._path))
-                if expected is None or not self._schema.equals(expected):
-                    raise pa.ArrowInvalid(f"{self._path.name} has not the columns of its table")
-            elif self._schema is not None:
-                batches.append(pa.ipc.read_record_batch(message, self._schema))
-            used = source.tell()
-        return batches, used
+        batches: list[pa.RecordBatch] = []
+        with open_file(self._path) as file:
+            start = file.seek(self._at)
+            for schema, batch in messages(file, table_of(self._path), self._schema):
+                self._schema, self._at = schema, file.tell()
+                batches += [batch] if batch is not None else []
+                if self._at - start >= limit_bytes:
+                    return batches, False
+        return batches, True
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole batches of a live stream; stop at the first incomplete message."""
-    with path.open("rb") as file:
-        try:
-            with pa.ipc.open_stream(file) as reader:
-                yield from reader
-        except (OSError, pa.ArrowInvalid):
-            return
+    """Yield the whole batches of a live stream; stop at the first that is incomplete or broken."""
+    with suppress(OSError, pa.ArrowException), open_file(path) as file:
+        for _, batch in messages(file, table_of(path)):
+            if batch is not None:
+                yield batch
+
+
+def messages(
+    file: BinaryIO, table: str, schema: pa.Schema | None = None
+) -> Iterator[tuple[pa.Schema, pa.RecordBatch | None]]:
+    """Yield the schema of a stream, and its whole and sound batches, from where a file stands.
+
+    It stops before the end mark, and before a message whose end is not there. The file stands
+    behind each message that was yielded, and at the end behind the last.
+
+    Args:
+        file: The stream.
+        table: A name in `LIVE`.
+        schema: The stream's, if the file stands behind it.
+
+    Raises:
+        pa.ArrowException: It is no stream of that table: a message is larger than any that a run
+            wrote, or shrunk, or has other columns.
+    """
+    while (data := _message(file)) is not None:
+        message = pa.ipc.read_message(pa.BufferReader(data))
+        if schema is None:
+            schema = pa.ipc.read_schema(message)
+            if not _fits(schema, table):
+                raise pa.ArrowInvalid(f"it has not the columns of {table}")
+            yield schema, None
+        else:
+            batch = pa.ipc.read_record_batch(message, schema)
+            batch.validate(full=True)
+            yield schema, batch
+
+
+def _fits(schema: pa.Schema, table: str) -> bool:
+    """Tell whether all columns are those of a table; a run of before may lack some."""
+    known = LIVE.get(table, pa.schema([]))
+    names = schema.names
+    return len(set(names)) == len(names) and all(
+        name in known.names and schema.field(name).type == known.field(name).type for name in names
+    )
+
+
+def _message(file: BinaryIO) -> bytes | None:
+    """Read one message whole; None, and the file stands as before, if there is none."""
+    start, end = file.tell(), os.fstat(file.fileno()).st_size
+    head = file.read(_LEAST_BYTES)
+    size = int.from_bytes(head[len(_MARK) :], "little") if len(head) == _LEAST_BYTES else 0
+    if size and (not head.startswith(_MARK) or size > MAX_HEADER_BYTES):
+        raise pa.ArrowInvalid("it is no stream of messages")
+    header = file.read(size)
+    if not size or len(header) < size:
+        file.seek(start)
+        return None
+    body_bytes = body_size(header)
+    if body_bytes > MAX_MESSAGE_BYTES:
+        raise pa.ArrowInvalid(f"a message of {body_bytes} bytes is none that a run wrote")
+    if file.tell() + body_bytes > end:
+        file.seek(start)
+        return None
+    return head + header + file.read(body_bytes)
 
 
 def table_of(path: Path) -> str:

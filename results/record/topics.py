@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from results.record.reading import read_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
@@ -41,10 +43,10 @@ def load_topics(path: Path) -> list[CreatedTopic]:
     Raises:
         ValueError: It is no list of topics with a name, an id and a number of partitions each.
     """
-    if not path.exists():
-        return []
     try:
-        return _TOPICS.validate_json(path.read_bytes(), strict=True)
+        return _TOPICS.validate_json(read_bytes(path), strict=True)
+    except FileNotFoundError:
+        return []
     except ValidationError as broken:
         first = broken.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -8,13 +8,14 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from results.record.stream import STREAM_SUFFIX
+from results.record.reading import open_file
+from results.record.stream import STREAM_SUFFIX, messages, table_of
 
 MAX_STREAMS = 512
 MAX_WORDS, OTHERS = 32, "others"
@@ -61,32 +62,26 @@ class Tallies:
             return [
                 self._stream(path, column)
                 for path in sorted(live.glob(f"{table}.*{STREAM_SUFFIX}"))
-                if path.is_file() and not path.is_symlink()
             ]
 
     def _stream(self, path: Path, column: str) -> _Stream:
         known = self._streams.setdefault((str(path), column), _Stream(inode=0))
-        with suppress(OSError), path.open("rb") as file:  # It may be removed this moment.
+        with suppress(OSError), open_file(path) as file:  # It may be removed this moment.
             inode = os.fstat(file.fileno()).st_ino
             if known.inode != inode:
                 known = self._streams[str(path), column] = _Stream(inode)
-            _go_on(file, known, column)
+            _go_on(file, known, table_of(path), column)
         return known
 
 
-def _go_on(file: BufferedReader, stream: _Stream, column: str) -> None:
+def _go_on(file: BinaryIO, stream: _Stream, table: str, column: str) -> None:
     """Count what a stream has beyond what was counted, up to the last whole message."""
     file.seek(stream.offset)
-    while True:
-        try:
-            message = pa.ipc.read_message(file)
-            if stream.schema is None:
-                stream.schema = pa.ipc.read_schema(message)
-            else:
-                _count(stream, pa.ipc.read_record_batch(message, stream.schema), column)
-        except (EOFError, OSError, ValueError, pa.ArrowException):
-            return  # Its end, or what is being written, or garbage.
-        stream.offset = file.tell()
+    with suppress(ValueError, pa.ArrowException):  # Garbage.
+        for schema, batch in messages(file, table, stream.schema):
+            if batch is not None:
+                _count(stream, batch, column)
+            stream.schema, stream.offset = schema, file.tell()
 
 
 def _count(stream: _Stream, batch: pa.RecordBatch, column: str) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from results.atomic import StoreError
 from results.page.inert import inert
+from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import F, Outcome, Phase
@@ -137,7 +138,8 @@ def _table(paths: RunPaths, name: str, columns: tuple[str, ...]) -> pa.Table:
         return pa.schema([TABLES[name].field(each) for each in columns]).empty_table()
     words = [each for each in columns if pa.types.is_string(TABLES[name].field(each).type)]
     try:
-        return pq.read_table(path, columns=[*columns], read_dictionary=words, partitioning=None)
+        with open_parquet(path) as file:
+            return pq.read_table(file, columns=[*columns], read_dictionary=words)
     except _BROKEN as damaged:
         raise _damaged(paths, name, damaged) from damaged
 
@@ -231,7 +233,10 @@ def _messages(paths: RunPaths, name: str, names: dict[str, int]) -> Iterator[tup
         return
     columns = ["op_id", "topic", "partition", "value", "offset"]
     try:
-        with pq.ParquetFile(path, read_dictionary=["topic"]) as file:
+        with (
+            open_parquet(path) as opened,
+            pq.ParquetFile(opened, read_dictionary=["topic"]) as file,
+        ):
             for batch in file.iter_batches(_AT_ONCE, columns=columns):
                 part = pa.Table.from_batches([batch])
                 places = _places(part, names)

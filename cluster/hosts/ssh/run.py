@@ -6,8 +6,11 @@ import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from cluster.hosts.ssh.examine import SUDO, nft_of
 from cluster.hosts.ssh.file import SshHost
+from results.record.reading import read_bytes
 
 FILE = "ssh.json"
 """Beside `RunPaths.processes`, as long as something of the run may be on its hosts."""
@@ -62,15 +65,24 @@ def id_of(root: Path) -> str:
     return hashlib.sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
 
 
+class _Noted(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    run: str = Field(pattern=r"^[0-9a-f]{16}$")
+    hosts: dict[str, SshHost]
+
+
 def noted_run(file: Path) -> SshRun | None:
     """Return what was noted; None if there is nothing, or it was cut off before any host was met.
 
     Args:
         file: As `FILE` says.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
     """
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-        hosts = {node: SshHost(**host) for node, host in values["hosts"].items()}
-        return SshRun(run=values["run"], hosts=hosts)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        noted = _Noted.model_validate_json(read_bytes(file))
+    except (FileNotFoundError, ValidationError):
         return None
+    return SshRun(run=noted.run, hosts=noted.hosts)

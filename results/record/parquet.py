@@ -1,0 +1,147 @@
+"""Tables of a run as Parquet, bounded before anything of them is decoded.
+
+Anybody may have written them. Forty kilobytes of Parquet can stand for gigabytes: rows that repeat
+one value, pages that zstd has shrunk thirty thousand times. So what the end of a file claims is
+compared with the file's size, and so is what each page claims. A file that a run wrote has about
+one row a byte at most, and shrinks tenfold.
+
+Format: https://parquet.apache.org/docs/file-format/
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from results.record.reading import UnsafeFileError, open_file
+from results.record.thrift import PageHeader, page_header
+
+SPARE_ROWS = 100_000
+ROWS_A_BYTE = 8
+SPARE_BYTES = 64 << 20
+TIMES_SMALLER = 64
+"""Rows and bytes that a file of any size may stand for, and how many more for each of its bytes."""
+MAX_FOOTER_BYTES = 16 << 20
+MAX_TEXT_BYTES = 512 << 20
+"""Of a column of texts, when each row has its own."""
+_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
+"""What runs are written with; some others shrink without a bound."""
+_TAIL_BYTES = 8
+_HEADER_BYTES = 1 << 14
+_MAX_SEEN = 4096
+_seen: dict[tuple[int, ...], None] = {}
+"""Files that are within bounds, by device, inode, size and last change: none is looked at twice."""
+
+
+def open_parquet(path: Path) -> pa.NativeFile:
+    """Open a Parquet file whose claims are within bounds, for `pyarrow.parquet` to read.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsafeFileError: It is no regular file, or claims more than a file of its size can hold.
+        OSError, pa.ArrowException: It is damaged.
+    """
+    with open_file(path) as file:
+        found = os.fstat(file.fileno())
+        # By its number: the name may lead to another file by now.
+        opened = pa.OSFile(f"/dev/fd/{file.fileno()}", "rb")
+        key = (found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
+        if key not in _seen:
+            try:
+                _see(path, file, opened, found.st_size)
+            except BaseException:
+                opened.close()
+                raise
+            while len(_seen) >= _MAX_SEEN:
+                del _seen[next(iter(_seen))]
+            _seen[key] = None
+    return opened
+
+
+def as_texts(table: pa.Table) -> pa.Table:
+    """Return a table with its dictionaries of texts as plain texts.
+
+    Raises:
+        ValueError: One long text stands in so many rows that they would fill the memory.
+    """
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            column = table.column(at)
+            if _text_bytes(column) > MAX_TEXT_BYTES:
+                raise ValueError(f"the texts of {field.name} are longer than any that a run wrote")
+            kind = field.type.value_type
+            table = table.set_column(at, pa.field(field.name, kind), column.cast(kind))
+    return table
+
+
+def _text_bytes(column: "pa.ChunkedArray[Any]") -> int:
+    total = 0
+    chunks: list[Any] = column.chunks
+    for chunk in chunks:
+        counted = pc.value_counts(chunk.indices.drop_null())
+        lengths: Any = pc.binary_length(chunk.dictionary)
+        lengths = lengths.take(counted.field("values"))
+        total += pc.sum(pc.multiply(lengths.cast(pa.int64()), counted.field("counts"))).as_py() or 0
+    return total
+
+
+def _see(path: Path, file: BinaryIO, opened: pa.NativeFile, size: int) -> None:
+    """Compare what a file claims with its size."""
+    file.seek(max(0, size - _TAIL_BYTES))
+    if int.from_bytes(file.read(4), "little") > MAX_FOOTER_BYTES:
+        raise UnsafeFileError(path, f"a table whose end has more than {MAX_FOOTER_BYTES} bytes")
+    metadata = pq.read_metadata(opened)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    rows = [group.num_rows for group in groups]
+    if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
+        raise UnsafeFileError(path, "a table without the rows that it claims")
+    if sum(rows) > SPARE_ROWS + ROWS_A_BYTE * size:
+        raise UnsafeFileError(path, f"a table of {sum(rows)} rows in {size} bytes")
+    # A group without rows has no page of data, and no page of it is read.
+    parts = [
+        [each.column(at) for at in range(each.num_columns)] for each in groups if each.num_rows
+    ]
+    _see_columns(path, file, [column for columns in parts for column in columns], size)
+
+
+def _see_columns(
+    path: Path, file: BinaryIO, columns: Sequence[pq.ColumnChunkMetaData], size: int
+) -> None:
+    """Compare what the columns and their pages claim with the size of their file."""
+    if unknown := {column.compression for column in columns} - _CODECS:
+        raise UnsafeFileError(path, f"a table shrunk by {min(unknown)}")
+    packed = [column.total_compressed_size for column in columns]
+    if min(packed, default=0) < 0 or sum(packed) > size:
+        raise UnsafeFileError(path, "a table whose columns lie over each other")
+    unpacked = 0
+    values: dict[str, int] = {}
+    for column in columns:
+        name = column.path_in_schema
+        for page in _pages(path, file, column):
+            unpacked += page.unpacked_bytes
+            values[name] = values.get(name, 0) + page.values
+            if unpacked > SPARE_BYTES + TIMES_SMALLER * size:
+                raise UnsafeFileError(path, f"a table of more than {unpacked} bytes in {size}")
+            if values[name] > 2 * (SPARE_ROWS + ROWS_A_BYTE * size):
+                raise UnsafeFileError(path, f"a table of too many values in {size} bytes")
+
+
+def _pages(path: Path, file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[PageHeader]:
+    """Yield what each page of a part of a column says of itself."""
+    at = column.data_page_offset
+    first = column.dictionary_page_offset
+    if column.has_dictionary_page and first is not None and 0 < first < at:
+        at = first
+    end = at + column.total_compressed_size
+    while 0 < at < end:
+        data = os.pread(file.fileno(), min(_HEADER_BYTES, end - at), at)
+        try:
+            page = page_header(data)
+        except ValueError as broken:
+            raise UnsafeFileError(path, f"a table with a broken page ({broken})") from broken
+        yield page
+        at += page.header_bytes + page.packed_bytes

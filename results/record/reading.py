@@ -1,0 +1,124 @@
+"""The one way to read a file of a run, which anybody may have written.
+
+A run folder may be a stranger's: in a shared store, out of an archive. A name in it may be a link
+that leads elsewhere, a pipe that never answers, or a file that fills the memory. So each reader
+opens a file here: no link is followed, nothing waits, only a regular file of a bounded size is
+read (man 2 open: O_NOFOLLOW, O_NONBLOCK).
+"""
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_BYTES = 16 << 20
+"""Of a text: a ledger, milestones, notes."""
+MAX_VALUES = 4_000_000
+"""Of JSON: an empty list is three bytes, and sixty in memory."""
+MAX_PLAN_BYTES = 1 << 20
+"""Of a plan: TOML takes seconds a mebibyte."""
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class UnsafeFileError(OSError):
+    """A file of a run is not what a run writes: one sentence, with the remedy."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(errno.EINVAL, f"it is {what}, which no run writes; remove it", str(path))
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return f"{self.filename}: {self.strerror}"
+
+
+def open_file(path: Path, *, max_bytes: int | None = None) -> BinaryIO:
+    """Open a regular file for reading, unbuffered data at its start.
+
+    Args:
+        path: Of the file; the last part of the path is no link.
+        max_bytes: So large it may be; None: of any size, for who reads it piece by piece.
+
+    Raises:
+        FileNotFoundError: There is none.
+        UnsafeFileError: It is a link, a folder, a pipe, a socket or a device, or too large.
+        OSError: The system refuses otherwise.
+    """
+    try:
+        handle = os.open(path, _FLAGS)
+    except OSError as refused:
+        if refused.errno == errno.ELOOP:
+            raise UnsafeFileError(path, "a symbolic link") from refused
+        if refused.errno == errno.ENXIO:
+            raise UnsafeFileError(path, "a socket") from refused
+        raise
+    try:
+        _refuse_unless_plain(path, os.fstat(handle), max_bytes)
+    except UnsafeFileError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def _refuse_unless_plain(path: Path, found: os.stat_result, max_bytes: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFileError(path, _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file"))
+    if max_bytes is not None and found.st_size > max_bytes:
+        raise UnsafeFileError(path, f"larger than {_size(max_bytes)}")
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >> 20 else f"{count >> 10} KiB"
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a regular file; raise as `open_file`."""
+    with open_file(path, max_bytes=max_bytes) as file:
+        content = file.read(max_bytes + 1)  # It may grow meanwhile.
+    if len(content) > max_bytes:
+        raise UnsafeFileError(path, f"larger than {_size(max_bytes)}")
+    return content
+
+
+def read_text(path: Path, *, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a regular file; raise as `open_file`, and `UnicodeDecodeError`."""
+    return read_bytes(path, max_bytes=max_bytes).decode("utf-8")
+
+
+def read_lines(path: Path) -> list[bytes]:
+    """Return the lines of a regular file without their ends; none if there is no file.
+
+    The last one is what follows the last end of a line: empty, or cut off by a crash.
+
+    Raises:
+        UnsafeFileError, OSError: As `open_file`.
+    """
+    try:
+        return read_bytes(path).split(b"\n")
+    except FileNotFoundError:
+        return []
+
+
+def parse_json(text: str | bytes) -> object:
+    """Return what JSON says.
+
+    Raises:
+        ValueError: It is none, or of more values, or nested deeper, than any that a run wrote.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if sum(data.count(sign) for sign in b",[{") > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES} values")
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return value

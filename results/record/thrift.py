@@ -1,0 +1,102 @@
+"""Headers of Parquet pages, in Thrift's compact protocol: how large each page says it is.
+
+Arrow believes them: it makes room for as many bytes as a header names. The footer's own sums need
+not agree, so the headers are what has to be looked at.
+
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+"""
+
+from dataclasses import dataclass
+
+MAX_DEPTH = 8
+"""Of structures in a header: Parquet has three."""
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 7, 8, 12
+_NUMBERS = frozenset({4, 5, 6})
+_VARINT_BYTES, _GOES_ON = 10, 0x80
+"""Of a number: how many bytes at most, and the bit of all but its last."""
+_UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
+"""Fields of `PageHeader`; the first field of the three structures is the number of values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageHeader:
+    """What a page says of itself: bytes of its header, of its data here, unpacked; values."""
+
+    header_bytes: int
+    packed_bytes: int
+    unpacked_bytes: int
+    values: int
+
+
+def page_header(data: bytes) -> PageHeader:
+    """Read the header that some bytes begin with.
+
+    Raises:
+        ValueError: They begin with none.
+    """
+    reader = _Reader(data)
+    try:
+        numbers = reader.structure(0)
+    except IndexError:
+        raise ValueError("the header of a page does not end") from None
+    unpacked, packed = numbers.get((_UNPACKED,), -1), numbers.get((_PACKED,), -1)
+    values = max(numbers.get((kind, 1), 0) for kind in (_DATA, _DICTIONARY, _DATA_2))
+    if unpacked < 0 or packed < 0 or values < 0:
+        raise ValueError("the header of a page has no size")
+    return PageHeader(
+        header_bytes=reader.at, packed_bytes=packed, unpacked_bytes=unpacked, values=values
+    )
+
+
+class _Reader:
+    """Reads a structure, and keeps its numbers by the way of fields that leads to them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def structure(self, depth: int) -> dict[tuple[int, ...], int]:
+        if depth > MAX_DEPTH:
+            raise ValueError("the header of a page is nested too deep")
+        numbers: dict[tuple[int, ...], int] = {}
+        field = 0
+        while byte := self._byte():
+            field = field + (byte >> 4) if byte >> 4 else _signed(self._varint())
+            kind = byte & 0xF
+            if kind in _NUMBERS:
+                numbers[(field,)] = _signed(self._varint())
+            elif kind == _STRUCT:
+                inner = self.structure(depth + 1)
+                numbers |= {(field, *way): number for way, number in inner.items()}
+            elif kind not in {_TRUE, _FALSE}:
+                self._skip(kind)
+        return numbers
+
+    def _skip(self, kind: int) -> None:
+        """Skip a value that no header's size depends on; pages have no lists, sets or maps."""
+        size = {_BYTE: 1, _DOUBLE: 8}.get(kind)
+        if size is None and kind == _BINARY:
+            size = self._varint()
+        if size is None or self.at + size > len(self.data):
+            raise ValueError("the header of a page has a value of an unknown kind or size")
+        self.at += size
+
+    def _byte(self) -> int:
+        byte = self.data[self.at]
+        self.at += 1
+        return byte
+
+    def _varint(self) -> int:
+        number = 0
+        for place in range(_VARINT_BYTES):
+            byte = self._byte()
+            number |= (byte & ~_GOES_ON) << 7 * place
+            if not byte & _GOES_ON:
+                return number
+        raise ValueError("a number of a page's header does not end")
+
+
+def _signed(number: int) -> int:
+    """Undo Thrift's zigzag."""
+    return number >> 1 ^ -(number & 1)

@@ -1,0 +1,96 @@
+"""A plan may be a stranger's: what it may set, and that nothing of it runs before that is known."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.plans import completed_plan
+from results.record.plan import PlanError
+from results.record.tuning import tunes_a_broker, tunes_a_client
+
+WITNESS = """
+#include <stdlib.h>
+__attribute__((constructor)) static void loaded(void) { system("touch WITNESS"); }
+int conf_init(void *conf, void **opaque, char *err, unsigned long size) { return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "plugin.library.paths", "ssl.engine.location", "ssl.ca.location", "ssl.key.location",
+        "ssl.key.password", "ssl.keystore.location", "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.keytab", "sasl.password", "sasl.username", "sasl.jaas.config",
+        "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url", "security.protocol",
+        "bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers", "https.ca.location",
+        "log_cb", "open_cb", "no.such",
+    ],
+)  # fmt: skip
+def test_a_client_is_told_nothing_that_loads_reads_or_runs(key: str) -> None:
+    with pytest.raises(PlanError, match=f"the plan's client.{key} cannot be set"):
+        completed_plan({"client": {key: "anything"}}, {}, broker={}, client={})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "log.dirs", "log.dir", "metadata.log.dir", "listeners", "advertised.listeners",
+        "metric.reporters", "metrics.recording.listener", "authorizer.class.name",
+        "principal.builder.class", "log.message.format.class", "kafka.metrics.reporters",
+        "remote.log.storage.manager.class.name", "ssl.keystore.location", "ssl.key.password",
+        "sasl.jaas.config", "password.encoder.secret", "config.providers", "zookeeper.connect",
+        "controller.quorum.voters", "controller.quorum.bootstrap.servers", "early.start.listeners",
+        "client.quota.callback.class", "alter.config.policy.class.name", "process.roles",
+        "replica.selector.class", "delegation.token.secret.key", "super.users",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("table", ["broker", "node"])
+def test_a_broker_is_told_nothing_that_loads_reads_or_listens(table: str, key: str) -> None:
+    told = {key: "anything"}
+    values = {"broker": told} if table == "broker" else {"node": {"n1": told}}
+    with pytest.raises(PlanError, match=f"{key} cannot be set"):
+        completed_plan(values, {}, broker={}, client={})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "replica.lag.time.max.ms", "unclean.leader.election.enable", "log.cleanup.policy",
+        "log.segment.bytes", "num.recovery.threads.per.data.dir", "min.insync.replicas",
+        "log.message.format.version", "inter.broker.protocol.version", "truncation",
+        "broker.session.timeout.ms", "zookeeper.session.timeout.ms", "message.max.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "group.min.session.timeout.ms",
+        "controller.quorum.fetch.timeout.ms", "metadata.max.idle.interval.ms",
+        "log.message.timestamp.type", "auto.leader.rebalance.enable", "offsets.retention.minutes",
+    ],
+)  # fmt: skip
+def test_what_tunes_a_broker_may_be_set(key: str) -> None:
+    assert tunes_a_broker(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "batch.size", "fetch.min.bytes", "session.timeout.ms", "socket.keepalive.enable",
+        "partition.assignment.strategy", "debug", "max.in.flight.requests.per.connection",
+        "group.protocol", "retry.backoff.max.ms", "topic.metadata.refresh.interval.ms",
+    ],
+)  # fmt: skip
+def test_what_tunes_a_client_may_be_set(key: str) -> None:
+    assert tunes_a_client(key)
+
+
+def test_a_library_that_a_plan_names_is_never_loaded(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    witness, library = tmp_path / "witness", tmp_path / "plugin.so"
+    if compiler:
+        source = tmp_path / "plugin.c"
+        source.write_text(WITNESS.replace("WITNESS", str(witness)))
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    values = {"client": {"plugin.library.paths": str(library)}}
+    with pytest.raises(PlanError, match="cannot be set"):
+        completed_plan(values, {}, broker={}, client={})
+    assert not witness.exists()
