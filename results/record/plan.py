@@ -210,6 +210,8 @@ class Plan(Part):
     `"eligible.leader.replicas.version" = 0`; others are the version's own."""
     client: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings of the user: `--client KEY=VALUE`."""
+    clients: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    """Which of the user's own settings clients take too, by name (`results/record/own.py`)."""
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None
