@@ -208,4 +208,4 @@ def test_a_folder_that_no_setting_of_a_broker_can_name_is_refused(tmp_path: Path
     with pytest.raises(StoreError, match=r"/st\\\\xffore' is no text in UTF-8.*--store"):
         store.check_usable()
     assert store.runs() == []
-    assert not list(tmp_path.iterdir())
+    assert not store.root.exists()
