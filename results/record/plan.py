@@ -18,22 +18,9 @@ from results.record.reading import MAX_PLAN_BYTES, read_text
 from results.record.terms import Judge, Mode, Rule
 
 NEMESIS_KINDS = (
-    "partition",
-    "splits",
-    "clients",
-    "network",
-    "kill",
-    "stop",
-    "pause",
-    "rolling",
-    "power-loss",
-    "wipe",
-    "bit-flip",
-    "disk",
-    "clock",
-    "leadership",
-    "topics",
-)
+    "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
+    "wipe", "bit-flip", "disk", "clock", "leadership", "topics",
+)  # fmt: skip
 """The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
 ALL = "all"
 
