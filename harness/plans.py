@@ -52,6 +52,8 @@ compression = "none"         # none, gzip, snappy, lz4, zstd, mixed
 sends_per_op = 1
 payload_bytes = 100          # From 20 on, readers can tell any changed byte and the time stamp.
 delivery_timeout_s = 30      # Longer than the longest fault.
+# clients = "lab"            # Your own settings of clients, by name in
+                             # ~/.config/logquake/clients.toml: passwords and keys stand there.
 transaction_timeout_s = 10   # With txn: after so long a transaction that nobody ended is aborted.
 
 # Faults: dealt from the seed ...
@@ -153,7 +155,8 @@ def refuse_what_does_not_tune(plan: Plan) -> None:
         raise PlanError(
             f"the plan's {told[0]} cannot be set: a plan may be a stranger's, so it holds only"
             " settings that tune (results/record/tuning.py lists them), none that load code, name"
-            " a file or an address, or hold a secret; leave it out"
+            " a file or an address, or hold a secret; leave it out, or write it into"
+            " ~/.config/logquake/clients.toml and name its table with --clients"
         )
 
 

@@ -154,8 +154,15 @@ class Store:
         """Make the store's folder and write to it, before a cluster is started for nothing.
 
         Raises:
-            StoreError: It cannot be made or written.
+            StoreError: It cannot be made or written, or brokers cannot name it.
         """
+        try:
+            str(self.root.absolute()).encode("utf-8")
+        except UnicodeEncodeError as unnamed:
+            raise StoreError(
+                f"{os.fsencode(self.root.absolute())!r} is no text in UTF-8, and the settings of"
+                " brokers can hold nothing else; choose another folder with --store"
+            ) from unnamed
         probe = self.root / f".probe-{os.getpid()}"
         try:
             self.root.mkdir(parents=True, exist_ok=True)

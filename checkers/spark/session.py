@@ -248,6 +248,8 @@ def _settings(master: str, scratch: Path) -> list[tuple[str, str]]:
     if cores(master) is not None:
         # Its tasks are processes of this machine: they import what this one imports.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        # Its ports on loopback answer this session only; Spark makes a secret of its own for that.
+        settings["spark.authenticate"] = "true"
     if cores(master) is not None or _loopback(master):
         settings |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return list(settings.items())

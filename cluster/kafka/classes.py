@@ -9,6 +9,7 @@ is compared before.
 
 import hashlib
 import json
+import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -46,7 +47,7 @@ def archive_of(java: Java, distribution: Distribution) -> Path:
     program = java.path.resolve()
     files = (program, program.parent.parent / "lib/server/libjvm.so", *distribution.classpath)
     parts = [str(java.major), *(f"{file} {_stamp(file)}" for file in files)]
-    told = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    told = hashlib.sha256(os.fsencode("\n".join(parts))).hexdigest()[:16]
     return cache_folder() / "classes" / f"{distribution.version}-{told}.jsa"
 
 

@@ -1,8 +1,10 @@
 """Brings a version of Kafka from Maven Central, once, and never takes a broken file for good.
 
-Every jar is compared with the checksum that the repository publishes beside it. A manifest with the
-sizes and checksums of all of them is written last and in one step: without it nothing was fetched,
-and a file that no longer matches it is fetched again. With it, a run needs no network.
+Every jar is compared with the checksum that the repository publishes beside it, and with its
+SHA-256. That hash ships with Logquake (`hashes/`, in the format of sha256sum), or an earlier fetch
+recorded it. A manifest with the sizes and hashes of all jars is written last and in one step:
+without it nothing was fetched, and a file that no longer matches it is fetched again. With it, a
+run needs no network.
 """
 
 import hashlib
@@ -41,6 +43,7 @@ REPOSITORY_VARIABLE = "LOGQUAKE_MAVEN_REPOSITORY"
 TIMEOUT_S = 20
 PARALLEL_DOWNLOADS = 8
 SAY_EVERY = 10
+_HASHES = Path(__file__).parent / "hashes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +65,18 @@ class Distribution:
 class _File:
     path: str
     size: int
-    sha1: str
+    sha256: str
     tool: bool = False
 
     def is_whole(self, maven: Path) -> bool:
         file = maven / self.path
-        return file.is_file() and file.stat().st_size == self.size and _sha1(file) == self.sha1
+        if not file.resolve().is_relative_to(maven.resolve()) or not file.is_file():
+            return False
+        return file.stat().st_size == self.size and _digest(file, "sha256") == self.sha256
 
 
 class _ChecksumError(Exception):
-    """A file that was downloaded twice is twice not what the repository says it is."""
+    """A file that was downloaded twice is twice not what it has to be."""
 
 
 def fetch_kafka(version: str, *, progress: Progress, repository: str | None = None) -> Distribution:
@@ -114,15 +119,35 @@ def cached_versions() -> list[str]:
 
 
 def _from_manifest(version: str, cache: Path) -> Distribution | None:
-    try:
-        rows = json.loads(_manifest(version, cache).read_text(encoding="utf-8"))
-        files = [_File(**row) for row in rows]
-    except (OSError, ValueError, TypeError):
-        return None
-    maven = cache / "maven"
+    files, maven = _listed(_manifest(version, cache)), cache / "maven"
+    shipped = _shipped()
     if not files or not all(file.is_whole(maven) for file in files):
         return None
+    if any(shipped.get(file.path, file.sha256) != file.sha256 for file in files):
+        return None
     return _distribution(version, maven, files)
+
+
+def _listed(manifest: Path) -> list[_File]:
+    """Return the files of a manifest; none if it is not there, or of an earlier Logquake."""
+    try:
+        return [_File(**row) for row in json.loads(manifest.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _shipped() -> dict[str, str]:
+    """Return the SHA-256 of each jar, by its path, that ships with Logquake."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(_HASHES.glob("*.sha256"))]
+    pairs = (line.split() for text in texts for line in text.splitlines())
+    return {path: digest for digest, path in pairs}
+
+
+def _known(cache: Path) -> dict[str, str]:
+    """Return the SHA-256 of each jar that ships with us or was fetched before, by its path."""
+    manifests = sorted((cache / "kafka").glob("*.json"))
+    before = {file.path: file.sha256 for manifest in manifests for file in _listed(manifest)}
+    return {**before, **_shipped()}
 
 
 def _distribution(version: str, maven: Path, files: list[_File]) -> Distribution:
@@ -151,6 +176,7 @@ class _Fetch:
         self._address = address.rstrip("/")
         self._progress = progress
         self._maven = cache / "maven"
+        self._known = _known(cache)
         self._context = MavenContext(
             resolver=PythonResolver(),
             repo_cache=self._maven,
@@ -237,9 +263,15 @@ class _Fetch:
             except requests.exceptions.ChunkedEncodingError:
                 cached.unlink(missing_ok=True)  # The connection ended early.
                 continue
-            if _sha1(found) == expected:
-                return _File(path=path, size=found.stat().st_size, sha1=expected, tool=tool)
+            if _digest(found, "sha1") == expected:
+                sha256, size = _digest(found, "sha256"), found.stat().st_size
+                if self._known.get(path, sha256) == sha256:
+                    return _File(path=path, size=size, sha256=sha256, tool=tool)
             found.unlink()
+        if path in self._known:
+            raise _ChecksumError(
+                f"{path} is another file than its SHA-256 {self._known[path]} says"
+            )
         raise _ChecksumError(f"{path} does not match its published checksum")
 
     def _published_sha1(self, path: str) -> str:
@@ -280,7 +312,10 @@ def _explained(version: str, address: str) -> Iterator[None]:
             " proxy? Try again, or set HTTPS_PROXY"
         ) from broken
     except _ChecksumError as broken:
-        raise UserError(f"Kafka {version} arrived broken: {broken}; try again later") from broken
+        raise UserError(
+            f"Kafka {version} arrived broken: {broken}; try again later, or from another repository"
+            f" ({REPOSITORY_VARIABLE}, now {address})"
+        ) from broken
     except RuntimeError as missing:  # What jgo raises when a repository lacks a file.
         raise UserError(
             f"Kafka {version} is listed on Maven Central but cannot be had whole:"
@@ -316,6 +351,8 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def _sha1(file: Path) -> str:
+def _digest(file: Path, kind: str) -> str:
     with file.open("rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(
+            opened, lambda: hashlib.new(kind, usedforsecurity=False)
+        ).hexdigest()

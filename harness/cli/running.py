@@ -106,6 +106,13 @@ _OPTIONS = (
     ),
     _Option(flag="--seed", key="seed", kind=int, help="Decides every choice; default: a new one."),
     _Option(flag="--name", key="name", kind=str, help="The run's folder in the store."),
+    _Option(
+        flag="--clients",
+        key="clients",
+        kind=str,
+        help="Your own settings of clients, by name in ~/.config/logquake/clients.toml: the place"
+        " for certificates, keys and passwords.",
+    ),
 )
 
 

@@ -27,7 +27,7 @@ _PORT = 8420
 @STORE
 def serve(*, port: int, host: str, store: Path) -> int:
     """Serve the pages of a store to a browser; Ctrl-C ends it."""
-    from results.site import serve as serve_store  # noqa: PLC0415 - Flask is for this command only
+    from results import site  # noqa: PLC0415 - Flask is for this command only
 
     empty = not Store(store).runs()
     if empty and not store.exists():
@@ -35,11 +35,17 @@ def serve(*, port: int, host: str, store: Path) -> int:
 
     def ready(url: str) -> None:
         click.echo(f"serving {store} at {url} (Ctrl-C ends it)")
+        if not site.is_local(host):
+            click.echo(
+                f"everybody who reaches {host} can read all runs, since the site has no passwords;"
+                " --host 127.0.0.1 keeps it to this machine",
+                err=True,
+            )
         if empty:
             click.echo(f"{store} has no runs yet; make one with: logquake run")
 
     with contextlib.suppress(KeyboardInterrupt):
-        serve_store(Store(store), host=host, port=port, ready=ready)
+        site.serve(Store(store), host=host, port=port, ready=ready)
     return 0
 
 

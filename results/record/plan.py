@@ -18,22 +18,9 @@ from results.record.reading import MAX_PLAN_BYTES, read_text
 from results.record.terms import Judge, Mode, Rule
 
 NEMESIS_KINDS = (
-    "partition",
-    "splits",
-    "clients",
-    "network",
-    "kill",
-    "stop",
-    "pause",
-    "rolling",
-    "power-loss",
-    "wipe",
-    "bit-flip",
-    "disk",
-    "clock",
-    "leadership",
-    "topics",
-)
+    "partition", "splits", "clients", "network", "kill", "stop", "pause", "rolling", "power-loss",
+    "wipe", "bit-flip", "disk", "clock", "leadership", "topics",
+)  # fmt: skip
 """The families of faults; `all` in a plan's `nemesis` means all that work where it is played."""
 ALL = "all"
 
@@ -210,6 +197,8 @@ class Plan(Part):
     `"eligible.leader.replicas.version" = 0`; others are the version's own."""
     client: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings of the user: `--client KEY=VALUE`."""
+    clients: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    """Which of the user's own settings clients take too, by name (`results/record/own.py`)."""
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None

@@ -7,6 +7,7 @@ run in the site's origin; `guard.py` has the site's policy.
 """
 
 from results.site.application import make_site
+from results.site.guard import is_local
 from results.site.serving import serve
 
-__all__ = ["make_site", "serve"]
+__all__ = ["is_local", "make_site", "serve"]

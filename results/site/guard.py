@@ -56,6 +56,22 @@ def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
     app.after_request(_headers)
 
 
+def is_unspecified(address: str) -> bool:
+    """Tell whether who listens at an address listens at all addresses of the machine."""
+    try:
+        return ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
+
+
+def is_local(address: str) -> bool:
+    """Tell whether nobody reaches an address from another machine."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
 def hosts_of(address: str) -> tuple[str, ...]:
     """Return the names by which a site may be called that listens at an address."""
     try:

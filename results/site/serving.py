@@ -7,13 +7,17 @@ from waitress.server import create_server
 
 from results.atomic import StoreError
 from results.site.application import make_site
-from results.site.guard import MAX_BODY_BYTES, hosts_of
+from results.site.guard import MAX_BODY_BYTES, hosts_of, is_unspecified
 from results.store import Store
 
 PORT = 8420
 MAX_HEADER_BYTES = 16_384
 THREADS = 8
-_IDLE_S = 60
+_IDLE_S = 20
+"""A connection without a whole request for so long is closed."""
+_LOOK_S = 5
+_CONNECTIONS = 800
+"""Below the 1,024 files that a process may have open."""
 
 
 def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -23,7 +27,7 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
         store: What is shown.
         host: The address to listen at.
         port: 0: a free one.
-        ready: Called with the URL once the site answers.
+        ready: Called with a URL that the site answers to, once it does.
 
     Raises:
         StoreError: The address cannot be listened at.
@@ -39,6 +43,9 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
             max_request_body_size=MAX_BODY_BYTES,
             max_request_header_size=MAX_HEADER_BYTES,
             channel_timeout=_IDLE_S,
+            cleanup_interval=_LOOK_S,
+            connection_limit=_CONNECTIONS,
+            asyncore_use_poll=True,
             clear_untrusted_proxy_headers=True,
         )
     except OSError as refused:
@@ -54,6 +61,7 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
 
 
 def _url(host: str, port: int) -> str:
+    host = "127.0.0.1" if is_unspecified(host) else host  # A name that the site answers to.
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from checkers.ingest import completed
 from checkers.run import judge_runs
+from checkers.spark.session import spark_session
 from checkers.statistics import STATISTICS
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
@@ -225,6 +226,15 @@ def test_both_engines_give_the_same_verdicts(tmp_path: Path) -> None:
     told = pq.read_table(RunPaths(roots[0]).table("replica_records"))
     assert told["snapshot"].to_pylist().count("step-01") == 23 + 3
     assert [(root / "statistics" / "rates.parquet").read_bytes() for root in roots] == figures
+
+
+@pytest.mark.spark
+def test_sparks_ports_on_loopback_answer_its_own_session_only() -> None:
+    with spark_session("local[2]") as session:
+        settings = dict(session.sparkContext.getConf().getAll())
+    assert settings.get("spark.authenticate") == "true"
+    assert settings.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert settings.get("spark.authenticate.secret") is None  # Spark's own, which no `ps` shows.
 
 
 @pytest.mark.spark

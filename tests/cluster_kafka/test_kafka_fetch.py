@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from cluster.kafka.cache import cache_folder, refused
+from cluster.kafka.fetch import _HASHES as HASHES
 from cluster.kafka.fetch import cached_versions, fetch_kafka
 from cluster.protocol import UserError
+from results.record.plan import plan_from
 
 VERSION = "4.9.1"
 NEEDED = {
@@ -106,6 +109,8 @@ def repository(tmp_path: Path) -> Iterator[Repository]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # The jars of this repository have the names of real ones, and other bytes.
+    monkeypatch.setattr("cluster.kafka.fetch._HASHES", tmp_path / "none")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "logquake"
 
@@ -185,6 +190,61 @@ def test_a_jar_that_is_not_what_its_checksum_says_is_never_taken(
     assert len(fetch(repository)) == 5
 
 
+CLIENTS = f"org/apache/kafka/kafka-clients/{VERSION}/kafka-clients-{VERSION}.jar"
+
+
+def test_a_jar_that_is_another_than_the_one_fetched_before_is_never_taken(
+    repository: Repository, cache: Path
+) -> None:
+    fetch(repository)
+    (cache / "maven" / CLIENTS).unlink()
+    (repository.folder / CLIENTS).write_bytes(b"tampered with")
+    publish_checksum(repository.folder / CLIENTS)
+    with pytest.raises(UserError, match=r"kafka-clients-4\.9\.1\.jar is another file than its SHA"):
+        fetch(repository)
+    assert not (cache / "maven" / CLIENTS).exists()
+
+
+def test_a_jar_that_is_another_than_the_one_that_ships_is_never_taken(
+    repository: Repository, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch(repository)
+    shipped = tmp_path / "hashes"
+    shipped.mkdir()
+    monkeypatch.setattr("cluster.kafka.fetch._HASHES", shipped)
+    digest = hashlib.sha256((repository.folder / CLIENTS).read_bytes()).hexdigest()
+    (shipped / f"{VERSION}.sha256").write_text(f"{digest}  {CLIENTS}\n")
+    assert len(fetch(repository)) == 5
+    (shipped / f"{VERSION}.sha256").write_text(f"{'0' * 64}  {CLIENTS}\n")
+    with pytest.raises(UserError, match=r"is another file than its SHA-256 0000"):
+        fetch(repository)
+    assert not (cache / "maven" / CLIENTS).exists()
+
+
+def test_the_default_version_is_fetched_as_it_ships() -> None:
+    version = plan_from({}).system.removeprefix("kafka:")
+    listed = (HASHES / f"{version}.sha256").read_text().splitlines()
+    paths = [
+        line.split("  ")[1] for line in listed if re.fullmatch(r"[0-9a-f]{64}  \S+\.jar", line)
+    ]
+    assert len(paths) == len(listed) > 40
+    assert f"org/apache/kafka/kafka-clients/{version}/kafka-clients-{version}.jar" in paths
+
+
+def test_a_manifest_that_names_a_file_outside_of_the_cache_is_not_believed(
+    repository: Repository, cache: Path
+) -> None:
+    whole = fetch(repository)
+    manifest, outside = cache / "kafka" / f"{VERSION}.json", cache / "maven" / ".." / "planted.jar"
+    outside.write_bytes(b"planted")
+    rows = json.loads(manifest.read_text())
+    rows[0] |= {
+        "path": "../planted.jar", "size": 7, "sha256": hashlib.sha256(b"planted").hexdigest()
+    }  # fmt: skip
+    manifest.write_text(json.dumps(rows))
+    assert fetch(repository) == whole
+
+
 def test_half_a_description_left_by_a_dead_process_is_not_believed(
     repository: Repository, cache: Path
 ) -> None:
@@ -255,7 +315,7 @@ def test_a_cache_from_before_the_tools_is_made_whole_and_used_as_it_is_without_n
     first = fetch(repository)
     manifest = cache / "kafka" / f"{VERSION}.json"
     rows = json.loads(manifest.read_text())
-    old = [{key: row[key] for key in ("path", "size", "sha1")} for row in rows if not row["tool"]]
+    old = [{key: row[key] for key in ("path", "size", "sha256")} for row in rows if not row["tool"]]
     manifest.write_text(json.dumps(old))
     assert len(fetch_kafka(VERSION, progress=print, repository=repository.url).tools) == 1
     manifest.write_text(json.dumps(old))
@@ -293,7 +353,8 @@ def test_two_processes_that_fetch_at_once_both_get_it_whole(
     repository: Repository, cache: Path
 ) -> None:
     program = (
-        "import sys; from cluster.kafka.fetch import fetch_kafka;"
+        "import sys; from pathlib import Path; from cluster.kafka import fetch;"
+        " fetch._HASHES = Path('none'); fetch_kafka = fetch.fetch_kafka;"
         "print(len(fetch_kafka(sys.argv[1], progress=str, repository=sys.argv[2]).classpath))"
     )
     both = [

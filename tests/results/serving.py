@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"http://[0-9.:]+")
 
 
 @contextmanager
-def served(store: Path, log: Path) -> Iterator[tuple[str, int]]:
+def served(store: Path, log: Path, *options: str) -> Iterator[tuple[str, int]]:
     """Start `logquake serve`, and return its URL, without the last slash, and its process."""
     command = "import sys; from harness.cli import main; sys.argv[0] = 'logquake'; main()"
     with log.open("wb") as file:
@@ -23,7 +23,8 @@ def served(store: Path, log: Path) -> Iterator[tuple[str, int]]:
             [
                 # What starts tests in the background may have them ignore Ctrl-C.
                 "env", "--default-signal=INT",
-                sys.executable, "-c", command, "serve", "--port", "0", "--store", str(store),
+                sys.executable, "-c", command, "serve", "--port", "0",
+                "--store", str(store), *options,
             ],
             stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip

@@ -199,3 +199,11 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     write_atomically(target, "new")
     assert target.read_text(encoding="utf-8") == "new"
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_folder_that_no_setting_of_a_broker_can_name_is_refused(tmp_path: Path) -> None:
+    store = Store(Path(os.fsdecode(os.fsencode(tmp_path) + b"/st\xffore")))
+    with pytest.raises(StoreError, match=r"/st\\xffore' is no text in UTF-8.*--store"):
+        store.check_usable()
+    assert store.runs() == []
+    assert not store.root.exists()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from results.record.identities import transactional_id
+from results.record.own import own_file, own_settings
 from results.record.plan import Plan, PlanError
 from results.record.terms import Isolation
 
@@ -88,7 +89,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
     }
     if plan.retries is not None:
         settings["retries"] = plan.retries
-    return {**settings, **plan.client}
+    return _tuned(settings, plan)
 
 
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
@@ -109,7 +110,7 @@ def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settin
         "socket.timeout.ms": min(patience_ms, timeout_ms),
         "request.timeout.ms": min(patience_ms, delivery_ms),
     }
-    return {**settings, **plan.client}
+    return _tuned(settings, plan)
 
 
 def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -> Settings:
@@ -124,7 +125,7 @@ def member_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) -
         "heartbeat.interval.ms": 1000,
         "max.poll.interval.ms": 10_000,
     }
-    return {**settings, **plan.client}
+    return _tuned(settings, plan)
 
 
 def consumer_settings(
@@ -147,22 +148,41 @@ def consumer_settings(
         "isolation.level": isolation.value,
         "check.crcs": True,
     }
-    return {**settings, **plan.client}
+    return _tuned(settings, plan)
+
+
+def _tuned(settings: Settings, plan: Plan) -> Settings:
+    """Return settings with those of the plan, and with the user's own that it names."""
+    return {**settings, **plan.client, **_own(plan)}
+
+
+def _own(plan: Plan) -> dict[str, str]:
+    return {} if plan.clients is None else own_settings(plan.clients)
 
 
 def check_client_settings(plan: Plan) -> None:
     """Build the clients of a plan without connecting.
 
     Raises:
-        PlanError: One sentence with the key that librdkafka refuses, or that the plan decides.
+        PlanError: One sentence with the key that librdkafka refuses, or that the plan decides; or
+            the user's own settings that the plan names are not there.
     """
+    bare = plan.model_copy(update={"client": {}, "clients": None})
     for key, value in plan.client.items():
         if key in OWNED:
             raise PlanError(f"the plan's client.{key} cannot be set: {OWNED[key]} decides it")
-        refusal = _refusal(plan.model_copy(update={"client": {key: value}}))
+        refusal = _refusal(bare.model_copy(update={"client": {key: value}}))
         if refusal is not None:
             raise PlanError(f"the plan's client.{key} cannot be {value!r}: {refusal}")
+    own = _own(plan)
+    for key in own.keys() & OWNED.keys():
+        raise PlanError(f"{key} of your clients {plan.clients} cannot be set: {OWNED[key]} decides")
     refusal = _refusal(plan)
+    if refusal is not None and own:  # librdkafka's sentence may hold a value, so it is not shown.
+        names = ", ".join(sorted(own))
+        raise PlanError(
+            f"librdkafka refuses your clients {plan.clients} ({names}); see {own_file()}"
+        )
     if refusal is not None:
         raise PlanError(f"the plan's client settings do not go together: {refusal}")
 

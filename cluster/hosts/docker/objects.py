@@ -1,6 +1,7 @@
 """A run's objects on the Docker daemon: known by their labels, and never by their names."""
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,7 @@ def prefix_of(root: Path) -> str:
     """Return how names of a run's objects begin; runs of two stores do not share it."""
     folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
-    return f"logquake-{readable}-{hashlib.sha256(str(folder).encode()).hexdigest()[:6]}"
+    return f"logquake-{readable}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]}"
 
 
 def container_of(root: Path, node: str) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def id_of(root: Path) -> str:
     Args:
         root: The run's folder: the only one of this machine at its path.
     """
-    return hashlib.sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
+    return hashlib.sha256(os.fsencode(f"{socket.gethostname()}:{root.resolve()}")).hexdigest()[:16]
 
 
 class _Noted(BaseModel):

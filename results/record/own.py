@@ -1,0 +1,96 @@
+"""The user's own configuration of clients: what a plan refers to by name, and never holds.
+
+Certificates, keys and passwords stand in `~/.config/logquake/clients.toml`, or in the file that
+`LOGQUAKE_CONFIG` names. A plan, a page, a bundle and a worker's file hold the name alone:
+
+    [lab]
+    "security.protocol" = "sasl_ssl"
+    "sasl.password" = "env:LAB_PASSWORD"         # or "file:/home/me/lab-password"
+"""
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+from results.record.plan import PlanError
+from results.record.reading import open_file
+
+VARIABLE = "LOGQUAKE_CONFIG"
+_MAX_BYTES = 1 << 20
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def own_settings(name: str) -> dict[str, str]:
+    """Return the settings under a name in the user's own file; secrets are put in.
+
+    Raises:
+        PlanError: There is no such file or name, somebody else owns or may write the file, or what
+            it refers to is not there. No sentence holds a value.
+    """
+    path = own_file()
+    table = _tables(path).get(name)
+    if not isinstance(table, dict):
+        raise PlanError(
+            f"the plan's clients {name!r} are not in {path}; write a table [{name}] with their"
+            " settings there, or leave --clients out"
+        )
+    wrong = [key for key, value in table.items() if not isinstance(value, str)]
+    if wrong:
+        raise PlanError(f"{path}: {wrong[0]} of [{name}] is no text; put it in quotes")
+    return {key: _value(path, key, value) for key, value in table.items()}
+
+
+def own_file() -> Path:
+    """Return where the user's own configuration is, or would be.
+
+    Raises:
+        PlanError: The user has no home folder, and no variable names the file.
+    """
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        folder = Path(base) if Path(base).is_absolute() else Path.home() / ".config"
+    except RuntimeError as homeless:
+        raise PlanError(
+            f"this user has no home folder for its own settings; set {VARIABLE} to the file"
+        ) from homeless
+    return folder / "logquake" / "clients.toml"
+
+
+def _tables(path: Path) -> dict[str, object]:
+    try:
+        with open_file(path.resolve(), max_bytes=_MAX_BYTES) as file:  # A link of the user's own.
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid():
+                raise PlanError(f"{path} belongs to another user; type: sudo chown $USER {path}")
+            if found.st_mode & _OTHERS_WRITE:
+                raise PlanError(f"others may write {path}; type: chmod go-w {path}")
+            return tomllib.loads(file.read(_MAX_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as refused:
+        raise PlanError(f"{path} cannot be read: {refused.strerror}") from refused
+    except tomllib.TOMLDecodeError as broken:
+        where = re.search(r"at line \d+, column \d+|at end of document", str(broken))
+        told = where[0] if where else "somewhere"  # The rest of the message may hold a value.
+        raise PlanError(f"{path} is no TOML {told}; mend it there") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path} is no text in UTF-8; write it anew") from None
+
+
+def _value(path: Path, key: str, value: str) -> str:
+    """Return a setting's value, from where it refers to: `env:NAME` or `file:PATH`."""
+    kind, _, where = value.partition(":")
+    if kind == "env":
+        if where not in os.environ:
+            raise PlanError(f"{path}: {key} refers to the variable {where}, which is not set")
+        return os.environ[where]
+    if kind == "file":
+        try:
+            return Path(where).read_text(encoding="utf-8").rstrip("\n")
+        except (OSError, UnicodeDecodeError) as refused:
+            raise PlanError(f"{path}: {key} refers to {where}, which cannot be read") from refused
+    return value
