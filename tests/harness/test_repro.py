@@ -181,14 +181,14 @@ def test_a_run_without_a_verdict_cannot_be_compared_with(
 
 
 @pytest.mark.everything
+@pytest.mark.kafka
 def test_a_stored_run_is_played_again_with_its_own_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        'system = "reference"\nhosts = "process"\nseed = 4\nrate = 50\n'
-        "nodes = 1\nreplication = 1\nmin_insync = 1\n"
-        "nemesis = []\nwarmup_s = 1\ntime_limit_s = 3\n"
+        'nodes = 1\nreplication = 1\nmin_insync = 1\nhosts = "process"\nseed = 4\n'
+        "nemesis = []\nwarmup_s = 1\ntime_limit_s = 5\n"
         "[minimums]\nok_sends = 1\nok_polls = 1\n",
         encoding="utf-8",
     )
