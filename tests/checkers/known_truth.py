@@ -339,15 +339,19 @@ def _wrong_others(cause: str, value: int, begun: Begun, truth: Truth) -> Iterato
 # The lines of the logs
 
 
-def lines_missing(logs: BrokerLogs | None, value: int, truth: Truth) -> Iterator[str]:
-    """Yield lines that prove what took a value and are not shown, or do not come first."""
+def lines_missing(logs: BrokerLogs | None, value: int, offset: int, truth: Truth) -> Iterator[str]:
+    """Yield lines that prove what took a value and are not shown, or do not come first.
+
+    Lines on a copy at a higher offset, of another try of the send, belong to no story of this one.
+    """
     lines = logs.lines if logs else ()
     proving = [each.proves for each in lines]
     if proving != sorted(proving, reverse=True):
         yield "lines that prove stand behind others"
     shown = {(each.node, each.text[26:]) for each in lines if each.proves}
     for cut in truth.cuts:
-        if cut.line and value in cut.dropped and (cut.node, f"INFO {cut.line}") not in shown:
+        took = value in cut.dropped and cut.from_offset <= offset
+        if cut.line and took and (cut.node, f"INFO {cut.line}") not in shown:
             yield f"not shown: {cut.node} at {cut.at_ns / NS_PER_S:.3f} s: {cut.line}"
 
 
@@ -376,4 +380,4 @@ def wrong_story(
         yield from wrong_in_cause(example.cause, value, acked_ns, truth)
     proving = [each for each in truth.cuts if each.line and value in each.dropped]
     counts["lines proving"] += len(proving)
-    yield from lines_missing(looked.logs, value, truth)
+    yield from lines_missing(looked.logs, value, example.offset, truth)
