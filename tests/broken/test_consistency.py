@@ -56,13 +56,6 @@ PLANTED: dict[str, list[Callable[[Record], object]]] = {
                           asked_ns=_LATE, observer="n1"),
     ],
     "roles_of_the_dead": [_die],
-    "acknowledgements_of_the_dead": [
-        lambda it: it.rows("sends", topic="log-0", partition=0, offset=160)[0].update(
-            invoke_ns=17_000_000_000, complete_ns=17_100_000_000),
-    ],
-    "lives_out_of_order": [
-        lambda it: _of(it, "leadership", source="metadata", observer="n2").update(incarnation=1),
-    ],
     "answers_of_the_dead": [
         _die,
         lambda it: _of(it, "leadership", source="metadata", observer="n2").update(
@@ -149,7 +142,7 @@ def test_no_change_contradicts_anything_but_what_it_is_about() -> None:
     assert _contradictions(CHANGES) == {}
 
 
-@pytest.mark.parametrize(("maker", "rule"), EXEMPT, ids="-".join)
+@pytest.mark.parametrize(("maker", "rule"), EXEMPT, ids=["-".join(each) for each in EXEMPT])
 def test_an_exemption_is_needed(maker: str, rule: str) -> None:
     mine = [each for each in CHANGES if each.make.__name__ == maker]
     assert any(rule == broken for each in mine for broken, _ in contradictions(each))
