@@ -16,7 +16,7 @@ from harness.cli.options import ENGINE, STORE
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
-from harness.plans import completed_plan, refuse_what_does_not_tune
+from harness.plans import completed_plan
 from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, Wanted, kinds_of, repeat
 from harness.scenarios.choices import scenario_named, scenario_of, story_values
 from harness.scenarios.expectations import expectation
@@ -27,9 +27,7 @@ from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, load_plan, plan_from
 from results.record.verdict import Verdict
-from results.samples import is_sample
 from results.store import Store
-from results.trust import refuse_unless_own
 from results.verdict_json import read_verdict
 
 
@@ -182,13 +180,10 @@ def _asked_for(
         paths = Store(store).find(name)
     except StoreError as absent:
         raise StoreError(f"{absent} (no scenario is called so either)") from absent
-    if not is_sample(paths):
-        refuse_unless_own(paths)
     verdict = read_verdict(paths.verdict)
     if verdict is None:
         raise StoreError(f"{paths.run_id} has no verdict to compare with: logquake check {name}")
     kinds = kinds_of(verdict)
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
     plan = plan_from(load_plan(paths.plan))
-    refuse_what_does_not_tune(plan)
     return plan, SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)

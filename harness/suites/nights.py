@@ -9,11 +9,9 @@ from harness.suites.journal import load_journal
 from harness.suites.night import NightState, folded
 from results.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, wait_until
-from results.record.reading import open_file, open_lock
 
 HIDDEN = ".suites"
 LOCK_WAIT_S = 1.0
-_PID_BYTES = 32
 """Somebody who only asks whether a suite is led (`is_led`) holds its lock for microseconds."""
 
 
@@ -91,17 +89,17 @@ class SuiteLock:
         path = suite_folder(store, suite) / "lock"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = open_lock(path)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as refused:
             raise store_error(path, refused) from refused
         try:
             wait_until(self._is_mine, timeout_s=LOCK_WAIT_S, what="the suite's lock")
         except WaitTimeoutError as held:
-            pid = os.pread(self._handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
+            pid = path.read_text(encoding="ascii").strip() or "another process"
             os.close(self._handle)
             raise StoreError(
-                f"the suite {suite} is being played in {store} (by process {pid or '?'}); see:"
-                " logquake suite status"
+                f"the suite {suite} is being played in {store} (by process {pid}); see: logquake"
+                " suite status"
             ) from held
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
@@ -121,10 +119,13 @@ class SuiteLock:
 def is_led(store: Path, suite: str) -> bool:
     """Tell whether some process leads a night of the suite now."""
     try:
-        with open_file(suite_folder(store, suite) / "lock") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        handle = os.open(suite_folder(store, suite) / "lock", os.O_RDONLY)
     except OSError:
         return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
     return False
