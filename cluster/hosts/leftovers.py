@@ -94,7 +94,7 @@ def _written_down(processes_file: Path) -> list[Leftover]:
 
 def _marked(processes_file: Path) -> list[Leftover]:
     """Find processes by the run's mark in their environment (man 5 proc, `/proc/PID/environ`)."""
-    wanted = f"{RUN_MARK}={mark(processes_file)[RUN_MARK]}".encode()
+    wanted = os.fsencode(f"{RUN_MARK}={mark(processes_file)[RUN_MARK]}")
     marked = [
         Leftover(process=process_id(int(folder.name)), what=_command(folder))
         for folder in Path("/proc").glob("[0-9]*")

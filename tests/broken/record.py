@@ -1,6 +1,7 @@
 """A stored run as rows, to be changed as a broken broker would have left it."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
@@ -115,13 +116,13 @@ class Record:
     def save(self, root: Path) -> Path:
         """Write the run to a folder whose last two names become its id.
 
-        What no change touches are links to the base.
+        Nodes' files that no change touches are links to the base.
         """
         base, paths = self._base.paths, RunPaths(root)
         paths.record.mkdir(parents=True)
         for each in (base.topics, base.environment, base.ledger):
             if each.exists():
-                (root / each.name).symlink_to(each.absolute())
+                shutil.copyfile(each, root / each.name)  # A run's own files are no links.
         self._save_nodes(paths.nodes)
         paths.plan.write_text(dump_plan(plan_from(self.plan)), encoding="utf-8")
         lines = [json.dumps(each) + "\n" for each in self.milestones]

@@ -105,4 +105,4 @@ def test_a_stream_with_a_column_of_another_type_is_not_believed(tmp_path: Path) 
         writer.write_table(gone)
     (verdict,) = judge_runs([root], engine="local")
     assert verdict.valid is Validity.UNKNOWN
-    assert any("are not those of its table" in each for each in verdict.unknown_because)
+    assert any("it has not the columns of polled" in each for each in verdict.unknown_because)
