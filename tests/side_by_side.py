@@ -24,8 +24,8 @@ LONG = (
 
 
 def workers() -> int:
-    """Return how many workers use this machine well: a quarter of a worker's time is waiting."""
-    return (os.cpu_count() or 1) + 2
+    """Return how many workers use this machine well: clusters wait, and also work."""
+    return (os.cpu_count() or 1) + 1
 
 
 def spread(option: argparse.Namespace) -> None:

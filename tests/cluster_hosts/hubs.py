@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -77,25 +77,17 @@ def report_outside(report: pytest.TestReport) -> None:
             file.write(f"{line}\n")
 
 
-def as_ordinary_user(
-    argv: list[str], scratch: Path, *, tun: int | None = EVERYBODYS, shown: Iterable[Path] = ()
-) -> list[str]:
+def as_ordinary_user(argv: list[str], scratch: Path, *, tun: int | None = EVERYBODYS) -> list[str]:
     """Return what root runs so that an ordinary user runs the command, with a writable scratch.
 
     Args:
         argv: The command.
         scratch: A folder that the user shall own.
         tun: The mode of the TUN device that the command sees; None: it sees none.
-        shown: Folders that the user can read, beside our interpreter and the repository.
     """
     os.chown(scratch, NOBODY, NOBODY)
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
-    lines = [
-        "set -e",
-        *_uncovered(scratch, shown),
-        _own_tun(scratch, tun),
-        "exec " + shlex.join(drop),
-    ]
+    lines = ["set -e", *_uncovered(scratch), _own_tun(scratch, tun), "exec " + shlex.join(drop)]
     return ["unshare", "--mount", "sh", "-c", "\n".join(lines)]
 
 
@@ -112,14 +104,13 @@ def _own_tun(scratch: Path, mode: int | None) -> str:
     return f"( [ ! -e /dev/net/tun ] || {{ {make}; }} ) || true"
 
 
-def _uncovered(scratch: Path, shown: Iterable[Path]) -> list[str]:
-    """Return commands that let everybody see our interpreter, the repository, and more folders.
+def _uncovered(scratch: Path) -> list[str]:
+    """Return commands that let everybody see our interpreter and the repository.
 
     In a mount namespace, a folder that is closed to others is covered by an empty one that is open,
     in which only what is needed appears again.
     """
-    ours = (Path(sys.base_prefix), Path(sys.prefix), REPOSITORY)
-    needed = {path.resolve() for path in (*ours, *shown)}
+    needed = {Path(path).resolve() for path in (sys.base_prefix, sys.prefix, REPOSITORY)}
     lines = []
     for number, path in enumerate(sorted(needed)):
         lines.append(f"mkdir -p {scratch}/{number}; mount --bind {path} {scratch}/{number}")

@@ -12,22 +12,6 @@ from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from tests.ssh_lab import Lab
 
-PLAN = """
-seed = 3
-rate = 150
-warmup_s = 1
-time_limit_s = 13
-[[faults]]
-at_s = 1
-kind = "isolate"
-target = "leader(log-0,0)"
-hold_s = 4
-[[faults]]
-at_s = 8
-kind = "kill"
-target = "one"
-hold_s = 1
-"""
 pytestmark = pytest.mark.everything
 
 
@@ -37,12 +21,11 @@ def test_a_run_on_ssh_hosts_is_valid_and_leaves_nothing(lab: Lab, tmp_path: Path
     before = [machine.run("find", "/root", "/tmp") for machine in lab.machines]  # noqa: S108 - of a lab's machine
     program = str(Path(sys.executable).with_name("logquake"))
     argv = [program, "run", f"--hosts=ssh:{lab.hosts_file()}"]
-    plan = tmp_path / "plan.toml"
-    plan.write_text(PLAN, encoding="utf-8")
+    options = ["--time-limit=25", "--nemesis-interval=4", "--seed=3", "--engine=local"]
+    options += ["--nemesis=partition,kill"]
     done = subprocess.run(
-        [*argv, str(plan), "--engine=local", f"--store={tmp_path}"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*argv, *options, f"--store={tmp_path}"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (root,) = (tmp_path / "log").iterdir()
     paths = RunPaths(root)

@@ -18,23 +18,23 @@ from tests.images.java_image import image_with_kafka
 LIMIT_S = 280
 PLAN = """
 hosts = "docker"
-warmup_s = 1
-time_limit_s = 18
+warmup_s = 5
+time_limit_s = 26
 topics = 1
 partitions = 2
 rate = 200
 [[faults]]
-at_s = 1
+at_s = 3
 kind = "isolate"
 target = "n1"
 hold_s = 4
 [[faults]]
-at_s = 8
+at_s = 12
 kind = "pause"
 target = "n2"
 hold_s = 2
 [[faults]]
-at_s = 13
+at_s = 19
 kind = "kill"
 target = "n3"
 hold_s = 1

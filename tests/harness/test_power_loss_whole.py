@@ -21,20 +21,13 @@ replication = 1
 min_insync = 1
 topics = 1
 partitions = 2
-rate = 150
-warmup_s = 1
-time_limit_s = 10
+nemesis = ["power-loss"]
+time_limit_s = 20
 
 [minimums]
 around_faults = 0  # Nobody serves while the only broker is down, and on a busy machine it is slow.
 ok_sends = 20
 ok_polls = 20
-
-[[faults]]
-at_s = 3
-kind = "power-loss"
-target = "n1"
-hold_s = 1
 """
 
 

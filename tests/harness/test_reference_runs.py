@@ -13,7 +13,6 @@ from harness.elsewhere import refuse_elsewhere
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
-from tests.harness.commands import HERE, reasons, verdict_of
 
 LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 RUN_LIMIT_S = 240
@@ -35,20 +34,6 @@ at_s = 1
 kind = "kill"
 target = "leader(log-0,0)"
 hold_s = 2
-"""
-NOBODY_CUT = """
-system = "reference"
-hosts = "process"
-rate = 4
-topics = 1
-partitions = 1
-warmup_s = 1
-time_limit_s = 3
-[[faults]]
-at_s = 1
-kind = "isolate"
-target = "last-isr(log-0,0)"  # The ISR is full: there is no such broker.
-hold_s = 1
 """
 
 
@@ -104,21 +89,6 @@ def test_clients_go_on_after_the_recovery_until_every_partition_took_a_message(
     assert not any(
         "took no message" in each for each in json.loads(ended.stdout)["unknown_because"]
     )
-
-
-@pytest.mark.everything
-@pytest.mark.timeout(RUN_LIMIT_S + 20)
-def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_unknown(
-    tmp_path: Path,
-) -> None:
-    plan = tmp_path / "plan.toml"
-    plan.write_text(NOBODY_CUT)
-    ended = logquake("run", str(plan), *HERE, "--json", "--store", str(tmp_path / "runs"))
-    assert ended.returncode == 2, ended.stderr[-3000:]
-    verdict = verdict_of(ended)
-    assert verdict["valid"] == "unknown"
-    assert "not-enough-traffic" in reasons(verdict)
-    assert "fault-without-effect" in reasons(verdict)
 
 
 @pytest.mark.timeout(RUN_LIMIT_S + 20)

@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(RUN_LIMI
 
 LEADERS_CUT = """
 [[faults]]
-at_s = 1
+at_s = 3
 kind = "isolate"
 target = "leader(log-0,0)"
 hold_s = 7
 [[faults]]
-at_s = 10
+at_s = 14
 kind = "kill"
 target = "leader(log-0,1)"
-hold_s = 3
+hold_s = 5
 """
 
 NOWHERE = """
@@ -39,11 +39,17 @@ nemesis = []
 [budgets]
 unavailable_s = 3
 """
+NOBODY_CUT = """
+[[faults]]
+at_s = 1
+kind = "isolate"
+target = "last-isr(log-0,0)"  # The ISR is full: there is no such broker.
+hold_s = 1
+"""
 
 
 def test_a_run_with_faults_is_valid_and_the_other_engine_says_the_same(tmp_path: Path) -> None:
-    words = ("--time-limit", "20", "--nemesis-interval", "4", "--rate", "150", "--seed", "3")
-    done = logquake("run", *words, "--json", store=tmp_path)
+    done = logquake("run", "--time-limit", "30", "--seed", "3", "--json", store=tmp_path)
     verdict = verdict_of(done)
     assert (done.returncode, verdict["valid"]) == (0, "valid"), why_not_valid(verdict)
     paths = newest(tmp_path)
@@ -62,8 +68,7 @@ def test_a_run_with_faults_is_valid_and_the_other_engine_says_the_same(tmp_path:
 def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
-        f'rate = 150\ntopics = 1\nwarmup_s = 1\ntime_limit_s = 15\nseed = 5\nacks = "1"\n'
-        f'judge = "strict"\n{LEADERS_CUT}',
+        f'warmup_s = 1\ntime_limit_s = 25\nseed = 5\nacks = "1"\njudge = "strict"\n{LEADERS_CUT}',
         encoding="utf-8",
     )
     done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
@@ -82,6 +87,20 @@ def test_acknowledged_messages_that_acks_1_lost_are_found(tmp_path: Path) -> Non
     allowed = json.loads(by_contract.stdout)[0]["anomalies"]["lost-write"]
     assert by_contract.returncode == 0, by_contract.stdout[-3000:]
     assert allowed["allowed"] == allowed["count"] == lost["count"]
+
+
+@pytest.mark.everything
+def test_a_run_with_hardly_any_traffic_and_a_nemesis_that_could_do_nothing_is_unknown(
+    tmp_path: Path,
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"time_limit_s = 5\nwarmup_s = 1\nrate = 1\n{NOBODY_CUT}", encoding="utf-8")
+    done = logquake("run", str(plan), *HERE, "--json", store=tmp_path)
+    verdict = verdict_of(done)
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert verdict["valid"] == "unknown"
+    assert "not-enough-traffic" in reasons(verdict)
+    assert "fault-without-effect" in reasons(verdict)
 
 
 @pytest.mark.everything

@@ -30,8 +30,8 @@ parallel = 2
 engine = "local"
 [plan]
 system = "reference"
-warmup_s = 1
-time_limit_s = 5
+warmup_s = 3
+time_limit_s = 8
 rate = 100
 topics = 1
 partitions = 1
