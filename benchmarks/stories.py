@@ -2,7 +2,7 @@
 
     python -m benchmarks.stories                    # 50 runs; those that have a line are skipped
     python -m benchmarks.stories --only acks-1/3 --again
-    python -m benchmarks.stories --table            # only prints the figures of the stored lines
+    python -m benchmarks.stories --table            # the figures of the stored lines only
 
 Each run plays the reference cluster in virtual time, so that who acknowledged, truncated and led is
 known (`benchmarks.ledger`). The stories of a run are told as page and terminal tell them. A
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from benchmarks.ledger import Ledger
 from benchmarks.night import ROOT, code
-from benchmarks.night_results import append, load_lines
+from benchmarks.night_results import append, load_lines, write_between
 from checkers.stored import load_facts
 from cluster.reference.simulator.simulation import Simulation
 from harness.judgement import choose_engine, judge_stored
@@ -181,7 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{run}: {line.counts}", *line.wrong, sep="\n  ", flush=True)
             if not line.wrong:
                 shutil.rmtree(store / sort / str(seed))
-    print("\n".join(figures(list(last.values()))))
+    told = "\n".join(figures(list(last.values())))
+    print(told)
+    if (page := options.results.with_suffix(".md")).exists():
+        write_between(page, told)
     return int(any(each.wrong for each in last.values()))
 
 
