@@ -134,13 +134,13 @@ def completed_plan(
             merged[table] = {**(stored if isinstance(stored, dict) else {}), **settings}
     merged.setdefault("seed", secrets.randbelow(1_000_000))
     plan = plan_from(merged)
-    _refuse_what_does_not_tune(plan)
+    refuse_what_does_not_tune(plan)
     refuse_another_story(plan)
     deal_schedule(plan, abilities=frozenset(Ability))  # Refuses a fault that there is not.
     return plan
 
 
-def _refuse_what_does_not_tune(plan: Plan) -> None:
+def refuse_what_does_not_tune(plan: Plan) -> None:
     """Refuse settings that a stranger's plan must not hold, before anything is made of them.
 
     Raises:

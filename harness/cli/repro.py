@@ -16,7 +16,7 @@ from harness.cli.options import ENGINE, STORE
 from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
-from harness.plans import completed_plan
+from harness.plans import completed_plan, refuse_what_does_not_tune
 from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, Wanted, kinds_of, repeat
 from harness.scenarios.choices import scenario_named, scenario_of, story_values
 from harness.scenarios.expectations import expectation
@@ -186,4 +186,5 @@ def _asked_for(
     kinds = kinds_of(verdict)
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
     plan = plan_from(load_plan(paths.plan))
+    refuse_what_does_not_tune(plan)
     return plan, SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)

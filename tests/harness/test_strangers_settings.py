@@ -2,13 +2,18 @@
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 
+from harness.cli import exit_code
+from harness.exit_codes import BAD_ARGUMENTS
 from harness.plans import completed_plan
 from results.record.plan import PlanError
 from results.record.tuning import tunes_a_broker, tunes_a_client
+from results.samples import find_sample
 
 WITNESS = """
 #include <stdlib.h>
@@ -83,14 +88,35 @@ def test_what_tunes_a_client_may_be_set(key: str) -> None:
     assert tunes_a_client(key)
 
 
-def test_a_library_that_a_plan_names_is_never_loaded(tmp_path: Path) -> None:
-    compiler = shutil.which("cc")
-    witness, library = tmp_path / "witness", tmp_path / "plugin.so"
-    if compiler:
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """Return a library that leaves a file `witness` beside it when it is loaded."""
+    made = tmp_path / "plugin.so"
+    if compiler := shutil.which("cc"):
         source = tmp_path / "plugin.c"
-        source.write_text(WITNESS.replace("WITNESS", str(witness)))
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+        source.write_text(WITNESS.replace("WITNESS", str(tmp_path / "witness")))
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", made, source], check=True)
+    return made
+
+
+def test_a_library_that_a_plan_names_is_never_loaded(library: Path) -> None:
     values = {"client": {"plugin.library.paths": str(library)}}
     with pytest.raises(PlanError, match="cannot be set"):
         completed_plan(values, {}, broker={}, client={})
-    assert not witness.exists()
+    assert not library.with_name("witness").exists()
+
+
+def test_1_and_2_neither_repro_nor_a_dry_run_loads_a_library_of_a_plan(
+    library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs"
+    run = store / "log" / "20261121T104500Z-7"
+    shutil.copytree(find_sample("valid"), run, copy_function=shutil.copyfile)
+    plan = tomllib.loads((run / "plan.toml").read_text())
+    plan["client"] = {**plan.get("client", {}), "plugin.library.paths": str(library)}
+    (run / "plan.toml").write_text(tomli_w.dumps(plan))
+    for command in (["repro", str(run), "--times", "1"], ["run", str(run / "plan.toml"),
+                                                         "--dry-run"]):  # fmt: skip
+        assert exit_code([*command, "--store", str(store)]) == BAD_ARGUMENTS
+        assert "client.plugin.library.paths cannot be set" in capfd.readouterr().err
+        assert not library.with_name("witness").exists()
