@@ -147,7 +147,10 @@ class Clicks:
         (
             "leader-epoch-1",  # It ended as it is told, and stands with such stories.
             "Invalid: 1 acknowledged write was lost.",
-            "n2, the last leader of the run, truncated offset 1 (follower of broker 1: local high watermark 1)",
+            (
+                "n2, the last leader of the run, truncated offset 1"
+                " (follower of broker 1: local high watermark 1)"
+            ),
         ),
         (
             "A partition had no leader for too long",
