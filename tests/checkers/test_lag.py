@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from checkers.statistics import STATISTICS, lag
-from tests.checkers.partition_rows import A, B, S, ack, group, read
+from checkers.statistics import STATISTICS, lag, partition_statistics
+from tests.checkers.partition_rows import A, B, S, ack, elected, group, leads, read
 
 MS = 1_000_000
 Row = dict[str, Any]
@@ -51,3 +51,14 @@ def test_wild_times_and_missing_values_neither_raise_nor_warn() -> None:
     table = lag(group(sends=sends, polls=polls))
     assert table.schema == STATISTICS["lag"]
     assert table.num_rows == 1
+
+
+def test_a_belief_that_those_who_know_deny_is_no_leader() -> None:
+    def leaders(*rows: Row) -> list[tuple[int, int]]:
+        found = partition_statistics(group(leadership=list(rows)))["leaders"].to_pylist()
+        return [(row["leader"], row["epoch"]) for row in found]
+
+    belief = {**leads(3, 2, at=2 * S, source="metadata"), "observer": "n1"}
+    assert leaders(leads(1, 1), belief) == [(1, 1), (3, 2)]
+    assert leaders(leads(1, 1), belief, elected(2, 2, 9)) == [(1, 1)]
+    assert leaders(leads(1, 1), belief, leads(2, 2, at=3 * S)) == [(1, 1), (2, 2)]

@@ -57,6 +57,15 @@ def test_a_loss_at_the_first_offset_has_all_of_it() -> None:
     assert "acknowledged at offset 0 of" in anomaly.sentence
 
 
+def test_a_truncation_before_the_send_dropped_something_else() -> None:
+    cut: Row = {"node": "n1", "from_offset": 0, "to_offset": 1}
+    sent_ns = S - 5
+    for observed_ns, counts in ((sent_ns - 1, 0), (sent_ns, 1), (None, 1)):
+        cuts = [{**cut, "observed_ns": observed_ns}]
+        (anomaly,) = found(LOSS, group(sends=[ack(A, 0)], truncations=cuts, **held(B, C))).anomalies
+        assert len(anomaly.evidence["truncations"]) == counts  # type: ignore[arg-type]
+
+
 def test_at_most_ten_readers_are_named_that_jumped_over_a_loss() -> None:
     polls = [
         row for op in range(20, 32)
