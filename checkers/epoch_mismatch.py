@@ -19,6 +19,7 @@ import numpy as np
 
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
+from checkers.client_reasons import reads_of, server
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -127,12 +128,14 @@ def _why(group: Group, found: Anomaly) -> str:
         when = f"epoch {read} begins at offset {began} only" if began < NEVER_NS else (
             f"no leader and no record of epoch {read} is known"
         )  # fmt: skip
+        reads = reads_of(group, found.offset, [_read_value(group, found)])
+        who = server(group, _read_value(group, found), reads)
         return Proved(
             f"{verb(holders, 'holds', 'hold')} the same value there, of epoch {logged}, and {when}:"
-            " the answers named a wrong epoch"
+            f" {who} or the client named a wrong epoch"
         )
     if read < logged:
-        read_ns, first_ns = number_in(found, "read_ns"), told_ns(group, logged)
+        read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
         if 0 <= read_ns < first_ns:
             again = "the same value there again" if same else "another record there"
             late = same and first_ns <= read_ns + TOLD_LATE_NS
@@ -150,6 +153,13 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
         f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
     )
+
+
+def _known_ns(group: Group, epoch: int) -> int:
+    """Return when an epoch was seen first: in an answer about leaders, or in a record's epoch."""
+    polls = group.table("polls")
+    read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
+    return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
 
 
 def _read_value(group: Group, found: Anomaly) -> int:

@@ -173,7 +173,8 @@ def _why(group: Group, found: Anomaly) -> str:
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", "metadata") & (ints(rows, "leader_epoch") == epoch))
     seen = any(tuple(sorted(each or ())) == tuple(sorted(isr)) for each in told["isr"].to_pylist())
-    unseen = "" if seen or not told.num_rows else f"; no broker ever reported the ISR {list(isr)}"
+    unreported = told.num_rows and not seen
+    unseen = f"; no broker reported the ISR {list(isr)} in epoch {epoch}" if unreported else ""
     if kept and leader in kept[0].isr:
         return Proved(
             f"the controllers took {node} out of the ISR {list(kept[0].isr)} (offset"

@@ -172,6 +172,11 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
         told.append("it had announced them itself, so it had them once")
     elif before and before[-1] == [each for each in looks if each[0] < first_ns][-1]:
         told.append(f"its log was seen last at {before[-1][1]}, at {seconds(before[-1][0])}")
+    elif ended := [each for each in looks if each[0] < since_ns]:
+        told.append(
+            f"its log ended at {ended[-1][1]} at {seconds(ended[-1][0])}, before they were"
+            " announced, and no later look shows whether it got them"
+        )
     elif looks:
         told.append("no look at its log in that time shows whether it had them")
     others = [

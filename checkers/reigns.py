@@ -27,6 +27,8 @@ ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
 """Faults that end their targets; under any other one a leader may go on."""
 _NEVER_NS = int(np.iinfo(np.int64).max) - LATE_NS
 _LEADER = "leader"
+_SMALLEST = -(2**31)
+"""Of Java's numbers of 32 bits, which has no absolute value."""
 Span = tuple[str, int, int]
 """A node, and from when to when."""
 
@@ -169,16 +171,17 @@ def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
     partitions = {each.partition for each in known if each.topic == topic}
     if not partitions or partitions != set(range(len(partitions))):
         return -1
-    return (_java_hash(key) & 0x7FFFFFFF) % len(partitions)
+    found = _java_hash(key)
+    return 0 if found == _SMALLEST else abs(found) % len(partitions)  # Kafka's `Utils.abs`.
 
 
 def _java_hash(text: str) -> int:
-    """Return `String.hashCode` of Java, as 32 bits."""
+    """Return `String.hashCode` of Java, which has 32 bits and a sign."""
     units = np.frombuffer(text.encode("utf-16-be"), dtype=">u2").tolist()
     found = 0
     for unit in units:
         found = (31 * found + unit) & 0xFFFFFFFF
-    return found
+    return found + 2 * _SMALLEST if found >= -_SMALLEST else found
 
 
 def between(

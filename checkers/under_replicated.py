@@ -291,6 +291,12 @@ def _applies(facts: RunFacts) -> bool:
     return not facts.compacted and not facts.forgets and facts.plan.replication > 1
 
 
+def _what_went(group: Group, nodes: Sequence[str]) -> str:
+    logs = group.logs.get(FINAL, {})
+    empty = all(each in logs and not len(logs[each].offsets) for each in nodes)
+    return "the whole log" if empty else "the record"
+
+
 def _why(group: Group, found: Anomaly) -> str:
     absent = texts_in(found, "not_on")
     if Premise.READABLE_LOGS.value in found.broken_premises:
@@ -308,7 +314,7 @@ def _why(group: Group, found: Anomaly) -> str:
         last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
         told.append(
             f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
-            f"{none} so the record went in the stop, or afterwards"
+            f"{none} so {_what_went(group, stopped)} went in the stop, or afterwards"
         )
     if never:
         told.append(f"{listed(never)} never reported a log that went beyond it")

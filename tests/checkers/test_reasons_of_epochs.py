@@ -52,7 +52,8 @@ def test_an_answer_named_an_epoch_that_was_not_there() -> None:
     head = "n1, n2 and n3 hold the same value there, of epoch 0, and"
     none = cause(epoch_mismatch.CHECKER, mismatch(0, polled(1)))
     assert none == (
-        f"{head} no leader and no record of epoch 1 is known: the answers named a wrong epoch"
+        f"{head} no leader and no record of epoch 1 is known: n2, leader of epoch 0, or the"
+        " client named a wrong epoch"
     )
     later = [row for node in NODES for row in log(node, (0, A), (1, B))]
     on = mismatch(0, polled(1), leads(3, 1, at=S // 2), records=later)

@@ -165,6 +165,11 @@ def test_what_the_elected_held_before() -> None:
     )
     less = begun(knew, states=(look("n2", 1, 5),))
     assert cause(incomplete_leader.CHECKER, less) == "its log was seen last at 1, at 5.000 s"
+    once = begun(knew, states=(look("n2", 1, 3), look("n2", 2, 7)))
+    assert cause(incomplete_leader.CHECKER, once) == (
+        "its log ended at 1 at 3.000 s, before they were announced, and no later look shows whether"
+        " it got them"
+    )
     # Behind its last word of an older epoch it may have led already, and written others.
     later = begun(knew, states=(look("n2", 2, 7), look("n3", 2, 7)))
     assert cause(incomplete_leader.CHECKER, later) == (
@@ -213,7 +218,7 @@ def test_an_unclean_election_of_a_member_of_the_isr() -> None:
 def test_a_leader_that_was_taken_out_of_its_isr() -> None:
     rows = (written(3, 0, 5, 3, 1, 2), written(3, 0, 6, 1, 2), metadata("n1", 3, 0, 2, 1, 2, 3))
     head = "the controllers took n3 out of the ISR [3, 1, 2] (offset 5) and left it the leader"
-    assert forbidden(*rows) == f"{head}; no broker ever reported the ISR [1, 2]"
+    assert forbidden(*rows) == f"{head}; no broker reported the ISR [1, 2] in epoch 0"
     assert forbidden(*rows, metadata("n2", 3, 0, 2, 2, 1)) == head
     other = (written(2, 0, 5, 3, 1, 2), *rows[1:2])
     assert forbidden(*other).startswith("the controllers named a leader outside of the ISR")

@@ -422,3 +422,14 @@ def test_a_follower_that_was_seen_before_its_leader_is_not_blamed() -> None:
     )
     assert "which was first is not shown" in told
     assert not isinstance(told, Proved)
+
+
+def test_a_log_of_which_nothing_is_left_went_as_a_whole() -> None:
+    empty = {"snapshot": "final", "log_start_offset": 0, "log_end_offset": 0, "whole": True}
+    gone = group(
+        STOPPED, sends=[ack(B, 1, at=5 * S)], replica_records=[*log("n1", (0, A), (0, B))],
+        leadership=[{**leads(1, 0, at=at * S), "incarnation": 0} for at in range(1, 9)],
+        replica_states=[*ALL_SEEN, *({**empty, "node": node} for node in ("n2", "n3"))],
+    )  # fmt: skip
+    told = cause(under_replicated.CHECKER, gone)
+    assert told.endswith("so the whole log went in the stop, or afterwards")
