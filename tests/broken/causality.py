@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from checkers.facts import QUORUM_TOPIC
 from results.record.clock import NS_PER_S
@@ -25,7 +26,7 @@ Place = tuple[str, int]
 
 def place_of(row: Row) -> Place:
     """Return topic and partition of a row."""
-    return str(row["topic"]), int(row["partition"])
+    return row["topic"], row["partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,15 @@ class Facts:
         for row in sorted(rows, key=lambda row: int(row["offset"])):
             logs.setdefault((place_of(row), row["node"]), []).append(row)
         return logs
+
+    @cached_property
+    def epochs(self) -> dict[tuple[Place, int, int], int]:
+        """The epoch of each record in a final log: by its place, its offset and its value."""
+        return {
+            (place, row["offset"], row["value"]): row["leader_epoch"]
+            for (place, _), rows in self.logs.items()
+            for row in rows
+        }
 
     @cached_property
     def finals(self) -> list[Row]:
@@ -233,13 +243,8 @@ def epochs_before_elections(facts: Facts) -> Iterator[str]:
     seen = [(place_of(row), row["leader_epoch"], row["observed_ns"]) for row in told_rows(facts)]
     read = facts.record.rows("polls")
     seen += [(place_of(row), row["leader_epoch"], row["complete_ns"]) for row in read]
-    leaders = {
-        (place, row["offset"], row["value"]): row["leader_epoch"]
-        for (place, _), rows in facts.logs.items()
-        for row in rows
-    }
     for row in facts.record.rows("sends", acked=True):
-        epoch = leaders.get((place_of(row), row["offset"], row["value"]))
+        epoch = facts.epochs.get((place_of(row), row["offset"], row["value"]))
         seen.append((place_of(row), epoch, row["complete_ns"]))
     first: dict[tuple[Place, int], int] = {}
     for place, epoch, at_ns in seen:
@@ -285,6 +290,38 @@ def answers_of_the_dead(facts: Facts) -> Iterator[str]:
                     yield f"{node} is down from {from_ns} to {to_ns}, told {table} at {at_ns}"
 
 
+@rule("sends", "replica_records", "leadership", "faults", MILESTONES)
+def acknowledgements_of_the_dead(facts: Facts) -> Iterator[str]:
+    """A leader that is down all the while acknowledges nothing."""
+    leaders = {
+        (place, row["leader_epoch"], f"n{row['leader']}")
+        for place, rows in facts.changes.items()
+        for row in rows
+    }
+    for row in facts.record.rows("sends", acked=True):
+        place = place_of(row)
+        epoch = facts.epochs.get((place, row["offset"], row["value"]))
+        for node, from_ns, to_ns in facts.down:
+            within = from_ns < row["invoke_ns"] and row["complete_ns"] < to_ns
+            if within and (place, epoch, node) in leaders:
+                yield f"{node}, down from {from_ns} to {to_ns}, acknowledged op {row['op_id']}"
+
+
+@rule("leadership", "replica_states", "quorum_states")
+def lives_out_of_order(facts: Facts) -> Iterator[str]:
+    """What a node tells in a later life it tells later."""
+    tables = {"leadership": "observer", "replica_states": "node", "quorum_states": "node"}
+    told: dict[tuple[str, int], list[int]] = {}
+    for table, who in tables.items():
+        for row in facts.record.rows(table):
+            if row["observed_ns"] and row["incarnation"]:
+                told.setdefault((row[who], row["incarnation"]), []).append(row["observed_ns"])
+    for (node, life), times in told.items():
+        later = told.get((node, life + 1))
+        if later and min(later) < max(times):
+            yield f"{node} told of life {life} at {max(times)}, of the next one at {min(later)}"
+
+
 @rule("leadership", "quorum_states", MILESTONES)
 def roles_of_the_dead(facts: Facts) -> Iterator[str]:
     """A broker that ended for good is in no ISR after a while, and leads nothing."""
@@ -303,11 +340,11 @@ def rows_apart_from_their_op(facts: Facts) -> Iterator[str]:
     for op in ops.values():
         if op["complete_ns"] is not None and op["complete_ns"] < op["invoke_ns"]:
             yield f"op {op['op_id']} ends before it begins"
+    names = itemgetter("process", "phase", "invoke_ns", "complete_ns")
+    whole = {op_id: names(op) for op_id, op in ops.items()}
     for table in ("sends", "polls"):
         for row in facts.record.rows(table):
-            its = ops.get(row["op_id"], {})
-            names = ("process", "phase", "invoke_ns", "complete_ns")
-            if any(its.get(name) != row[name] for name in names):
+            if whole.get(row["op_id"]) != names(row):
                 yield f"a row of {table} differs from its op {row['op_id']}"
 
 

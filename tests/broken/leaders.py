@@ -244,8 +244,8 @@ def _lead(record: Record, row: Row, spot: Spot, broker: int) -> None:
     """Have what was told of the spot's epoch be told of the next one, and of its leader."""
     if row["leader_epoch"] == spot.epoch:
         if row["source"] == "list-offsets" and row["leader"] != broker:
+            row["incarnation"] = life(record, f"n{broker}", row["observed_ns"])
             row["observer"] = f"n{broker}"
-            row["incarnation"] = life(record, row["observer"], row["observed_ns"])
         row["leader"] = broker
     row["leader_epoch"] += 1
 

@@ -56,6 +56,13 @@ PLANTED: dict[str, list[Callable[[Record], object]]] = {
                           asked_ns=_LATE, observer="n1"),
     ],
     "roles_of_the_dead": [_die],
+    "acknowledgements_of_the_dead": [
+        lambda it: it.rows("sends", topic="log-0", partition=0, offset=160)[0].update(
+            invoke_ns=17_000_000_000, complete_ns=17_100_000_000),
+    ],
+    "lives_out_of_order": [
+        lambda it: _of(it, "leadership", source="metadata", observer="n2").update(incarnation=1),
+    ],
     "answers_of_the_dead": [
         _die,
         lambda it: _of(it, "leadership", source="metadata", observer="n2").update(
