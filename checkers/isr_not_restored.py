@@ -16,6 +16,7 @@ that was full and shrank again later. A story ends as it wants, some with a brok
 scripts of scenarios wait for their ISR themselves, so not applicable.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -164,7 +165,7 @@ def _why(group: Group, found: Anomaly) -> str:
     leader = leader_of(group, int(ints(told, "leader_epoch").max(initial=NONE)))
     away = [f"n{each}" for each in range(1, group.facts.plan.nodes + 1) if each not in isr]
     away = [each for each in away if looks_at(group, each)]
-    texts = [_lag(group, each, leader, (calm_ns, until_ns)) for each in away if leader]
+    texts = [_lag(group, each, leader, (calm_ns, until_ns), isr=isr) for each in away if leader]
     texts = [each for each in (*texts, _written_again(group, told, leader)) if each]
     if texts:
         return Proved("; ".join(texts))
@@ -190,7 +191,9 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
     return ""
 
 
-def _lag(group: Group, node: str, leader: str, between_ns: tuple[int, int]) -> str:
+def _lag(
+    group: Group, node: str, leader: str, between_ns: tuple[int, int], *, isr: Sequence[int]
+) -> str:
     """Return whether a replica that was out of the ISR had caught up with its leader."""
     from_ns, until_ns = between_ns
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
@@ -208,8 +211,26 @@ def _lag(group: Group, node: str, leader: str, between_ns: tuple[int, int]) -> s
         )
     return (
         f"{node} had caught up with {leader}, its leader, at {seconds(level[0])} and at"
-        f" {len(level)} of {len(looks)} looks: {leader} did not take it back, or brokers went on"
-        " reporting an old ISR"
+        f" {len(level)} of {len(looks)} looks: {_kept_out(group, node, leader, isr)}"
+    )
+
+
+def _kept_out(group: Group, node: str, leader: str, isr: Sequence[int]) -> str:
+    """Return who kept a replica out of an ISR that had caught up, by the controllers' log."""
+    written = entries(group)
+    places = [at for at, each in enumerate(written) if sorted(each.isr) == sorted(isr)]
+    if len(places) != 1:  # A stop at the end writes small ISRs, too.
+        return f"{leader} did not take it back, or brokers went on reporting an old ISR"
+    later = written[places[0] :]
+    again = next((each for each in later if int(node[1:]) in each.isr), None)
+    if again is None:
+        return (
+            f"the controllers' log has no ISR with it from offset {later[0].offset} on, so"
+            f" {leader} did not ask for it, or the controllers refused"
+        )
+    return (
+        f"the controllers' log has it again from offset {again.offset} on, whose time is not"
+        f" recorded: {leader} asked late, or brokers reported it late"
     )
 
 

@@ -277,6 +277,18 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
 
 
+def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
+    looks = (look("n1", 5, 4), look("n2", 5, 5))
+    never = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1))
+    assert not_restored(*looks, more=never).endswith(
+        "no ISR with it from offset 5 on, so n1 did not ask for it, or the controllers refused"
+    )
+    late = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2), written(1, 1, 7, 1))
+    assert "has it again from offset 6 on, whose time" in not_restored(*looks, more=late)
+    twice = (*late, written(1, 1, 8, 1, 3))
+    assert "went on reporting an old ISR" in not_restored(*looks, more=twice)
+
+
 def test_a_full_isr_in_the_controllers_log_that_the_leader_never_reported() -> None:
     log_rows = (written(1, 1, 5, 1, 3), written(1, 1, 6, 1, 2, 3))
     told = not_restored(look("n1", 5, 4), look("n2", 5, 5), more=log_rows)
