@@ -242,7 +242,10 @@ def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowl
     ended_ns, since_ns = max(reads.values(), default=NONE), mine.sent_ns if mine else NONE
     if len(reads) == 1:
         since_ns = max(since_ns, _placed_ns(group, min(reads), ended_ns))
-    return led_between(group, since_ns, ended_ns)
+    led, polls = led_between(group, since_ns, ended_ns), group.table("polls")
+    given = ints(polls, "leader_epoch")[np.isin(ints(polls, "op_id"), list(reads))]
+    newest = int(given.max(initial=NONE))  # Who serves a record of an epoch knows of that epoch.
+    return tuple(each for each in led if each.epoch < 0 or each.epoch >= newest) or led
 
 
 def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:

@@ -253,6 +253,9 @@ def test_a_reader_placed_after_an_election_was_not_answered_by_who_led_before() 
     polls = got(0, 2, op=5, at=9 * S)
     said = reason(poll_order.INT_SKIP_CHECKER, group(READ, **rows, polls=polls))
     assert said.startswith("n2 or n3, each of which may have led then, or the client")
+    newer = [{**row, "leader_epoch": 1} for row in polls]  # n2 knew of epoch 0 only.
+    served = reason(poll_order.INT_SKIP_CHECKER, group(READ, **rows, polls=newer))
+    assert served.startswith("n3, leader of epoch 1, or the client")
     move = {"op_id": 4, "process": 1, "kind": "assign", "time_ns": 7 * S, "offset": 0}
     on = group(READ, **rows, polls=polls, assignments=[move])
     assert reason(poll_order.INT_SKIP_CHECKER, on).startswith("n3, leader of epoch 1, or the")
