@@ -39,8 +39,8 @@ from harness.scenarios.every import parts
 from harness.suites.bench import concluded
 from harness.suites.expansion import drawn
 from harness.suites.nights import SuiteLock, is_led
-from results.atomic import StoreError
 from results.index.reading import read_run
+from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s, utc_now_text
 from results.record.paths import RunPaths
 from results.record.story import load_story

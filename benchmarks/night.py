@@ -51,7 +51,7 @@ from harness.suites.nights import NightFolder, SuiteLock, is_led, nights_of, sui
 from harness.suites.reports import exit_code
 from harness.suites.suite import load_suite
 from harness.suites.summary import counts
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import stopwatch_s, utc_now_text
 
 ROOT = Path(__file__).parents[1]

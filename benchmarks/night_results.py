@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from results.atomic import append_synced, write_atomically
+from results.record.atomic import append_synced, write_atomically
 
 BEGIN, END = "<!-- last results: begin -->", "<!-- last results: end -->"
 PARTS = (

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from checkers.columns import coded, codes, equal, ints, present, runs_of, take
 from checkers.ordering import PLACE
 from checkers.shelf import Shelf, ShelvedTable
-from results.export.whole import written_whole
 from results.record.parquet import open_parquet
 from results.record.tables import LATER_COLUMNS, TABLES
+from results.record.whole import written_whole
 
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""

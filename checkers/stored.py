@@ -50,8 +50,7 @@ from checkers.quorum import quorum_facts
 from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
 from checkers.unclean_orders import unclean_orders
-from results.atomic import write_atomically
-from results.export.whole import written_whole
+from results.record.atomic import write_atomically
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.reading import open_file
@@ -60,6 +59,7 @@ from results.record.stream import STREAM_SUFFIX, messages, table_of
 from results.record.tables import DAMAGE, SCHEMA_VERSION, TABLES
 from results.record.terms import Outcome
 from results.record.topics import CreatedTopic
+from results.record.whole import written_whole
 
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",

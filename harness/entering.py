@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster.hosts.namespace import search_path
 from harness.keep import WITH_AGENTS, Kept, Machine
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 
 IN_FOLDER = ("sh", "-c", 'cd "$0" && exec "$@"')
 """To enter a mount namespace is to lose the working folder: it is entered again inside."""

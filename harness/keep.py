@@ -33,7 +33,7 @@ from cluster.kafka.versions import ZOOKEEPER_MACHINE, machines
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
 from cluster.protocol import ClusterError, ProcessId, UserError
 from nemesis.ledger import heal_dead_run
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.paths import RunPaths
 from results.record.plan import Plan, load_plan, plan_from

@@ -15,7 +15,7 @@ from checkers.errors import EngineError
 from cluster.protocol import UserError
 from harness.endings import Ending
 from harness.errors import InternalError
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths

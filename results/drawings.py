@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from results.atomic import StoreError, write_atomically
 from results.engine import template_engine
 from results.page.drawing import Drawing
 from results.page.story import drawings_of
+from results.record.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 
 

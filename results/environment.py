@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import NS_PER_S, RunClock, unix_s, utc_now_text
 from results.record.paths import RunPaths
 from results.record.reading import parse_json, read_text

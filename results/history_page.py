@@ -6,9 +6,9 @@ A history has no folder, no brokers and no faults, so that its page has what a v
 from collections.abc import Sequence
 from pathlib import Path
 
-from results.atomic import write_atomically
 from results.engine import template_engine
 from results.page.headline import headline, ranked_anomalies
+from results.record.atomic import write_atomically
 from results.record.verdict import Verdict
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.night import Night
 from results.record.reading import read_bytes
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from results.atomic import StoreError, write_atomically
 from results.engine import size_words, template_engine
 from results.environment import read_environment
 from results.page.bundles import bundle_link
@@ -38,6 +37,7 @@ from results.plots.canvas import standalone
 from results.plots.latency import lag_plot, latency_plot
 from results.plots.outages import outages_plot
 from results.plots.rates import rates_plot
+from results.record.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED
 from results.record.reading import read_bytes

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 
-from results.atomic import StoreError
 from results.environment import read_environment
 from results.page.fault_kinds import kind_lines
 from results.page.faults import FaultLine
@@ -23,6 +22,7 @@ from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.resting import resting, unshown_count
 from results.page.setting import setting_rows
 from results.print_table import STYLES, print_table, say
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.samples import SAMPLE_PREFIX, is_sample, sample_names

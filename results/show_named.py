@@ -4,11 +4,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
-from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import Names, names_of
 from results.page.plural import many
 from results.print_table import print_table, say
+from results.record.atomic import StoreError
 from results.record.clock import seconds
 from results.record.paths import RunPaths
 from results.record.short import op_named

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from types import TracebackType
 
-from results.atomic import StoreError, store_error
+from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
 from results.samples import SAMPLE_PREFIX, find_sample

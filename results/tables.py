@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.parquet import as_texts, open_parquet
 from results.record.paths import RunPaths

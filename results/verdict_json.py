@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.paths import RunPaths
 from results.record.reading import parse_json, read_bytes
 from results.record.terms import AnomalyClass, Validity

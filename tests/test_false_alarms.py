@@ -34,7 +34,7 @@ from benchmarks.guarded import beside
 from benchmarks.night import Step
 from benchmarks.night_results import BEGIN, END, append
 from harness.suites.nights import SuiteLock
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.clock import wait_until
 from results.samples import find_sample
 

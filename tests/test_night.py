@@ -35,7 +35,7 @@ from checkers import registry
 from harness.suites.expansion import entries_of
 from harness.suites.nights import SuiteLock
 from harness.suites.suite import load_suite
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.clock import wait_until
 
 NIGHT = "20261121T010000Z"

@@ -18,7 +18,7 @@ from harness.cli.lazy import LazyGroup
 from harness.errors import InternalError
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, UNKNOWN
 from harness.interrupt import SIGNALS
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.plan import PlanError
 from results.record.reading import UnsafeFileError
 

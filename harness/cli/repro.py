@@ -22,7 +22,7 @@ from harness.scenarios.choices import scenario_named, scenario_of, story_values
 from harness.scenarios.expectations import expectation
 from harness.scenarios.registry import SCENARIOS
 from harness.session import Session
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, load_plan, plan_from

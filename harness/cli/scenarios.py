@@ -23,7 +23,7 @@ from harness.scenarios.choices import scenario_named, story_values
 from harness.scenarios.every import ALL, COLUMNS, Part, Played, as_markdown, as_table, parts
 from harness.scenarios.registry import SCENARIOS
 from harness.session import Session
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, PlanError

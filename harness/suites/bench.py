@@ -24,9 +24,9 @@ from cluster.protocol import UserError
 from harness.judgement import choose_engine
 from harness.scenarios.telling import compare_with_story
 from harness.suites.lines import ALONE, END, ENGINE, PAGE, Words
-from results.atomic import StoreError
 from results.index.reading import read_run
 from results.page.headline import ALLOWED
+from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from

@@ -32,8 +32,8 @@ from harness.suites.playing import Died, HasFolder, Order, Play, PlayEvent, WasP
 from harness.suites.repeats import measured, owed
 from harness.suites.slots import Slots, place_of
 from harness.suites.suite import Suite
-from results.atomic import StoreError
 from results.page.headline import ALLOWED, headline
+from results.record.atomic import StoreError
 from results.record.clock import unix_s
 from results.record.night import Night
 from results.record.paths import RunPaths

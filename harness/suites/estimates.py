@@ -6,9 +6,9 @@ from statistics import median
 
 from harness.suites.choosing import JUDGING_S
 from harness.suites.expansion import Entry
-from results.atomic import StoreError
 from results.index import Index
 from results.index.reading import lasts_s
+from results.record.atomic import StoreError
 from results.record.plan import Plan
 
 ALONE_S = 18.0

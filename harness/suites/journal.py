@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from results.atomic import append_synced, store_error
 from results.page.inert import inert
+from results.record.atomic import append_synced, store_error
 from results.record.clock import unix_s
 from results.record.night import Why
 from results.record.terms import Validity

@@ -20,11 +20,11 @@ from harness.suites.retention import retire
 from harness.suites.slots import slots
 from harness.suites.suite import Suite, SuiteError, load_suite
 from harness.suites.webhook import post
-from results.atomic import StoreError, write_atomically
 from results.export.contents import MANIFEST
 from results.index import open_index
 from results.index.reading import lasts_s
 from results.nights import read_night
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, unix_s, utc_now_text, wait_until
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths

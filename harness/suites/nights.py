@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.suites.journal import load_journal
 from harness.suites.night import NightState, folded
-from results.atomic import StoreError, store_error
+from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, wait_until
 
 HIDDEN = ".suites"

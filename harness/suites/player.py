@@ -20,8 +20,8 @@ from harness.interrupt import die_with_parent
 from harness.staging import Staging
 from harness.suites.lines import GO
 from harness.suites.playing import note_cut_short
-from results.atomic import StoreError
 from results.nights import write_night
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S, unix_s
 from results.record.milestones import load_milestones
 from results.record.night import Night

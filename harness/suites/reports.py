@@ -9,7 +9,7 @@ from harness.suites.junit import junit_xml
 from harness.suites.night import NightState, Phase
 from harness.suites.nights import NightFolder, nights_of
 from harness.suites.summary import summary_markdown
-from results.atomic import write_atomically
+from results.record.atomic import write_atomically
 from results.record.terms import VALIDITY_RANK, Validity
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from harness.suites.causes import causes_of
 from harness.suites.nights import nights_of
 from harness.suites.suite import Keep, Suite
-from results.atomic import StoreError
 from results.export.contents import MANIFEST
 from results.nights import read_night
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.store import Store, is_alive, lock_run
 

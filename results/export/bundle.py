@@ -20,13 +20,13 @@ from typing import BinaryIO, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from results.atomic import StoreError, store_error
 from results.export.contents import MANIFEST, Contents, belongs, contents_of, is_folder
 from results.export.unpacking import unpacking_folder
-from results.export.whole import written_whole
+from results.record.atomic import StoreError, store_error
 from results.record.paths import RunPaths
 from results.record.reading import open_file
 from results.record.tables import SCHEMA_VERSION
+from results.record.whole import written_whole
 from results.store import LATEST, Store, is_alive
 
 SUFFIX = ".logquake.tar.gz"

@@ -19,15 +19,15 @@ from typing import Any, Protocol
 
 import orjson
 
-from results.atomic import StoreError
-from results.export.whole import written_whole
 from results.page.inert import inert
 from results.page.naming import Names, names_of
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.short import op_name
+from results.record.whole import written_whole
 from results.tables import RunTables
 from results.timelines.operations import (
     KINDS,

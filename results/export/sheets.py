@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from results.atomic import StoreError
-from results.export.whole import written_whole
+from results.record.atomic import StoreError
 from results.record.parquet import as_texts, open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
+from results.record.whole import written_whole
 from results.verdict_json import read_verdict
 
 SHEETS = ("ops", "sends", "polls", "transactions", "faults", "truncations", "leadership")

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.atomic import StoreError
 from results.index.rows import Ending, RunRow, RunState
 from results.nights import read_night
 from results.page.headline import Headline, counting, headline, ranked_anomalies
 from results.page.inert import inert
 from results.page.naming import Names, said
 from results.page.reasons import heaviest_reason
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.night import Night

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from results.atomic import StoreError
 from results.environment import read_environment
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 
 MAX_LINES = 16

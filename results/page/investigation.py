@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from results.atomic import StoreError
 from results.page.breach import Breach, breach_of, verdict_class
 from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, cuts_logged
 from results.page.case import Case, case_of
@@ -15,6 +14,7 @@ from results.page.headline import Headline, headline
 from results.page.naming import Names
 from results.page.recurrence import Recurrence, recurrence
 from results.page.witness import Told, witness_story
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
 from results.record.milestones import Milestone, load_milestones
 from results.record.paths import RunPaths

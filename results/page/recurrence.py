@@ -5,11 +5,11 @@ A store that has no index is asked only if it is small, so that no page waits fo
 
 from dataclasses import dataclass
 
-from results.atomic import StoreError
 from results.index import Occurrence, RunRow, Seen, open_index
 from results.nights import read_night
 from results.page.faults import FaultLine
 from results.page.plural import many
+from results.record.atomic import StoreError
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan

@@ -8,7 +8,7 @@ where nobody may write, so what is made from a sample goes elsewhere.
 import shutil
 from pathlib import Path
 
-from results.atomic import StoreError, store_error
+from results.record.atomic import StoreError, store_error
 from results.record.paths import RunPaths
 
 SAMPLE_PREFIX = "sample:"

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.seal import seal
 from results.store import Store

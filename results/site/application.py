@@ -5,8 +5,8 @@ from pathlib import Path
 from flask import Flask, Response, send_from_directory
 from werkzeug.exceptions import HTTPException, NotFound
 
-from results.atomic import StoreError
 from results.engine import TEMPLATES
+from results.record.atomic import StoreError
 from results.site.browsing import browsing
 from results.site.guard import LOOPBACK, guard
 from results.site.nightly import nightly

@@ -8,8 +8,8 @@ from datetime import timedelta
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import NotFound
 
-from results.atomic import StoreError
 from results.index import Ending, Index, NightRow, RunQuery, RunRow, Seen
+from results.record.atomic import StoreError
 from results.record.verdict import Verdict
 from results.repeats import Repeats
 from results.site.comparing import (

@@ -6,13 +6,13 @@ from contextlib import suppress
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import NotFound
 
-from results.atomic import StoreError
 from results.export.contents import contents_of
 from results.index import RunQuery, RunRow
 from results.index.reading import is_plain, stored_names
 from results.page.facts import facts_of
 from results.page.headline import counting, headline, ranked_anomalies
 from results.page.naming import said
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
 from results.site.browsing import shelf

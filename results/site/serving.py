@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from waitress.server import create_server
 
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.site.application import make_site
 from results.site.guard import MAX_BODY_BYTES, hosts_of, is_unspecified
 from results.store import Store

@@ -16,11 +16,11 @@ from pathlib import Path
 from flask import Blueprint, Response, send_file
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
-from results.atomic import StoreError
 from results.export.bundle import bundle_name, write_bundle
 from results.index import RunRow
 from results.index.reading import is_plain, stamp_of
 from results.page.inert import inert
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.site.browsing import shelf
 from results.site.guard import SCRIPTED_POLICY, STORED_POLICY

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from results.atomic import StoreError
 from results.environment import read_environment
 from results.index.reading import is_plain
+from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S, RunClock
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths

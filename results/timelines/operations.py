@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from results.atomic import StoreError
 from results.page.inert import inert
+from results.record.atomic import StoreError
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.tables import TABLES

@@ -10,10 +10,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from results.atomic import write_atomically
 from results.engine import template_engine
 from results.page.glossary import GLOSSARY
 from results.page.naming import names_of
+from results.record.atomic import write_atomically
 from results.record.clock import NS_PER_S
 from results.record.milestones import load_milestones
 from results.record.paths import RunPaths

@@ -15,7 +15,7 @@ from cluster.protocol import UserError
 from harness import cli
 from harness.cli import exit_code
 from harness.errors import InternalError
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, dump_plan, plan_from
 

@@ -15,7 +15,7 @@ from cluster.protocol import ClusterError
 from harness.cli import exit_code
 from harness.entering import environment, run_on
 from harness.keep import Kept, Machine, copy_files
-from results.atomic import StoreError
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.harness.commands import LOGQUAKE, newest, running

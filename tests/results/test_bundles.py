@@ -15,8 +15,8 @@ import pytest
 
 from harness.heal import heal_store
 from harness.judgement import Engine, judge_stored
-from results.atomic import StoreError
 from results.export.bundle import bundle_name, read_bundle, write_bundle
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.report import render_report
 from results.samples import copy_sample, find_sample

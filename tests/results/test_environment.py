@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from results.atomic import StoreError
 from results.environment import collect_environment, read_environment
+from results.record.atomic import StoreError
 from results.record.clock import RunClock
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from

@@ -20,10 +20,10 @@ import pytest
 from checkers.histories.judging import Mode, judge_histories
 from checkers.histories.reading import read_histories
 from checkers.run import judge_runs
-from results.atomic import StoreError
 from results.export.jepsen import edn, entries, write_history
 from results.export.perfetto import events, write_perfetto
 from results.export.sheets import SHEETS, write_sheets
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Judge

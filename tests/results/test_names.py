@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from results.atomic import StoreError
 from results.export.perfetto import events
 from results.index.reading import read_run, stored_names
 from results.page.close_up import close_up
 from results.page.investigation import investigate
 from results.page.naming import Names, names_of
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan, plan_from
 from results.record.short import op_name, op_named, value_name, value_named, value_prefixes

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from results.atomic import StoreError
 from results.page.replicas import replica_window
 from results.page.story import drawings_of, story_page
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.terms import Rule

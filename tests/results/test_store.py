@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from results.atomic import write_atomically
+from results.record.atomic import write_atomically
 from results.record.clock import wait_until
 from results.record.paths import RunPaths
 from results.store import Store, StoreError, is_alive, lock_run, process_of

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from harness.cli.reporting import report
-from results.atomic import StoreError
 from results.drawings import write_drawings
 from results.page.endings import Ending, fates, in_short
 from results.page.scenes import Scene
 from results.page.story import story_page, told
 from results.page.twins import Parting, parting, twin_of
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.steps import LogAtStep, Span, append_step, load_steps
 from results.record.story import Story, dump_story

@@ -14,9 +14,9 @@ import pytest
 
 from checkers.ingest import read_live
 from checkers.layout import TableFile
-from results.atomic import StoreError
 from results.environment import read_environment
 from results.nights import read_night
+from results.record.atomic import StoreError
 from results.record.milestones import load_milestones
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths

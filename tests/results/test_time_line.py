@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page
 
-from results.atomic import StoreError
 from results.page.glossary import GLOSSARY
 from results.page.naming import names_of
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.tables import TABLES
 from results.record.values import pack_value

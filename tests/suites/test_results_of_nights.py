@@ -43,9 +43,9 @@ from harness.suites.status import status_of
 from harness.suites.suite import Keep, Suite
 from harness.suites.summary import beyond_main, summary_markdown
 from harness.suites.webhook import VARIABLE, message, post
-from results.atomic import StoreError
 from results.export.contents import MANIFEST
 from results.nights import write_night
+from results.record.atomic import StoreError
 from results.record.milestones import Milestone, append_milestone
 from results.record.night import Night, Why
 from results.record.paths import RunPaths

@@ -24,7 +24,7 @@ from cluster.kafka.configuration import node_id
 from cluster.protocol import ClusterError, Command, Link, ProcessId
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE, cuts_of
-from results.atomic import StoreError, write_atomically
+from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0

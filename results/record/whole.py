@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from results.atomic import store_error
+from results.record.atomic import store_error
 
 
 @contextmanager
