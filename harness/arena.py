@@ -180,28 +180,29 @@ class Arena:
 
     def await_traffic(
         self,
-        untouched: Callable[[], Collection[object]],
+        served: Callable[[], bool],
         *,
+        what: str,
         deadline_s: float,
+        stop: threading.Event,
         writers_lost: Callable[[], Sequence[str]],
     ) -> None:
-        """Let clients go on until every partition has taken a message, or a deadline is reached.
+        """Let clients go on until they were served, or a deadline is reached.
 
         Args:
-            untouched: Tells which partitions have taken none, and which groups have read none.
+            served: Tells whether they were.
+            what: What is waited for, as the terminal says it: `recovery: a message for ...`.
             deadline_s: In seconds of `stopwatch_s`.
+            stop: Ends it.
             writers_lost: As for `pass_s`.
         """
-        what, left_s = "a message for every partition and group", deadline_s - stopwatch_s()
-        if left_s <= 0 or not untouched():
+        left_s = deadline_s - stopwatch_s()
+        if left_s <= 0 or served():
             return
-        self.progress.phase(f"recovery: {what}", lasts_s=round(left_s))
+        self.progress.phase(what, lasts_s=round(left_s))
         with suppress(WaitTimeoutError):  # Then the record shows it.
             wait_until(
-                lambda: not untouched() or writers_lost(),
-                timeout_s=left_s,
-                what=what,
-                stop=self.interrupts.abandon,
+                lambda: served() or bool(writers_lost()), timeout_s=left_s, what=what, stop=stop
             )
 
     def read_all(self, cluster: KafkaCluster, topics: Sequence[CreatedTopic]) -> None:

@@ -123,6 +123,13 @@ class Life:
         fleet.phase(Phase.WARMUP)
         self._arena.reach("warmup")
         self._arena.pass_s(plan.warmup_s, writers_lost=fleet.died)
+        self._arena.await_traffic(  # A fault among clients that nobody served yet shows nothing.
+            lambda: fleet.counts().sent_ok >= plan.minimums.around_faults,
+            what="warm-up: the first messages",
+            deadline_s=stopwatch_s() + plan.budgets.unavailable_s,
+            stop=self._interrupts.finish,
+            writers_lost=fleet.died,
+        )
         # What these hosts cannot do was taken out of the plan before it was stored (`as_played`).
         schedule = deal_schedule(plan, abilities=frozenset(Ability))
         self._nemesis = Nemesis(
@@ -178,8 +185,13 @@ class Life:
         arena.pass_s(
             RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon, writers_lost=self._fleet.died
         )
+        fleet = self._fleet
         arena.await_traffic(
-            self._fleet.untouched, deadline_s=deadline_s, writers_lost=self._fleet.died
+            lambda: not fleet.untouched(),
+            what="recovery: a message for every partition and group",
+            deadline_s=deadline_s,
+            stop=self._interrupts.abandon,
+            writers_lost=fleet.died,
         )
         late = not whole(cluster.view(), self._plan) or self._fleet.untouched()
         if late and not self._interrupts.abandon.is_set():

@@ -81,6 +81,11 @@ class FleetCounts:
     latency_ms: tuple[float, float] | None
     age_s: float
 
+    @property
+    def sent_ok(self) -> int:
+        """How many sends and transactions ended ok since the start."""
+        return sum(self.total.ops.get((f, Outcome.OK), 0) for f in (F.SEND, F.TXN))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Status:

@@ -66,13 +66,17 @@ def test_a_run_whose_leader_is_killed_keeps_every_promise(tmp_path: Path) -> Non
 
 @pytest.mark.everything
 @pytest.mark.timeout(RUN_LIMIT_S + 20)
-def test_clients_go_on_after_the_recovery_until_every_partition_took_a_message(
+def test_faults_wait_for_a_message_and_the_end_waits_for_one_in_every_partition(
     tmp_path: Path,
 ) -> None:
-    """At three operations a second, three seconds of traffic cannot reach six partitions."""
+    """At three operations a second, three seconds of traffic cannot reach six partitions, and a
+    fault at once would come before the first message.
+    """
     plan = tmp_path / "plan.toml"
     long = "\n[budgets]\nunavailable_s = 60\n"
-    plan.write_text(PLAN.replace("rate = 100", "rate = 3\npartitions = 6") + long)
+    slow = PLAN.replace("rate = 100", "rate = 3\npartitions = 6")
+    slow = slow.replace("warmup_s = 1", "warmup_s = 0").replace("at_s = 1", "at_s = 0")
+    plan.write_text(slow.replace("around_faults = 0", "around_faults = 2") + long)
     ended = logquake(
         "run", str(plan), "--engine", "local", "--json", "--store", str(tmp_path / "runs")
     )
@@ -80,11 +84,10 @@ def test_clients_go_on_after_the_recovery_until_every_partition_took_a_message(
     paths = RunPaths(run)
     times = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
     sends = pq.read_table(paths.table("sends"), columns=["partition", "acked", "complete_ns"])
-    taken = {
-        row["partition"]
-        for row in sends.to_pylist()
-        if row["acked"] and row["complete_ns"] >= times["healed"]
-    }
+    acked = [row for row in sends.to_pylist() if row["acked"]]
+    (kill,) = pq.read_table(paths.table("faults"), columns=["requested_ns"]).to_pylist()
+    assert sum(row["complete_ns"] < kill["requested_ns"] for row in acked) >= 2
+    taken = {row["partition"] for row in acked if row["complete_ns"] >= times["healed"]}
     assert taken == set(range(6)), ended.stdout + ended.stderr[-3000:]
     assert not any(
         "took no message" in each for each in json.loads(ended.stdout)["unknown_because"]
