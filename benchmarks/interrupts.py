@@ -2,6 +2,7 @@
 
     python -m benchmarks.interrupts                       # begins, or goes on where it was
     python -m benchmarks.interrupts --only reference/main
+    python -m benchmarks.interrupts --only simulated      # in virtual time
     python -m benchmarks.interrupts --only kafka          # a few moments on Kafka, from its cache
     python -m benchmarks.interrupts --again               # plays steps that are done already
     python -m benchmarks.interrupts --list | --table
@@ -68,7 +69,9 @@ BEGINS = "Interrupted at "
 SHORT = ("--warmup", "2", "--time-limit", "15", "--nemesis", "pause", "--nemesis-interval", "3",
          "--seed", "7")  # fmt: skip
 REFERENCE = ("--system", "reference", "--hosts", "process", "--rate", "100", *SHORT)
+SIMULATED = ("--system", "reference", "--hosts", "simulated", *SHORT, "--time-limit", "300")
 KAFKA = ("--system", "kafka:4.3.1", "--rate", "100", *SHORT)
+PARTS = {"reference": REFERENCE, "simulated": SIMULATED, "kafka": KAFKA}
 SPARK = ("--engine", "spark")
 SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
 CUT, UNJUDGED, UNDRAWN, NOTHING = "cut", "unjudged", "undrawn", "nothing"
@@ -101,8 +104,7 @@ class Moment:
     @property
     def command(self) -> str:
         """What a user types."""
-        options = KAFKA if self.part == "kafka" else REFERENCE
-        return shlex.join(("logquake", "run", *options, *self.more))
+        return shlex.join(("logquake", "run", *PARTS[self.part], *self.more))
 
 
 MOMENTS = (
@@ -139,6 +141,12 @@ MOMENTS = (
     Moment(part="kafka", name="stopping", number=SIGINT, after="said:stopping the brokers"),
     Moment(part="kafka", name="spark-works", number=SIGTERM, after="said:judging (spark)",
            more_s=8.0, due=UNJUDGED, more=SPARK),
+    Moment(part="simulated", name="warm-up", number=SIGTERM, after="said:warm-up without"),
+    Moment(part="simulated", name="main", number=SIGINT, after="said:main phase", more_s=2.0),
+    Moment(part="simulated", name="main-twice", number=SIGTERM, after="said:main phase",
+           more_s=2.0, again_s=0.0, due=UNJUDGED),
+    Moment(part="simulated", name="judging", number=SIGINT, after="said:judging (local)",
+           due=UNJUDGED),
 )  # fmt: skip
 
 
@@ -413,18 +421,8 @@ def table(lines: Sequence[Line]) -> str:
         for moment in MOMENTS
         if (moment.part, moment.name) in last
     ]
-    head = (
-        "Part",
-        "Moment",
-        "Signal",
-        "Answered",
-        "Ended",
-        "Exit code",
-        "Sentence",
-        "Wrong",
-        "Commit",
-    )
-    return "\n".join([f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *rows])
+    head = "Part | Moment | Signal | Answered | Ended | Exit code | Sentence | Wrong | Commit"
+    return "\n".join([f"| {head} |", f"|{'---|' * (head.count('|') + 1)}", *rows])
 
 
 def _row(line: Line) -> str:
@@ -476,7 +474,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--only", action="append", default=[], metavar="PART",
-        help="a part (reference, which is the default, or kafka), or PART/MOMENT")  # fmt: skip
+        help="a part (reference by default, simulated, kafka), or PART/MOMENT")  # fmt: skip
     add("--store", type=Path, default=ROOT / "runs" / "interrupts", help="where runs are kept")
     add("--results", type=Path, default=RESULTS, help=argparse.SUPPRESS)
     add("--again", action="store_true", help="play steps that have passed, too")
