@@ -4,7 +4,8 @@ A client is told an offset, and not by whom. Each (broker, leader epoch) that an
 have been it, unless something says otherwise: the broker knew of a later epoch before the send, or
 only of an earlier one after it; it was away while the send was under way; its log was read to the
 end, never lost anything from that offset on, and has something else there; what it lost there was
-of later epochs; its log ended elsewhere while it led; or the copies that are left are of other
+of later epochs; its log ended elsewhere while it led; the producer's sequences show that another
+took it; or the copies that are left are of other
 epochs, unless the client had the time to send again: then they may be of another try. Where two are
 left, both are named. Where replicas may have been made anew, or files were not read, nothing
 follows from what a log lacks.
@@ -20,6 +21,7 @@ from checkers.columns import NONE, Ints, equal, ints, order_of, present, select,
 from checkers.facts import CRASH, FINAL
 from checkers.findings import known
 from checkers.group import LEADER_SOURCES, Group, Leader, ReplicaLog
+from checkers.taken_epochs import taken
 from checkers.written_epochs import written_epochs
 from results.record.terms import Mode
 from results.record.verdict import Evidence
@@ -123,6 +125,8 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
     """Return who may have acknowledged a record, by broker and epoch; empty: nobody was told of."""
     written = written_epochs(group, record.offset, record.value)
     left = [each for each in group.view(_claims) if _wrote(group, each, record, written)]
+    if not written and (shown := taken(group, record.value)):
+        left = [each for each in left if _took(group, each, record, shown.epoch)] or left
     rules: Sequence[Callable[[Acknowledger], bool]] = (
         lambda who: _led_then(group, record, who),
         lambda who: _was_there(group, record, who),
@@ -160,7 +164,7 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
     """
     if not written or who.epoch < 0:
         return True
-    if not _may_be_resent(group, record):
+    if not may_be_resent(group, record):
         return who.epoch in written
     claims = group.view(_claims)
     later = [
@@ -172,7 +176,15 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
     return not later or ({who.broker} not in later and not _one_by_one(group))
 
 
-def _may_be_resent(group: Group, record: Acked) -> bool:
+def _took(group: Group, who: Acknowledger, record: Acked, epoch: int) -> bool:
+    """Tell whether a leader may have answered for a record that was taken in an epoch."""
+    if who.epoch in (NONE, epoch):
+        return True
+    # With one try nobody else had it; a later leader may have been sent it again.
+    return may_be_resent(group, record) and (who.epoch > epoch or not _one_by_one(group))
+
+
+def may_be_resent(group: Group, record: Acked) -> bool:
     """Tell whether a client had the time to send a record more than once."""
     took_ns = record.acked_ns - record.sent_ns
     unknown = min(record.sent_ns, record.acked_ns) < 0
@@ -207,7 +219,7 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
     index = log.at(record.offset)
     if index is not None and int(log.values[index]) == record.value:
         older = who.epoch < 0 or int(log.epochs[index]) <= who.epoch
-        return older or (_may_be_resent(group, record) and not _one_by_one(group))
+        return older or (may_be_resent(group, record) and not _one_by_one(group))
     cut = cut_at(group, record, who.node)
     if cut is not None:
         return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)
@@ -296,7 +308,9 @@ def _led_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     if who.node not in told or _reigned(group, record, who):
         return True
     knew = told[who.node].highest_before(record.sent_ns - KNOWN_NS)
-    learned = told[who.node].lowest_after(record.acked_ns + KNOWN_NS, otherwise=who.epoch)
+    # Without ZooKeeper a broker names an epoch before it leads in it, never afterwards.
+    early_ns = KNOWN_NS if group.facts.plan.mode is Mode.ZOOKEEPER else 0
+    learned = told[who.node].lowest_after(record.acked_ns + early_ns, otherwise=who.epoch)
     return knew <= who.epoch <= learned
 
 

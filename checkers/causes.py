@@ -29,6 +29,7 @@ from checkers.successors import (
     reported_isrs,
     was_spared,
 )
+from checkers.taken_epochs import taken
 
 _NS_PER_S = 1_000_000_000
 BEFELL = {
@@ -96,9 +97,11 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     alone = known and leaders_of(group, epoch) == (by[0].broker,)
     if not alone or not overwritten_in(group, record, epoch):
         return ""
+    shown = taken(group, record.value)
     return (
         f" as the leader of epoch {epoch}, and another record of that epoch has its offset: the"
         " leader dropped it while it led, or never wrote it"
+        f"{f'; {shown.text}' if shown and shown.epoch == epoch else ''}"
     )
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from checkers.acknowledger import (
     Acked,
     Acknowledger,
+    acknowledgers,
     cut_at,
     led_between,
     looks_at,
+    may_be_resent,
     moved,
     read_whole,
     shrank,
@@ -29,7 +31,6 @@ from checkers.witnesses import truncations_of, which_cut
 
 LIBRARY = "the client's library"
 _FETCHED_ELSEWHERE = "replica.selector.class"
-"""The setting by which followers may answer fetches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +221,11 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
     return f"{nodes[0]} or {nodes[1]}, each of which may have led then,"
 
 
+def followers_serve(group: Group) -> bool:
+    """Tell whether followers may answer fetches, by the brokers' settings."""
+    return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
+
+
 def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
     """Return who may have answered some polls, for people; see `servers`."""
     return in_words(servers(group, value, reads))
@@ -236,7 +242,7 @@ def servers(group: Group, value: int, reads: Mapping[int, int]) -> tuple[Acknowl
         value: What they were given, or what stood there.
         reads: Their ops, and when each had ended.
     """
-    if any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings):
+    if followers_serve(group):
         return ()
     mine = sent(group, value)
     ended_ns, since_ns = max(reads.values(), default=NONE), mine.sent_ns if mine else NONE
@@ -296,18 +302,24 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     """
     mine = sent(group, value)
     sent_ns, acked_ns = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
-    wrong = f"{answerer(group, sent_ns, acked_ns)} or {LIBRARY} named offset {offset}"
-    name = group.facts.name_of(value)
+    name, holders = group.facts.name_of(value), nodes_at(group, there, value)
+    record = Acked(value=value, offset=there, sent_ns=sent_ns, acked_ns=acked_ns)
+    once = bool(holders) and not may_be_resent(group, record)
+    led = acknowledgers(group, record) if once else led_between(group, sent_ns, acked_ns)
+    wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
     if readers := reads_of(group, offset, [value]):
         return (
             f"op {min(readers)} read {name} at offset {offset}: it was cut off there, and another"
             f" try of its send was kept at {there}"
         )
     why_not = doubt(group, offset, sent_ns)
-    if not why_not:
+    if once or not why_not:
+        within_ms = (acked_ns - sent_ns) // 1_000_000 + 1
+        single = f"it was sent only once, within {within_ms} ms"
+        why = single if why_not else "no log was cut there"
         return Proved(
-            f"{wrong} wrongly: {hold(nodes_at(group, there, value))} {name} at {there}"
-            f"{_instead(group, offset, mine)}"
+            f"{wrong} wrongly: {hold(holders)} {name} at {there}"
+            f"{_instead(group, offset, mine, there=there, why=why)}"
         )
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
     what = f"; {cuts}" if cuts else f", as {why_not}"
@@ -317,22 +329,39 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     )
 
 
-def _instead(group: Group, offset: int, mine: Sent | None) -> str:
-    """Return what the logs hold at an offset, and since when, as the end of a sentence."""
-    if never_reached(group, offset):
+def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:
+    """Return what the logs hold at an offset, and since when, as the end of a sentence.
+
+    Args:
+        group: The partition.
+        offset: Where.
+        mine: The send whose record stands elsewhere.
+        there: Where that stands.
+        why: Why it never stood at the offset.
+    """
+    if never_reached(group, offset) and not doubt(group, offset, mine.sent_ns if mine else NONE):
         return f"; no log ever reached {offset}"
     log = next((each for each in final_logs(group) if each.at(offset) is not None), None)
     at = log.at(offset) if log is not None else None
     if log is None or at is None:
-        return f" and nothing at {offset}; no log was cut there"
+        return f" and nothing at {offset}; {why}"
     if log.controls[at]:
-        return f" and a transaction's marker at {offset}; no log was cut there"
+        return f" and {_whose_marker(log, at, there)} at {offset}; {why}"
     instead = sent(group, int(log.values[at]))
     since = ""
     if instead and mine and instead.acked and instead.offset == offset:
         before = 0 <= instead.acked_ns < mine.sent_ns
         since = " (acknowledged before this one was sent)" * before
-    return f" and {held_at(group, offset)}{since} at {offset}; no log was cut there"
+    return f" and {held_at(group, offset)}{since} at {offset}; {why}"
+
+
+def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
+    """Return for people whether a marker is the one that ends the transaction of a record."""
+    own, producers = log.at(there), log.producer_ids
+    if own is None or own >= at or not producers[own] == producers[at] >= 0:
+        return "a transaction's marker"
+    mine = (producers[own:at] == producers[at]) & (log.controls[own:at] == 1)
+    return "a transaction's marker" if mine.any() else "the marker of its own transaction"
 
 
 def value_at(group: Group, offset: int) -> int:
@@ -353,7 +382,7 @@ def held_at(group: Group, offset: int) -> str:
 def final_server(group: Group) -> str:
     """Return who may have answered the final reads, for people."""
     begun, ended = (ints(group.final_polls, name) for name in ("invoke_ns", "complete_ns"))
-    if not len(begun) or any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings):
+    if not len(begun) or followers_serve(group):
         return "a broker"
     return answerer(group, int(begun.min()), int(ended.max()), otherwise="a broker")
 

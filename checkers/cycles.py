@@ -45,6 +45,8 @@ from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Evidence, Words
 
 _WORDS = {WW: "write-write", WR: "write-read"}
+_SERVED = 3
+"""So many reads of a circle are told with who served them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class Edge:
         process: Whose order it is, -1 for others.
         ended_ns, began_ns: Of an order: when the source ended and the target began.
         early: What shows that the target read before the source's commit; empty if nothing does.
+        server, server_epoch: Which broker served a read, and in which epoch it led; or -1.
+        rest: The next record of the source's transaction, if the target did not get it; or -1.
     """
 
     kind: str
@@ -72,6 +76,18 @@ class Edge:
     ended_ns: int = -1
     began_ns: int = -1
     early: str = ""
+    server: int = -1
+    server_epoch: int = -1
+    rest: int = -1
+
+    @property
+    def served(self) -> str:
+        """For people: who gave what to the target."""
+        who = f"the leader of {self.place}"
+        if self.server >= 0:
+            who = f"n{self.server}, leader of {self.place} in epoch {self.server_epoch},"
+        rest = f" without {self.rest} of the same transaction" if self.rest >= 0 else ""
+        return f"{who} gave op {self.target} offset {self.offset}{rest}"
 
     @property
     def text(self) -> str:
@@ -249,6 +265,10 @@ def _edge(graph: Precedence, hop: Hop, dependencies: pa.Table) -> Edge:
         offset=row["offset"],
         next_offset=NONE if row["next_offset"] is None else row["next_offset"],
         early=row["early"] or "",
+        **{
+            name: NONE if row[name] is None else row[name]
+            for name in ("server", "server_epoch", "rest")
+        },
     )
 
 
@@ -291,6 +311,8 @@ def _describe(group: Group, cycle: Cycle) -> Anomaly:
     }
     if early := [edge.early for edge in edges if edge.early]:
         evidence["early"] = early
+    if {edge.kind for edge in edges} == {_WORDS[WR]}:
+        evidence["served"] = [each.served for each in sorted(edges, key=lambda edge: edge.rest < 0)]
     more = f" (the smallest circle among {cycle.ops} ops)" if cycle.ops > len(edges) else ""
     sentence = f"{'; '.join(edge.text for edge in edges)}{more}"
     return anomaly_at(group, cycle.name, sentence=sentence, evidence=evidence)
@@ -316,10 +338,8 @@ def _why(_group: Group, found: Anomaly) -> str:
             "a broker served a record of an op that the order of a process, or the clock, puts"
             " behind its reader"
         )
-    return (
-        "each read a record of one that had not ended before it, so a broker served a record"
-        " before its transaction was committed"
-    )
+    served = "; or ".join(texts_in(found, "served")[:_SERVED])
+    return f"a record was served before its transaction was committed: {served}"
 
 
 _BY = {"": "", "-process": " and the order of a process", "-realtime": " and the clock"}

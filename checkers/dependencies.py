@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from checkers.changes import NEVER_NS
+from checkers.client_reasons import followers_serve
 from checkers.columns import (
     NONE,
     Ints,
@@ -29,12 +31,14 @@ from checkers.columns import (
     select,
     stack,
     take,
+    unique_pairs,
 )
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.group_reasons import ends_of, op_span, served_by
 from checkers.protocol import Derivation
 from checkers.transactions import READ_COMMITTED
+from checkers.uncommitted_read import SEEN_WITHIN_NS
 from checkers.version_order import version_order
 from results.record.terms import Judge, Outcome
 
@@ -43,12 +47,14 @@ WW, WR = 0, 1
 _PLACE = pa.dictionary(pa.int32(), pa.string())
 DEPENDENCIES = schema_of(
     source=pa.int64(), target=pa.int64(), kind=pa.int64(), value=pa.int64(), offset=pa.int64(),
-    next_offset=pa.int64(), early=pa.string(), place=_PLACE,
+    next_offset=pa.int64(), server=pa.int64(), server_epoch=pa.int64(), rest=pa.int64(),
+    early=pa.string(), place=_PLACE,
 )  # fmt: skip
 """Op ids of both ends; the value that the source wrote, and where it stands; of `WW` where the
 target wrote the next one; of `WR` what shows that the target read it before the source's
 transaction was committed, null almost always; the partition's name. One row for each two ops and
-kind, the first by offset."""
+kind, the first by offset. Of `WR`, too: the broker that led all the while, and in which epoch; the
+next record of the source's transaction, if the target did not get it."""
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
 )
@@ -63,8 +69,10 @@ def dependencies(group: Group) -> pa.Table:
     if group.facts.ww_deps:
         parts.append(_write_write(group, sends))
     columns = [stack(each) for each in zip(*parts, strict=True)]
-    kept = _kept(*columns[:3], offsets=columns[4])
+    kept, last = _kept(*columns[:3], offsets=columns[4])
+    lasts = columns[4][last]
     columns = [column[kept] for column in columns]
+    columns += [*_served(group, sends, columns), _rest(group, sends, columns, lasts)]
     names = DEPENDENCIES.names[:-2]
     arrays = {name: nullable(each) for name, each in zip(names, columns, strict=True)}
     place = repeat(group.place, len(columns[0])).dictionary_encode()
@@ -78,7 +86,7 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
     An op reads before it commits. Where the marker of the op that wrote a record stands behind the
     reader's own, in the same log, the reader had ended before that record was committed.
     """
-    source, target, kinds, _, offsets, _ = columns
+    source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
     txns = select(sends, present(sends, "txn_id"))
     if group.final_log is not None and txns.num_rows and (kinds == WR).any():
@@ -97,6 +105,63 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
                 f"{f'; {served}, served it' if served else ''}"
             )
     return pa.array(said, type=pa.string())
+
+
+def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Return who led from before each read until after it, and in which epoch; -1: not known.
+
+    Epochs only go up. One leader told before the read and after it that it leads in the epoch of
+    the record, and for long nobody told of a later one.
+    """
+    source, target, kinds, _, offsets = columns[:5]
+    polls, log = group.table("polls"), group.final_log
+    rows = select(group.table("leadership"), present(group.table("leadership"), "observed_ns"))
+    epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
+    told = select(rows, equal(rows, "source", "list-offsets") & (epochs >= 0))
+    led, brokers = ints(told, "leader_epoch"), ints(told, "leader")
+    known = log is not None and len(log.offsets) and not followers_serve(group)
+    # Two leaders of one epoch: then nothing is known.
+    if log is None or not known or len(unique_pairs(led, brokers)[0]) != len(np.unique(led)):
+        unknown = np.full(len(source), NONE, dtype=np.int64)
+        return unknown, unknown
+    by_asked, by_seen = np.argsort(ints(told, "asked_ns")), np.argsort(times)
+    asked_ns, least = ints(told, "asked_ns")[by_asked], led[by_asked][::-1]
+    wrote, read = (
+        first_match(op, ints(table, "op_id")) for op, table in ((source, sends), (target, polls))
+    )
+    begun = np.append(ints(sends, "invoke_ns"), NONE)[wrote]  # Nobody read it before.
+    begun = np.maximum(begun, np.append(ints(polls, "invoke_ns"), NONE)[read])
+    ended = np.append(ints(polls, "complete_ns"), NONE)[read]
+    newest = np.append(np.maximum.accumulate(epochs[by_seen]), NONE)
+    newest = newest[np.searchsorted(times[by_seen], ended + SEEN_WITHIN_NS, side="right") - 1]
+    first_ns = np.append(_firsts(told), NEVER_NS)[first_match(newest, np.unique(led))]
+    after = np.append(np.minimum.accumulate(least)[::-1], NONE)[np.searchsorted(asked_ns, ended)]
+    at = np.minimum(np.searchsorted(log.offsets, offsets), len(log.offsets) - 1)
+    sure = (kinds == WR) & (ended >= 0) & (first_ns <= begun) & (newest == after) & (newest >= 0)
+    sure &= (log.offsets[at] == offsets) & (log.epochs[at] == newest)
+    leaders = np.append(brokers, NONE)[first_match(newest, led)]
+    return np.where(sure, leaders, NONE), np.where(sure, newest, NONE)
+
+
+def _firsts(told: pa.Table) -> Ints:
+    """Return when each leader epoch was first seen to answer, by epoch."""
+    order = np.lexsort((ints(told, "observed_ns"), ints(told, "leader_epoch")))
+    epochs = ints(told, "leader_epoch")[order]
+    return ints(told, "observed_ns")[order][runs_of(epochs)[:-1]]
+
+
+def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
+    """Return where the next record of a transaction stands of which a read got no more; or -1."""
+    source, _, kinds = columns[:3]
+    log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
+    if log is None or not len(log.offsets):
+        return nothing
+    at = first_match(lasts, log.offsets)
+    values, offsets = np.append(log.values[1:], NONE), np.append(log.offsets[1:], NONE)
+    owner = np.append(ints(sends, "op_id"), NONE)[first_match(values, ints(sends, "value"))]
+    in_txn = np.append(present(sends, "txn_id"), False)[first_match(values, ints(sends, "value"))]
+    more = (kinds == WR) & (at >= 0) & (values[at] >= 0) & (owner[at] == source) & in_txn[at]
+    return np.where(more, offsets[at], NONE)
 
 
 def participants(group: Group) -> pa.Table:
@@ -155,16 +220,16 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
     return source, target, kinds, values, offsets, following
 
 
-def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> Ints:
-    """Return where the first row of each two ops and kind stands."""
+def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Ints, Ints]:
+    """Return where the first row of each two ops and kind stands, and where the last one."""
     order = order_of(source, target, kind)
     back = offsets[order[1:]] < offsets[order[:-1]]
     for key in (source, target, kind):
         back &= key[order[1:]] == key[order[:-1]]
     if back.any():  # Mostly rows come by their offsets.
         order = np.lexsort((offsets, kind, target, source))
-    firsts = runs_of(source[order], target[order], kind[order])[:-1]
-    return np.asarray(order[firsts], dtype=np.int64)
+    bounds = runs_of(source[order], target[order], kind[order])
+    return order[bounds[:-1]], order[bounds[1:] - 1]
 
 
 def seeks_cycles(facts: RunFacts) -> bool:

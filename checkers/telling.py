@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from checkers.changes import TOLD_LATE_NS
-from checkers.facts import RunFacts
+from checkers.facts import Disturbance, RunFacts
 from checkers.findings import number_in, seconds
 from checkers.registry import HEADLINES, WORDS
 from results.record.terms import AnomalyClass
@@ -123,19 +123,30 @@ def with_causes(
 
 
 def in_force(facts: RunFacts, found: Anomaly) -> str:
-    """Return which faults were in force when an anomaly was seen to happen; empty if unknown."""
+    """Return which faults were in force when an anomaly was seen to happen; empty if unknown.
+
+    One that had begun and was confirmed only later, or never, may have been.
+    """
     times = [(number_in(found, name), what) for name, what in _TIMES.items()]
     at_ns, what = next((each for each in times if each[0] >= 0), (-1, ""))
     if at_ns < 0:
         return ""
-    faults = sorted(
-        f"{each.kind} of {', '.join(sorted(each.nodes))}" if each.nodes else each.kind
-        for each in facts.disturbances
-        if 0 <= each.confirmed_ns <= at_ns <= each.ended_ns
-    )
-    if not faults:
-        return f" ({what} {seconds(at_ns)} no fault was known to be in force)"
-    return f" ({what} {seconds(at_ns)} in force: {'; '.join(dict.fromkeys(faults))})"
+    there = [each for each in facts.disturbances if each.begun_ns <= at_ns <= each.ended_ns]
+    sure = [each for each in there if 0 <= each.confirmed_ns <= at_ns]
+    faults = [
+        f"{name}: {'; '.join(sorted({_fault(each) for each in found}))}"
+        for name, found in (
+            ("in force", sure),
+            ("begun and not yet confirmed", [each for each in there if each not in sure]),
+        )
+        if found
+    ]
+    return f" ({what} {seconds(at_ns)} {'; '.join(faults) or 'no fault was known to be in force'})"
+
+
+def _fault(fault: Disturbance) -> str:
+    """Return a fault for people: `kill of n1`."""
+    return f"{fault.kind} of {', '.join(sorted(fault.nodes))}" if fault.nodes else fault.kind
 
 
 def _both(why: str, root: str) -> str:

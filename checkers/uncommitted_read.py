@@ -18,11 +18,13 @@ watermark that went back later on: that is `high-watermark-regression`. After an
 and after a power loss of all replicas, it is allowed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import Acknowledger
 from checkers.announcements import (
     Announcement,
     Announcements,
@@ -64,6 +66,7 @@ class Uncommitted:
         value: -1 if the payload holds none.
         completed_ns: When that poll had ended.
         answer: What a leader announced afterwards.
+        is_first: Whether no leader was asked before that one, after the poll.
         readers: How many polls got it before they could.
     """
 
@@ -73,6 +76,7 @@ class Uncommitted:
     value: int
     completed_ns: int
     answer: Announcement
+    is_first: bool
     readers: int
 
 
@@ -98,7 +102,9 @@ def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
     return found
 
 
-def _uncommitted(polls: pa.Table, told: Announcements, answers: Ints) -> list[Uncommitted]:
+def _uncommitted(
+    polls: pa.Table, told: Announcements, first_told: Ints, answers: Ints
+) -> list[Uncommitted]:
     """Return one for each offset, with the poll that ended first; answers are by poll."""
     offsets, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
     early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
@@ -114,6 +120,7 @@ def _uncommitted(polls: pa.Table, told: Announcements, answers: Ints) -> list[Un
             value=columns["value"][at],
             completed_ns=int(ended_ns[early[first[at]]]),
             answer=told[int(answers[early[first[at]]])],
+            is_first=bool(answers[early[first[at]]] == first_told[early[first[at]]]),
             readers=int(readers[at]),
         )
         for at in range(len(first))
@@ -135,7 +142,7 @@ def _check(group: Group) -> Findings:
     answers = _first_answers(told, newest, ended_ns[doubtful])
     return findings(
         int((first >= 0).sum() - (answers < 0).sum()),
-        _uncommitted(suspects, told, answers),
+        _uncommitted(suspects, told, first[doubtful], answers),
         lambda read: _describe(group, read),
         lambda read: _labels(group, read),
     )
@@ -159,12 +166,13 @@ def _known_ns(group: Group, read: Uncommitted) -> int:
 
 def _describe(group: Group, read: Uncommitted) -> Anomaly:
     what = "a record" if read.value < 0 else group.facts.name_of(read.value)
+    leader = "leader" if read.is_first else f"leader of epoch {read.answer.epoch}"
     return anomaly_at(
         group,
         NAME,
         sentence=f"op {read.op_id} (process {read.process}) read {what} at offset {read.offset} of"
         f" {group.place} at {seconds(read.completed_ns)}, which was not committed: the first"
-        f" leader to be asked after that, {read.answer.text}",
+        f" {leader} to be asked after that, {read.answer.text}",
         evidence={
             "value": known(read.value),
             "offset": read.offset,
@@ -188,7 +196,10 @@ def _why(group: Group, found: Anomaly) -> str:
     had = [each for each in led if (each.broker, each.epoch) != announcer]
     if had and (instead := _written_instead(group, found)):
         acked = f"; it had been acknowledged at {seconds(mine.acked_ns)}" if mine else ""
-        return f"{in_words(had)} served it{acked}; {it} led without it, and wrote {instead} there"
+        return (
+            f"{in_words(had)} served it{_beyond_own(group, found, had)}{acked}; {it} led without"
+            f" it, and wrote {instead} there"
+        )
     if mine and mine.acked_ns < number_in(found, "announced_asked_ns"):
         by = answerer(group, mine.sent_ns, mine.acked_ns)
         acked = f"{by} had acknowledged it (acks=all) at {seconds(mine.acked_ns)}"
@@ -207,6 +218,26 @@ def _why(group: Group, found: Anomaly) -> str:
             " log holds it there at the end"
         )
     return f"{in_words(led)} served it above the high watermark, or {it} announced too little"
+
+
+def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) -> str:
+    """Say so if who served a record told afterwards that it was not committed: no mark goes back.
+
+    Within one life of its process, that is: who starts anew may have an older one.
+    """
+    if len(served) != 1:
+        return ""
+    rows, offset = group.table("leadership"), number_in(found, "offset")
+    own = equal(rows, "source", "list-offsets") & equal(rows, "observer", served[0].node)
+    told = select(rows, own & equal(rows, "leader_epoch", served[0].epoch))
+    marks, lives = ints(told, "high_watermark"), ints(told, "incarnation")
+    later = ints(told, "asked_ns") >= number_in(found, "completed_ns")
+    low = np.flatnonzero(later & (marks >= 0) & (marks <= offset))
+    if not len(low) or len(set(lives.tolist())) != 1:
+        return ""
+    seen_ns = ints(told, "observed_ns")[low]
+    mark, last_ns = int(marks[low[seen_ns.argmax()]]), int(seen_ns.max())
+    return f" beyond its own high watermark, which it told as {mark} still at {seconds(last_ns)}"
 
 
 def _vouched(group: Group, found: Anomaly) -> Sent | None:

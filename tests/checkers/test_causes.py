@@ -13,6 +13,7 @@ from checkers.facts import Absence, Disturbance
 from checkers.group import Group
 from checkers.run import judge_runs
 from results.record.paths import RunPaths
+from results.record.values import pack_value
 from results.samples import copy_sample, find_sample
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
@@ -44,6 +45,9 @@ def test_of_real_runs_it_tells_what_their_brokers_did(sample: str, tmp_path: Pat
     # Of the same record, here by its name where it is spoken of first.
     assert lost.evidence["value"] in two.evidence["acknowledged_values"]  # type: ignore[operator]
     assert re.sub(r"(message\d+ \()?value \d+\)?", "it", two.cause) == TOLD[sample]
+
+
+D = pack_value(1, 9)
 
 
 def lost(
@@ -334,3 +338,54 @@ def test_a_truncation_under_a_later_leader_is_told_with_it() -> None:
     early = replace(hit, healing_ns=9 * S - 1)
     told = cause(lost(*led, disturbances=(early,), truncations=[CUT], written=6))
     assert "truncated" not in told
+
+
+def gap(
+    sequence: int = 5, *, epoch: int = 5, producer_epoch: int = 0, sent_ns: int = S - 5
+) -> tuple[str, list[str]]:
+    """B was acknowledged between A and C of its process, and another's record has its offset."""
+    rows = [
+        {**log("n2", (5, A))[0], "sequence": 3},
+        {**log("n2", (5, D), start=1)[0], "producer_id": 2},
+        {
+            **log("n2", (epoch, C), start=2)[0],
+            "sequence": sequence,
+            "producer_epoch": producer_epoch,
+        },
+    ]
+    nodes = ("n1", "n2", "n3")
+    sends = [
+        ack(A, 0, at=S // 3),
+        {**ack(B, 1, op=2), "invoke_ns": sent_ns},
+        ack(C, 2, op=3, at=2 * S),
+    ]
+    on = group(
+        facts(collected_nodes=frozenset(nodes)),
+        sends=[*({**each, "process": 1} for each in sends), ack(D, 1, op=4, at=2 * S)],
+        leadership=[leads(1, 4), leads(1, 4, at=3 * S), *(leads(2, 5, at=at) for at in (5, 9 * S))],
+        replica_records=[{**row, "node": node} for node in nodes for row in rows],
+        replica_states=[state(node, 3) for node in nodes],
+        truncations=[{**CUT, "from_offset": 0}],
+    )  # fmt: skip
+    record = Acked(value=B, offset=1, sent_ns=sent_ns, acked_ns=S)
+    by = acknowledgers(on, record)
+    return cause_of_loss(on, record, by), [each.text for each in by]
+
+
+@pytest.mark.parametrize("sent_ns", [S - 5, S // 2 - 99])
+def test_sequences_tell_which_leader_took_what_no_log_has(sent_ns: int) -> None:
+    told, by = gap(sent_ns=sent_ns)
+    assert by == ["broker 2, leader of epoch 5"]
+    assert told == (
+        "n2 acknowledged it (acks=all) as the leader of epoch 5, and another record of that epoch"
+        " has its offset: the leader dropped it while it led, or never wrote it; its log has"
+        " sequence 3 of producer 1 at 0 and then 5 at 2, so it had taken what is missing between"
+    )
+
+
+@pytest.mark.parametrize("more", [{"sequence": 4}, {"sequence": 6}, {"producer_epoch": 1},
+                                  {"epoch": 6}])  # fmt: skip
+def test_without_a_gap_of_just_that_record_the_sequences_tell_nothing(more: Row) -> None:
+    told, by = gap(**more)
+    assert "broker 1, leader of epoch 4" in by
+    assert "producer" not in told

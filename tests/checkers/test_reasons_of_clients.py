@@ -35,6 +35,8 @@ from tests.checkers.reason_rows import (
 
 WRONG = {"sends": [ack(B, 0, at=S), ack(A, 0, op=2, at=2 * S)], "leadership": LED}
 """B stands at 0, and A at 1, but A was acknowledged at 0 as well."""
+SLOW = {**WRONG, "sends": [ack(B, 0, at=S), {**ack(A, 0, op=2, at=2 * S), "invoke_ns": S + S // 2}]}
+"""There was time to send A again."""
 
 
 def test_an_answer_that_no_log_bears_out_named_a_wrong_offset() -> None:
@@ -63,7 +65,7 @@ def test_what_was_not_acknowledged_before_is_not_said_to_be() -> None:
 def test_without_all_logs_the_record_may_have_stood_there(
     about: RunFacts, rows: dict[str, tuple[str, ...]], why: str
 ) -> None:
-    said = reason(ack_mismatch.CHECKER, group(about, **WRONG, **logs((0, B), (0, A), **rows)))
+    said = reason(ack_mismatch.CHECKER, group(about, **SLOW, **logs((0, B), (0, A), **rows)))
     assert not isinstance(said, Proved)
     assert f"or value {A} was cut off there and another try of its send was kept at 1" in said
     assert why in said
@@ -72,7 +74,7 @@ def test_without_all_logs_the_record_may_have_stood_there(
 @pytest.mark.parametrize(("seen_ns", "settled"), [(3 * S, False), (S, True), (None, False)])
 def test_only_a_cut_after_the_send_can_have_taken_it(seen_ns: int | None, *, settled: bool) -> None:
     cut = {"node": "n3", "from_offset": 0, "to_offset": 1, "observed_ns": seen_ns, "reason": "r"}
-    on = group(READ, **WRONG, **logs((0, B), (0, A)), truncations=[cut])
+    on = group(READ, **SLOW, **logs((0, B), (0, A)), truncations=[cut])
     said = reason(ack_mismatch.CHECKER, on)
     assert isinstance(said, Proved) is settled
     assert ("n3 truncated offset 0" in said) is not settled
@@ -92,7 +94,7 @@ def test_a_log_that_never_came_so_far_says_so(end: int, said: str) -> None:
     look = {"node": "n1", "observed_ns": 3 * S, "log_end_offset": end}
     rows = logs((0, B), (0, A))
     rows["replica_states"] = [*rows["replica_states"], look]
-    sends = [ack(A, 7, op=2, at=2 * S)]
+    sends = [{**ack(A, 7, op=2, at=2 * S), "invoke_ns": S}]
     told_of = reason(ack_mismatch.CHECKER, group(READ, sends=sends, leadership=LED, **rows))
     assert said in told_of
 
@@ -100,11 +102,30 @@ def test_a_log_that_never_came_so_far_says_so(end: int, said: str) -> None:
 def test_the_offset_of_a_marker_is_named_as_such() -> None:
     rows = written(of(A, 0), marker())
     on = group(READ, sends=[ack(A, 1, at=S)], leadership=LED, **rows)
-    assert f"value {A} at 0 and a transaction's marker at 1" in reason(ack_mismatch.CHECKER, on)
+    assert f"value {A} at 0 and the marker of its own transaction at 1" in reason(
+        ack_mismatch.CHECKER, on
+    )
+    rows = written(of(A, 0), marker(producer=2))
+    on = group(READ, sends=[ack(A, 1, at=S)], leadership=LED, **rows)
+    assert "and a transaction's marker at 1" in reason(ack_mismatch.CHECKER, on)
+
+
+@pytest.mark.parametrize(("took_ns", "once"), [(99_000_000, True), (100_000_000, False)])
+def test_what_was_sent_once_was_named_wrongly_by_the_leader_that_wrote_it(
+    took_ns: int, *, once: bool
+) -> None:
+    cut = {"node": "n3", "from_offset": 0, "to_offset": 1, "observed_ns": None, "reason": "r"}
+    sends = [ack(B, 0, at=S), {**ack(A, 0, op=2, at=2 * S), "invoke_ns": 2 * S - took_ns}]
+    rows = {"sends": sends, "leadership": TWO, "truncations": [cut]}
+    said = reason(ack_mismatch.CHECKER, group(READ, **rows, **logs((0, B), (0, A))))
+    assert isinstance(said, Proved) is once
+    assert said.startswith("n2, leader of epoch 0, or the client's") is once
+    assert said.endswith("at 0; it was sent only once, within 100 ms") is once
+    assert ("another try of its send was kept" in said) is not once
 
 
 def test_two_leaders_of_that_time_are_both_named() -> None:
-    rows = {**WRONG, "leadership": TWO}
+    rows = {**SLOW, "leadership": TWO}
     said = reason(ack_mismatch.CHECKER, group(READ, **rows, **logs((0, B), (0, A))))
     assert said.startswith("n2 or n3, each of which may have led then, or the client's library")
 

@@ -1,5 +1,6 @@
 """Why transactions hang, are torn, or are read early: each clause, and what unsays it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -282,13 +283,13 @@ def test_of_two_leaders_none_is_named_unless_the_records_epoch_tells() -> None:
     assert precommitted(two, later).startswith("n2, its leader in epoch 1, served the record")
 
 
-def circle(records: list[Row]) -> Group:
+def circle(records: list[Row], *, led: list[Row] = REIGN, more: Sequence[Row] = ()) -> Group:
     """Op 1 wrote A, op 2 wrote B, and each read the other's."""
     on = group(
         facts(plan=OF_TXNS, ww_deps=False),
-        sends=[in_txn(A, 0), in_txn(B, 2, op=2)],
+        sends=[in_txn(A, 0), in_txn(B, 2, op=2), *more],
         polls=[polled(B, 2, op=1), polled(A, 0, op=2)],
-        leadership=REIGN,
+        leadership=led,
         replica_records=records,
     )
     derived = {"dependencies": dependencies(on), "participants": participants(on)}
@@ -313,7 +314,28 @@ def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early(
 
 def test_without_both_markers_no_read_is_called_early() -> None:
     (g1c,) = (each for each in CYCLES if each.name == "G1c")
-    assert reason(g1c, circle(in_a_row(0))).startswith("each read a record of one that had not")
+    assert reason(g1c, circle(in_a_row(0))) == (
+        "a record was served before its transaction was committed: n1, leader of log-0-0 in epoch"
+        " 0, gave op 2 offset 0; or n1, leader of log-0-0 in epoch 0, gave op 1 offset 2"
+    )
+
+
+def test_a_leader_is_named_only_if_it_led_all_the_while_and_what_it_left_out() -> None:
+    (g1c,) = (each for each in CYCLES if each.name == "G1c")
+    rows = [*in_a_row(0), *by(2, log("n1", (0, C), start=3))]
+    on = circle(rows, more=[in_txn(C, 3, op=2)])
+    first = "n1, leader of log-0-0 in epoch 0, gave op 1 offset 2 without 3 of the same transaction"
+    assert f"committed: {first}; or" in reason(g1c, on)
+    for led in (
+        [leads(1, 0, at=S), leads(2, 1, at=30 * S)],  # Before it or after it.
+        [*REIGN, leads(2, 1, at=22 * S, source="metadata")],
+        [*REIGN, leads(2, 0, at=25 * S)],
+        REIGN[:2],
+    ):
+        told = reason(g1c, circle(in_a_row(0), led=led))
+        assert "the leader of log-0-0 gave op 2 offset 0" in told
+    late = leads(2, 1, at=31 * S, source="metadata")  # It would have been told of earlier.
+    assert "n1, leader" in reason(g1c, circle(in_a_row(0), led=[*REIGN, late]))
 
 
 def test_a_read_behind_the_commit_is_not_early() -> None:

@@ -440,6 +440,46 @@ def test_a_later_leader_that_wrote_another_record_there_led_without_it() -> None
         assert "led without it" not in early(late, send=ack(A, 0, at=S), records=records)
 
 
+def test_who_served_beyond_its_own_high_watermark_is_told_with_it() -> None:
+    late, send = announced(0, at=9 * S, broker=3, epoch=1), ack(A, 0, at=S)
+
+    def served(*own: Row) -> str:
+        return early(*own, late, send=send, records=(of(B, 0, led=1),))
+
+    own = announced(0, at=3 * S)
+    told = served(own, {**own, "asked_ns": 4 * S, "observed_ns": 5 * S}).partition(";")[0]
+    assert told == (
+        "n2, leader of epoch 0, served it beyond its own high watermark, which it told as 0 still"
+        " at 5.000 s"
+    )
+    before = {**own, "asked_ns": 2 * S - 1}
+    anew = {**own, "incarnation": 2}  # A new life may have an older mark.
+    for innocent in ([before], [own, anew]):
+        assert "beyond" not in served(*innocent)
+
+
+def test_the_answer_of_a_later_epoch_is_not_called_the_first_one() -> None:
+    marks = [announced(0, at=3 * S), announced(0, at=9 * S, broker=3, epoch=1)]
+    rows = {"polls": [told(A, 0, at=2 * S)], **written(of(A, 0))}
+    for leadership, who in ((marks, "leader of epoch 1"), (marks[:1], "leader")):
+        on = group(READ, sends=[ack(A, 0)], leadership=leadership, **rows)
+        (found,) = uncommitted_read.CHECKER.check(on).anomalies
+        assert f"the first {who} to be asked after that, broker" in found.sentence
+
+
+@pytest.mark.parametrize(("asked_ns", "named"), [(2 * S, "n2 or n3, "), (2 * S + 1, "n2, leader")])
+def test_who_names_an_older_epoch_after_a_read_did_not_lead_by_then(
+    asked_ns: int, named: str
+) -> None:
+    own = {**leads(2, 0, at=3 * S, source="metadata"), "observer": "n3", "asked_ns": asked_ns}
+    rows = {"polls": [told(B, 0, at=2 * S)], "leadership": [*TWO, own], **written(of(A, 0))}
+    on = group(READ, sends=[ack(A, 0, at=S)], **rows)
+    assert reason(phantom.CHECKER, on).startswith(named)
+    old = facts(plan={"system": "kafka:2.8.2:zookeeper"}, collected_nodes=frozenset(NODES))
+    by_zookeeper = group(old, sends=[ack(A, 0, at=S)], **rows)  # There it may lead first.
+    assert reason(phantom.CHECKER, by_zookeeper).startswith("n2 or n3, ")
+
+
 FAILED = {**ack(A, None, at=S), "acked": False, "outcome": "fail", "error": "MSG_SIZE_TOO_LARGE"}
 
 

@@ -174,9 +174,12 @@ def test_the_faults_that_were_seen_to_work_at_that_time_are_named() -> None:
     never = replace(kill, kind="pause", confirmed_ns=-1)
     facts = faults(kill, never)
     late: Evidence = {"read_ns": 5_000_000}
-    assert in_force(facts, found("phantom", {"read_ns": 5_000})).endswith(" in force: kill of n2)")
+    told = in_force(facts, found("phantom", {"read_ns": 5_000}))
+    assert told.endswith(" in force: kill of n2; begun and not yet confirmed: pause of n2)")
     assert "no fault was known" in in_force(facts, found("phantom", late))
-    assert "no fault was known" in in_force(facts, found("phantom", {"read_ns": 1_999}))
+    assert "no fault was known" in in_force(facts, found("phantom", {"read_ns": 0}))
+    early = in_force(faults(kill), found("phantom", {"read_ns": 1_999}))
+    assert early.endswith(" (at 0.000 s begun and not yet confirmed: kill of n2)")
     assert in_force(facts, found("phantom", {"seen_ns": 5_000})) == ""
 
 

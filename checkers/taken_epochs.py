@@ -1,0 +1,76 @@
+"""Which leader took a record that no log has: the sequences of its producer tell.
+
+A leader refuses what does not follow on the last sequence of an idempotent producer that it has. So
+where one leader wrote the records before and behind a missing one, in one epoch, and exactly the
+missing sequences lie between the two, that leader had taken what is missing. The producer is known
+by its neighbours: what the same process sent before and afterwards, under one producer epoch.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.columns import equal, ints, within
+from checkers.group import Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A leader took a record that its log lacks.
+
+    Attributes:
+        epoch: The leader epoch.
+        producer: The producer's id.
+        before, after: (sequence, offset) of its records on either side.
+    """
+
+    epoch: int
+    producer: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+    @property
+    def text(self) -> str:
+        """For people: what shows it."""
+        (last, at), (following, there) = self.before, self.after
+        return (
+            f"its log has sequence {last} of producer {self.producer} at {at} and then {following}"
+            f" at {there}, so it had taken what is missing between"
+        )
+
+
+def taken(group: Group, value: int) -> Taken | None:
+    """Return which leader took a value that no copy shows; None: the sequences do not tell."""
+    log, sends = group.final_log, group.table("sends")
+    if log is None or value < 0:
+        return None
+    rows = np.flatnonzero(ints(sends, "value") == value)
+    if len(rows) != 1:
+        return None
+    process = ints(sends, "process")[rows[0]]
+    mine = np.flatnonzero(equal(sends, "process", int(process)))
+    columns = (ints(sends, name)[mine] for name in ("mop", "op_id", "invoke_ns"))
+    mine = mine[np.lexsort(tuple(columns))]
+    values, at = ints(sends, "value")[mine], int(np.flatnonzero(mine == rows[0])[0])
+    stand = np.flatnonzero(within(values, log.values))
+    next_ = int(np.searchsorted(stand, at))
+    if not 0 < next_ < len(stand) or stand[next_] == at:
+        return None
+    ends = [np.flatnonzero(log.values == values[each]) for each in stand[next_ - 1 : next_ + 1]]
+    if any(len(each) != 1 for each in ends):
+        return None
+    one, two = (int(each[0]) for each in ends)
+    same = all(
+        column[one] == column[two] >= 0
+        for column in (log.epochs, log.producer_ids, log.producer_epochs)
+    )
+    sequences = log.sequences
+    missing = int(stand[next_] - stand[next_ - 1])
+    if not same or one > two or sequences[two] - sequences[one] != missing:
+        return None
+    return Taken(
+        epoch=int(log.epochs[one]),
+        producer=int(log.producer_ids[one]),
+        before=(int(sequences[one]), int(log.offsets[one])),
+        after=(int(sequences[two]), int(log.offsets[two])),
+    )
