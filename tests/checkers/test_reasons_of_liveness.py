@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from checkers import broker_ended, faults, not_restored, slow_election, traffic, unavailable
+from checkers.absences import answers_around
 from checkers.facts import NOTED, Absence, Disturbance, RunFacts
 from checkers.protocol import Checker, Proved
 from checkers.reigns import Reign
@@ -338,18 +340,19 @@ def fault(at: int, *, seen: int | None = None, why: str = "", kind: str = "kill"
             "effect": json.dumps({"without_effect": why})}  # fmt: skip
 
 
-def missed(*rows: Row, stones: tuple[Milestone, ...] = ()) -> list[str]:
+def missed(*rows: Row, stones: tuple[Milestone, ...] = (), **about: object) -> list[str]:
     plan = {"nemesis": ["kill"], "minimums": {"confirmed_faults": 2}}
-    return reasons(faults.CHECKER, whole_run(facts(plan=plan, milestones=stones), faults=[*rows]))
+    known = facts(plan=plan, milestones=stones, **about)
+    return reasons(faults.CHECKER, whole_run(known, faults=[*rows]))
 
 
 def test_what_the_witness_of_a_fault_saw() -> None:
-    count, kind = missed(fault(16, why="n2 was not running"), fault(26))
+    count, kind = missed(fault(16, why="n2 did not end"), fault(26))
     assert (
         count
         == kind
         == (
-            "kill of n2, begun at 16.000 s, had no effect: n2 was not running; kill of n2, begun at"
+            "kill of n2, begun at 16.000 s, had no effect: n2 did not end; kill of n2, begun at"
             " 26.000 s, was not seen to have an effect"
         )
     )
@@ -369,6 +372,37 @@ def test_a_target_that_had_ended_before_is_named() -> None:
     assert missed(row, stones=gone("n2", 15))[0].endswith(" (n2 was found ended at 15.000 s)")
     assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
     assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
+
+
+def test_of_a_target_that_did_not_run_its_answers_are_told() -> None:
+    row = fault(16, why="no broker runs on n2")
+    seen = {("n2", 16 * S): (15 * S, 24 * S)}
+    (unseen,) = set(missed(row, answers=seen))
+    assert unseen == (
+        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, though it had answered"
+        " at 15.000 s and nothing recorded ended it; it answered next at 24.000 s: it ended unseen"
+        " within 1.000 s, or the look at its process was wrong"
+    )
+    earlier = Disturbance(kind="stop", begun_ns=9 * S, ended_ns=20 * S, nodes=frozenset({"n2"}))
+    (known,) = set(missed(row, answers=seen, disturbances=(earlier,)))
+    assert known.endswith(
+        ": stop of n2, begun at 9.000 s, may have ended it; it answered next at 24.000 s"
+    )
+    over = replace(earlier, ended_ns=14 * S)
+    assert missed(row, answers=seen, disturbances=(over,))[0] == unseen, "it answered since"
+    assert missed(row)[0].endswith("no broker runs on n2, and n2 had not answered before")
+    late = missed(fault(16, why="n2 did not end"), answers=seen)[0]
+    assert "answered" not in late, "it ran"
+
+
+def test_answers_around_a_fault_that_nobody_saw_work() -> None:
+    told = pa.Table.from_pylist(
+        [{"observer": node, "asked_ns": at, "observed_ns": at and at + 1}
+         for node, at in (("n2", None), ("n2", 15), ("n1", 16), ("n2", 19), ("n2", 22))]
+    )  # fmt: skip
+    hit = Disturbance(kind="kill", begun_ns=20, ended_ns=30, nodes=frozenset({"n2", "n3"}))
+    assert answers_around(told, [hit]) == {("n2", 20): (20, 23), ("n3", 20): (-1, -1)}
+    assert not answers_around(told, [replace(hit, confirmed_ns=21)])
 
 
 def op(at: int, *, f: str = "send", outcome: str = "ok", messages: int = 1, **more: object) -> Row:

@@ -18,6 +18,7 @@ from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.protocol import Excuse, Proved
 from checkers.quorum import QuorumFacts
+from checkers.replica_reasons import stop_text
 from tests.checkers.faithful_clients import Row
 from tests.checkers.faithful_quorum import QUORUM_PLACE
 from tests.checkers.partition_rows import (
@@ -216,10 +217,40 @@ ALL_SEEN = (look("n2", 2, 60), look("n3", 2, 61))
 def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
     told = "n2 and n3 reported a log beyond it at 61.000 s, at the last look,"
     assert cause(under_replicated.CHECKER, scarce(*ALL_SEEN)) == (
-        f"{told} and no truncation of it is recorded, so the record went in the stop, or afterwards"
+        f"{told} and no truncation of it is recorded, so the record went in the clean stop, or"
+        " afterwards"
     )
     logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
-    assert logged == f"{told} so the record went in the stop, or afterwards"
+    assert logged == f"{told} so the record went in the clean stop, or afterwards"
+
+
+def written_down(mark: int, *, at: int = 62, last: int = 2) -> str:
+    """What is said of a leader whose final high watermark is one, and that told another last."""
+    looks = [look("n2", 2, 50, mark=2), look("n2", 2, at, mark=last)]
+    final = {**state("n2", 1), "high_watermark": mark, "high_watermark_source": "checkpoint"}
+    return stop_text(group(STOPPED, replica_states=[*looks, final]), "n2", 1)
+
+
+def test_a_high_watermark_that_was_written_down_in_the_stop_shows_when_the_end_went() -> None:
+    assert written_down(1) == "clean stop, before it wrote its high watermark 1 down"
+    assert written_down(2) == (
+        "clean stop after it had written its high watermark 2 down, or afterwards"
+    )
+    assert written_down(1, last=1) == "clean stop, or afterwards", "it had gone back before"
+
+
+@pytest.mark.parametrize(("ends", "known"), [((2, 2, 3), True), ((2, 3, 3), False)])
+def test_a_follower_that_fetched_since_knows_the_high_watermark(
+    ends: tuple[int, ...], *, known: bool
+) -> None:
+    times = (49, 56, 60)
+    looks = [look("n2", 2, 50, mark=2)]
+    looks += [look("n3", end, at) for end, at in zip(ends, times, strict=True)]
+    final = {**state("n3", 1), "high_watermark": 1, "high_watermark_source": "checkpoint"}
+    on = group(STOPPED, replica_states=[*looks, final])
+    assert stop_text(on, "n3", 1).startswith("clean stop, before") is known
+    killed = replace(on, facts=facts(milestones=STOPPED.milestones[:-1]))
+    assert stop_text(killed, "n3", 1) == "stop, or afterwards"
 
 
 def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
@@ -432,4 +463,4 @@ def test_a_log_of_which_nothing_is_left_went_as_a_whole() -> None:
         replica_states=[*ALL_SEEN, *({**empty, "node": node} for node in ("n2", "n3"))],
     )  # fmt: skip
     told = cause(under_replicated.CHECKER, gone)
-    assert told.endswith("so the whole log went in the stop, or afterwards")
+    assert told.endswith("so the whole log went in the clean stop, or afterwards")
