@@ -160,7 +160,7 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
     """
     if not written or who.epoch < 0:
         return True
-    if not _may_be_resent(group, record):
+    if not may_be_resent(group, record):
         return who.epoch in written
     claims = group.view(_claims)
     later = [
@@ -172,7 +172,7 @@ def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[in
     return not later or ({who.broker} not in later and not _one_by_one(group))
 
 
-def _may_be_resent(group: Group, record: Acked) -> bool:
+def may_be_resent(group: Group, record: Acked) -> bool:
     """Tell whether a client had the time to send a record more than once."""
     took_ns = record.acked_ns - record.sent_ns
     unknown = min(record.sent_ns, record.acked_ns) < 0
@@ -207,7 +207,7 @@ def _can_have_held(group: Group, record: Acked, who: Acknowledger) -> bool:
     index = log.at(record.offset)
     if index is not None and int(log.values[index]) == record.value:
         older = who.epoch < 0 or int(log.epochs[index]) <= who.epoch
-        return older or (_may_be_resent(group, record) and not _one_by_one(group))
+        return older or (may_be_resent(group, record) and not _one_by_one(group))
     cut = cut_at(group, record, who.node)
     if cut is not None:
         return who.epoch < 0 or who.epoch >= _epoch_before(log, cut)

@@ -260,7 +260,7 @@ def fate(group: Group, node: str, offset: int) -> str:
         none = ", and no truncation of it was recorded since" if cut is None else ""
         return (
             f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
-            f" in its {stop_text(group, node, log.read_end if log else offset)}"
+            f" in its {stop_text(group, node, log.read_end if log is not None else offset)}"
         )
     if cut is not None:
         return cut_text(cut)

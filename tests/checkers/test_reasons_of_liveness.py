@@ -10,6 +10,7 @@ from checkers import broker_ended, faults, not_restored, slow_election, traffic,
 from checkers.absences import answers_around
 from checkers.facts import NOTED, Absence, Disturbance, RunFacts
 from checkers.protocol import Checker, Proved
+from checkers.quorum import QuorumFacts
 from checkers.reigns import Reign
 from results.record.milestones import ENDED, STACKS, Milestone
 from tests.checkers.faithful_clients import Row
@@ -25,6 +26,7 @@ from tests.checkers.partition_rows import (
     reasons,
     whole_run,
 )
+from tests.checkers.reasons import written
 from tests.checkers.test_reigns import reign
 
 CALM = 100
@@ -168,6 +170,28 @@ def test_controllers_that_elected_nobody() -> None:
     assert isinstance(told, Proved)
     assert told == "by their log the controllers had ended epoch 1 and elected no leader since"
     assert "elected no leader since" not in vacant(about(replace(nobody, partition=1)))
+
+
+@pytest.mark.parametrize(
+    ("isr", "leaders", "words"),
+    [
+        ([1, 2, 3], {1: ("n101",)},
+         ("the controllers, led by n101, had ended epoch 1 and elected no leader since, though n2"
+          " was in the ISR and answered Metadata: no candidate was lacking")),
+        ([3], {1: ("n101",), 2: ("n102",)},
+         ("the controllers had ended epoch 1 and elected no leader since: nobody of the ISR (n3)"
+          " answered, so a candidate was lacking")),
+        ([], {},
+         ("the controllers had ended epoch 1 and elected no leader since: nobody was in the ISR, so"
+          " a candidate was lacking")),
+    ],
+)  # fmt: skip
+def test_whether_an_election_lacked_a_candidate(
+    isr: list[int], leaders: dict[int, tuple[str, ...]], words: str
+) -> None:
+    nobody = reign(-1, 2, 90, 900, topic="log-0")
+    on = about(nobody, quorum=QuorumFacts(leaders=leaders))
+    assert vacant(on, written(-1, 2, 7, *isr)) == f"by their log {words}"
 
 
 def test_controllers_whose_choice_no_broker_names() -> None:

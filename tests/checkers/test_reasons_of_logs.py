@@ -124,7 +124,21 @@ def test_the_leader_that_wrote_a_record_cannot_have_left_it_out() -> None:
 def test_who_was_cut_once_may_have_fetched_less_again() -> None:
     rows = {"leadership": [leads(2, 0)], "replica_states": PASSED}
     on = diverged(GAP, **rows, truncations=[cut("n1", 1)])
-    assert "may have lost all from offset 1 on once" in causes(log_divergence.CHECKER, on)[0]
+    head, tail = "only n1 lacks it, and n2 and n3 hold it;", "and what it fetched since lacks it"
+    assert causes(log_divergence.CHECKER, on)[0] == (
+        f"{head} n1 truncated its log from offset 1 on (told to), {tail}"
+    )
+    loss = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=0,
+                    end_before=3, until_ns=S, excuse="power-loss")  # fmt: skip
+    both = replace(on, facts=replace(on.facts, disk_losses=(loss,)))
+    assert causes(log_divergence.CHECKER, both)[0] == (
+        f"{head} n1's log may have lost all from offset 0 on once (a truncation, or a fault of its"
+        f" disk), {tail}"
+    )
+    alone = replace(diverged(GAP, **rows), facts=both.facts)
+    assert causes(log_divergence.CHECKER, alone)[0] == (
+        f"{head} a fault of n1's disk may have taken all from offset 0 on once, {tail}"
+    )
     behind = diverged(GAP, **rows, truncations=[cut("n1", 2)])
     assert "recorded no truncation" in causes(log_divergence.CHECKER, behind)[0]
 
