@@ -277,8 +277,8 @@ def _why(group: Group, found: Anomaly) -> str:
         )
     if first["unended"].startswith("no marker"):
         ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
-        twin = f", though in {ended['place']} its own stands at {ended['marker']}" if ended else ""
-        return f"in {place} {first['unended']}{twin}"
+        own = f", though in {ended['place']} its own stands at {ended['marker']}" if ended else ""
+        return f"in {place} {first['unended']}{own}"
     twin = next((each for each in shown if _same_marker(each, first)), None)
     if twin:
         return (

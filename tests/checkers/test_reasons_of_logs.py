@@ -370,6 +370,20 @@ def test_another_leader_wrote_where_it_had_announced() -> None:
     assert none.endswith("wrote other records there")
 
 
+@pytest.mark.parametrize(("asked", "kept"), [((0, 2), False), ((1, 2), True), ((0, 3), True)])
+def test_a_truncation_of_before_it_led_in_a_later_epoch_is_not_named(
+    asked: tuple[int, int], *, kept: bool
+) -> None:
+    """n1 led in epoch 1 and dropped what stood at 3; n2 has a record of epoch 1, and n3 none."""
+    epoch, leader = asked
+    alike = ((0, A), (0, B), (1, A + 5), (3, C))
+    held = [*log("n1", *alike), *log("n2", *alike), *log("n3", (0, A), (0, B), (3, C))]
+    early = {**cut("n1", 1), "reason": f"follower of broker {leader}: epoch {epoch} ends at"}
+    led = [{**leads(1, 1, at=5 * S), "high_watermark": 4}, *elected_uncleanly()]
+    on = truncated(held, led=led, truncations=(early, cut("n1", 3)))
+    assert ("follower of" in causes(committed_truncation.CHECKER, on)[0]) is kept
+
+
 def test_a_fault_of_its_disk_is_named_first() -> None:
     loss = DiskLoss(
         nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=1, end_before=2,
