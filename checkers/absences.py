@@ -1,13 +1,13 @@
 """When a broker was down or stood still by a fault's own witness: then it answered nobody."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from checkers.columns import ints, present, select, texts
+from checkers.columns import equal, ints, present, select, texts
 from checkers.disk_losses import heal_begun_ns
-from checkers.facts import Absence
+from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
 """States of a process that answers nothing, as in `/proc/PID/stat`; None: it is gone."""
@@ -26,6 +26,26 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
         ints(seen, "confirmed_ns").tolist(), ints(seen, "healed_ns").tolist(), strict=True,
     )  # fmt: skip
     return tuple(each for row in rows for each in _absences(*row))
+
+
+def answers_around(
+    leadership: pa.Table, faults: Iterable[Disturbance]
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return `RunFacts.answers`: when targets of faults that nobody saw work had answered.
+
+    Args:
+        leadership: Its `observer`, `asked_ns` and `observed_ns`; files tell no times.
+        faults: Of the run.
+    """
+    found = {}
+    for fault in faults:
+        for node in fault.nodes if fault.confirmed_ns < 0 else ():
+            rows = select(leadership, equal(leadership, "observer", node))
+            asked, seen = ints(rows, "asked_ns"), ints(rows, "observed_ns")
+            before = int(seen[seen <= fault.begun_ns].max(initial=-1))
+            later = seen[asked > fault.begun_ns]
+            found[node, fault.begun_ns] = (before, int(later.min()) if len(later) else -1)
+    return found
 
 
 def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iterator[Absence]:

@@ -22,12 +22,15 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present
+from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
+from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
+from checkers.reigns import TRANSACTIONS
 from checkers.witnesses import truncations_of, which_cut
+from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
 _FETCHED_ELSEWHERE = "replica.selector.class"
@@ -404,9 +407,28 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
     if next_:
         return (
             f"no marker ends its transaction: the next one of its producer, at {place}, stands"
-            f" behind op {next_[0]}'s record and decides for both"
+            f" behind op {next_[0]}'s record{_gave_up(group, next_[0])} and decides for both;"
+            f" {_who_ends(group, mine.op_id, offset)}"
         )
     return f"its transaction's marker stands at {place}"
+
+
+def _gave_up(group: Group, op_id: int) -> str:
+    sends = group.table("sends")
+    failed = equal(sends, "outcome", Outcome.FAIL.value) & (ints(sends, "op_id") == op_id)
+    return ", which did not commit," if failed.any() else ""
+
+
+def _who_ends(group: Group, op_id: int, offset: int) -> str:
+    """Return who can have left out a transaction's marker: its coordinator, or the leader."""
+    sends, span = group.table("sends"), op_span(group, "sends", op_id)
+    ids = texts(select(sends, ints(sends, "op_id") == op_id), "transactional_id")
+    by = coordinators(group.facts, TRANSACTIONS, ids[0], span)
+    leader = served_by(group, span, offset).replace("its leader", f"leader of {group.place}")
+    coordinator = f"{as_leaders(by)}," if len(by) == 1 else "its coordinator"
+    if len(by) == 1 and leader.startswith(f"{by[0].node},"):
+        return f"{coordinator[:-1]} and{leader.removeprefix(by[0].node)[1:]}, wrote none"
+    return f"{coordinator} sent none, or {f'{leader},' if leader else 'the leader'} appended none"
 
 
 def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:

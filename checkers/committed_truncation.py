@@ -20,6 +20,7 @@ election of a later epoch than the announcement's, and after a power loss of tha
 allowed.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
-from checkers.columns import Mask, equal, ints, select, within
+from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import checkpoints, runs
 from checkers.facts import CRASH, FINAL
@@ -44,12 +45,13 @@ from checkers.replica_reasons import (
 )
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
-from checkers.witnesses import holds, truncations_of
+from checkers.witnesses import Truncation, holds, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "committed-truncation"
 _NEVER_NS = np.iinfo(np.int64).max
+_FOLLOWED = re.compile(r"^follower of broker (?P<leader>\d+): epoch (?P<epoch>\d+) ends at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,8 +296,33 @@ def _how(group: Group, dropped: Dropped) -> list[str]:
     """Return what is known of how the records went, a phrase each."""
     by_disk = [each for each in _by_disk(group, dropped) if each in _SUFFERED]
     told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in by_disk]
-    cuts = [cut for cut in truncations_of(group, dropped.first) if cut.node == dropped.node]
+    led = dropped.announced if f"n{dropped.announced.broker}" == dropped.node else None
+    cuts = _cuts(group, dropped.node, dropped.first, led.epoch if led else NONE)
     return told + [cut.text(dropped.first) for cut in cuts]
+
+
+def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
+    """Return the recorded truncations of a replica that may have dropped what was committed.
+
+    Args:
+        group: The partition.
+        node: Whose.
+        offset: What was dropped.
+        led: The epoch that the replica led when it had it; -1 if another one did. A follower asks
+            for the end of its newest epoch, and is told of that one or of the newest before it that
+            its leader has. So a leader that has a later one up to this told of an older one before.
+    """
+    own = [each for each in truncations_of(group, offset) if each.node == node]
+    found = []
+    for cut in own:
+        told = _FOLLOWED.search(cut.reason)
+        log = group.logs.get(FINAL, {}).get(f"n{told['leader']}") if told else None
+        newer = log is not None and told is not None and (
+            (log.epochs > int(told["epoch"])) & (log.epochs <= led)
+        ).any()  # fmt: skip
+        if not newer:
+            found.append(cut)
+    return found or own
 
 
 def _describe(group: Group, dropped: Dropped) -> Anomaly:
@@ -336,17 +363,19 @@ def _why(group: Group, found: Anomaly) -> str:
     log = group.logs.get(after, {}).get(node)
     at = log.at(first) if log is not None else None
     by_disk = [each for each in texts_in(found, "how") if "truncated" not in each]
-    cuts = [each for each in truncations_of(group, first) if each.node == node]
     told = [*by_disk]
     last, epoch = number_in(found, "last_offset"), number_in(found, "announced_epoch")
+    own = f"n{number_in(found, 'announced_by')}" == node
+    cuts = _cuts(group, node, first, epoch if own else NONE)
+    cut_how = ", or ".join(cut_text(each) for each in cuts)
     kept = [each for each in holders(group, first, last + 1, epoch) if each != node]
     if log is not None and at is not None:
         later = int(log.epochs[at])
         told.append(f"{leader_text(group, later)} wrote other records there")
         if cuts and leader_of(group, later) != node:
-            told[-1] = f"{told[-1]}, and {cut_text(cuts[0])}"
+            told[-1] = f"{told[-1]}, and {cut_how}"
     elif cuts and not told:
-        told.append(cut_text(cuts[0]))
+        told.append(cut_how)
         if log is not None and len(log.epochs) and not (log.epochs >= 0).any():
             told[-1] += ", as followers did before records had leader epochs (KIP-101)"
     elif not told and after == FINAL:

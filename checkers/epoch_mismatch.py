@@ -10,16 +10,18 @@ with the same value: the one that was read was cut off, and written or fetched a
 
 What would not prove it: formats before 0.11, whose batches carry no epoch; an offset that the final
 log does not have (that is a loss, or retention). After an unclean election, and where every replica
-lost the offset on its disk, it is allowed.
+lost the offset on its disk, it is allowed: another record may have come there. The same value may
+only if its client had the time to send it again.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from checkers.acknowledger import Acked, may_be_resent
 from checkers.announcements import announces
 from checkers.changes import NEVER_NS, TOLD_LATE_NS
-from checkers.client_reasons import reads_of, server
+from checkers.client_reasons import Sent, reads_of, sent, server
 from checkers.columns import NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
@@ -29,6 +31,7 @@ from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
+from checkers.witnesses import truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -43,6 +46,7 @@ class Mismatch:
         offset: Where.
         read, logged: The epoch that the first such reader was given, and the log's.
         op_id, read_ns: That reader's poll, and when it ended; -1 if unknown.
+        value: What that reader was given, -1 if unknown.
         polls: How many polled records of that offset disagree with the log.
     """
 
@@ -51,6 +55,7 @@ class Mismatch:
     logged: int
     op_id: int
     read_ns: int
+    value: int
     polls: int
 
 
@@ -67,14 +72,14 @@ def _check(group: Group) -> Findings:
     at, first, counts = np.unique(offsets[wrong][order], return_index=True, return_counts=True)
     rows = zip(
         at, epochs[wrong][order][first], logged[wrong][order][first], ops[order][first],
-        ends[order][first], counts, strict=True,
+        ends[order][first], ints(polls, "value")[wrong][order][first], counts, strict=True,
     )  # fmt: skip
     return findings(
         int(both.sum()),
         [
             Mismatch(
                 offset=int(row[0]), read=int(row[1]), logged=int(row[2]), op_id=int(row[3]),
-                read_ns=int(row[4]), polls=int(row[5]),
+                read_ns=int(row[4]), value=int(row[5]), polls=int(row[6]),
             )
             for row in rows
         ],
@@ -84,11 +89,24 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, found: Mismatch) -> Labels:
-    older = min(found.read, found.logged)
-    unclean = unclean_elections(group).took_after(found.offset, older)
+    mine = sent(group, found.value)
+    if mine is not None and _is_same(group, found, mine):
+        return (), ()
+    older, sent_ns = min(found.read, found.logged), mine.sent_ns if mine else NONE
+    unclean = unclean_elections(group).took_after(found.offset, older, sent_ns)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     known_ns = first_known_ns(group, found.offset)
     return (*excuses, *lost_on_disks(group, found.offset, known_ns)), ()
+
+
+def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:
+    """Tell whether the log has the value that was read, and it was sent only once."""
+    log = group.final_log
+    at = log.at(found.offset) if log is not None else None
+    if log is None or at is None or int(log.values[at]) != found.value:
+        return False
+    record = Acked(value=found.value, offset=NONE, sent_ns=mine.sent_ns, acked_ns=mine.acked_ns)
+    return not may_be_resent(group, record)
 
 
 def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
@@ -138,8 +156,9 @@ def _why(group: Group, found: Anomaly) -> str:
         read_ns, first_ns = number_in(found, "read_ns"), _known_ns(group, logged)
         if 0 <= read_ns < first_ns:
             again = "the same value there again" if same else "another record there"
-            late = same and first_ns <= read_ns + TOLD_LATE_NS
-            doubt = ", or the answer named an older epoch" if late else ""
+            cuts = _cut_there(group, found.offset, read) if same else ""
+            late = same and first_ns <= read_ns + TOLD_LATE_NS and not cuts
+            doubt = cuts or ", or the answer named an older epoch" * late
             seen = f"; that epoch was seen first at {seconds(first_ns)}, after the read"
             return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
         if read_ns < 0:
@@ -153,6 +172,17 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{verb(holders, 'holds', 'hold')} a record of epoch {logged} there: what"
         f" {leader_text(group, read)} had is in no log, or the answer named a wrong epoch"
     )
+
+
+def _cut_there(group: Group, offset: int, epoch: int) -> str:
+    """Say whose records of an epoch, from an offset on, were cut off; of what has none, no line."""
+    ends = f"epoch {epoch} ends at offset {offset} there"
+    cuts = [each for each in truncations_of(group, offset) if each.reason.endswith(ends)]
+    nodes = sorted({each.node for each in cuts})
+    if not nodes:
+        return ""
+    had = f"{verb(nodes, 'had a record', 'had records')} of epoch {epoch} there"
+    return f": {had} and truncated it ({cuts[0].reason})"
 
 
 def _known_ns(group: Group, epoch: int) -> int:
@@ -192,7 +222,7 @@ CHECKER = Checker(
         promise="What was read stays where it stood.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
-    tables=("sends", "polls", "leadership", "replica_records", "replica_states"),
+    tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     premises=(),
     applies=_applies,

@@ -161,6 +161,8 @@ class RunFacts:
         unclean_orders: The unclean elections that faults ordered.
         disturbances: The faults that may have been in force.
         absences: When which brokers were away for certain.
+        answers: Of each target of a fault that was never confirmed, and when that fault began: when
+            it had answered last by then, and first again; -1: not at all.
         reigns: Who led each partition by the controllers' log, internal topics' ones too.
         inner_cuts: What replicas of internal topics were recorded to truncate.
         story_broken: Whether a step of a scenario could not be played to its end.
@@ -198,6 +200,7 @@ class RunFacts:
     unclean_orders: tuple[UncleanOrder, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     absences: tuple[Absence, ...] = ()
+    answers: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     reigns: tuple[Reign, ...] = ()
     inner_cuts: tuple[Cut, ...] = ()
     story_broken: bool = False

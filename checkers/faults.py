@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import present, select, texts
+from checkers.columns import NONE, present, select, texts
 from checkers.disk_losses import was_begun
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
+from checkers.reigns import ENDING
+from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
 from results.record.plan import ALL, NEMESIS_KINDS
 from results.record.terms import AnomalyClass
@@ -33,6 +35,8 @@ from results.record.verdict import Anomaly, Words
 NAME = "fault-without-effect"
 PARTITION = "partition"
 _NAMED = 3
+_NOT_RUNNING = ("no broker runs", "not running")
+"""What a fault tells that found no process to hit."""
 
 
 def _families(faults: pa.Table) -> list[str]:
@@ -125,7 +129,10 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
     for name in ("effect", "spec"):
         why = _field(fault[name] or "", "without_effect")
         if why:
-            return f"{what} had no effect: {why}{_ended(facts, fault['targets'] or (), asked_ns)}"
+            ended = _ended(facts, fault["targets"] or (), asked_ns)
+            gone = any(each in why for each in _NOT_RUNNING) and not ended
+            since = [_answered(facts, each, asked_ns) for each in fault["targets"] or () if gone]
+            return f"{what} had no effect: {why}{ended}{''.join(since)}"
     return f"{what} was not seen to have an effect"
 
 
@@ -137,6 +144,30 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
         if each.name == ENDED and each.detail.get("node") in nodes and each.at_ns <= until_ns
     ]
     return f" ({ended[-1]})" if ended else ""
+
+
+def _answered(facts: RunFacts, node: str, at_ns: int) -> str:
+    """Say when a target that did not run had answered, and whether anything had ended it."""
+    before_ns, after_ns = facts.answers.get((node, at_ns), (NONE, NONE))
+    hits = [
+        each
+        for each in facts.disturbances
+        if node in each.nodes
+        and each.kind in ENDING
+        and each.begun_ns < at_ns
+        and each.ended_ns >= before_ns
+    ]
+    again = f"; it answered next at {seconds(after_ns)}" if after_ns >= 0 else ""
+    if hits:
+        last = f"{hits[-1].kind} of {node}, begun at {seconds(hits[-1].begun_ns)}"
+        return f": {last}, may have ended it{again}"
+    if before_ns < 0:
+        return f", and {node} had not answered before{again}"
+    gap_s = (at_ns - before_ns) / NS_PER_S
+    return (
+        f", though it had answered at {seconds(before_ns)} and nothing recorded ended it{again}: it"
+        f" ended unseen within {gap_s:.3f} s, or the look at its process was wrong"
+    )
 
 
 def _field(text: str, name: str) -> str:

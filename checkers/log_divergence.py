@@ -53,6 +53,7 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.replica_reasons import (
+    cut_text,
     fate,
     leader_of,
     leader_text,
@@ -412,11 +413,8 @@ def _skipped(group: Group, found: Anomaly, node: str) -> str:
     if leader_of(group, having[0].epoch) == node:
         return f"{who}: {node}, leader of its epoch {having[0].epoch}, lost it after it had sent it"
     any_time = Acked(value=NONE, offset=first, sent_ns=NONE, acked_ns=NONE)
-    if (cut := cut_at(group, any_time, node)) is not None:
-        return (
-            f"{who}; {node}'s log may have lost all from offset {cut} on once (a truncation, or a"
-            " fault of its disk), and what it fetched since lacks the record"
-        )
+    if (start := cut_at(group, any_time, node)) is not None:
+        return f"{who}; {_lost_from(group, node, start, first)}, and what it fetched since lacks it"
     if not at_the_end:
         return f"{who}; the record does not show whether {node} lost or skipped it"
     passed = [each for each in pairwise(looks_at(group, node)) if each[0][1] <= first < each[1][1]]
@@ -425,6 +423,25 @@ def _skipped(group: Group, found: Anomaly, node: str) -> str:
         f"{who}; {node} recorded no truncation, and its log goes on behind it: it left the record"
         f" out when it copied that part{when}, or lost it later"
     )
+
+
+def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
+    """Return what took a replica's log from some offset on, that it has filled again since."""
+    cuts = [each for each in truncations_of(group, offset) if each.node == node]
+    by_disk = any(
+        node in each.nodes
+        and each.concerns(group.topic, group.partition)
+        and each.first_taken <= offset
+        for each in group.facts.disk_losses
+    )
+    if cuts and by_disk:
+        return (
+            f"{node}'s log may have lost all from offset {start} on once (a truncation, or a fault"
+            " of its disk)"
+        )
+    if cuts:
+        return cut_text(min(cuts, key=lambda each: each.from_offset))
+    return f"a fault of {node}'s disk may have taken all from offset {start} on once"
 
 
 def _kept_older(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import looks_at
-from checkers.changes import NEVER_NS
+from checkers.changes import NEVER_NS, TOLD_LATE_NS
 from checkers.columns import NONE, equal, ints, present, select
 from checkers.facts import FINAL
 from checkers.findings import seconds
@@ -199,6 +199,43 @@ def at_the_stop(group: Group, node: str, offset: int) -> int | None:
     return looks[-1][0] if kept and log is not None and log.read_end <= offset else None
 
 
+def stop_text(group: Group, node: str, end: int) -> str:
+    """Return when a log whose end was there at the last look went back to an end, for people.
+
+    A broker writes its high watermarks down in a clean stop, and a high watermark only goes back
+    with its log. One that it had known beyond the end, and wrote down at the end or below, was
+    taken back before.
+    """
+    if node not in group.facts.clean_nodes:
+        return "stop, or afterwards"
+    states = group.table("replica_states")
+    mine = equal(states, "node", node) & present(states, "high_watermark")
+    final = select(states, mine & equal(states, "snapshot", FINAL))
+    mark = int(ints(final, "high_watermark").max(initial=NONE))
+    if mark > end:
+        return f"clean stop after it had written its high watermark {mark} down, or afterwards"
+    if mark < 0 or not _knew_beyond(group, node, end):
+        return "clean stop, or afterwards"
+    return f"clean stop, before it wrote its high watermark {mark} down"
+
+
+def _knew_beyond(group: Group, node: str, end: int) -> bool:
+    """Tell whether a broker knew at last, in its last life, a high watermark beyond an offset.
+
+    It told one; or its log grew while leaders told such only: an answer to a fetch has both.
+    """
+    states = group.table("replica_states")
+    times, ends = ints(states, "observed_ns"), ints(states, "log_end_offset")
+    marks, lives = ints(states, "high_watermark"), ints(states, "incarnation")
+    told = (times >= 0) & (marks >= 0)
+    beyond = told & (marks > end) & (times > int(times[told & (marks <= end)].max(initial=NONE)))
+    mine = (times >= 0) & equal(states, "node", node)
+    mine &= lives == int(lives[mine].max(initial=NONE))
+    first_ns = int(times[beyond].min(initial=NEVER_NS - TOLD_LATE_NS))
+    grown = ends[mine & (ends >= 0) & (times > first_ns + TOLD_LATE_NS)]
+    return bool((mine & beyond).any() or (len(grown) and grown.max() > grown.min()))
+
+
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
     """Return from when to when a log was seen to end at one place; None if not twice."""
     there = [at for at, seen in looks_at(group, node) if seen == end]
@@ -220,11 +257,10 @@ def fate(group: Group, node: str, offset: int) -> str:
     if had is not None and not later:
         if log is None or log.read_end > offset:
             return ""
-        clean = " clean" if node in group.facts.clean_nodes else ""
         none = ", and no truncation of it was recorded since" if cut is None else ""
         return (
             f"{node}'s log still ended at {had[1]} at {seconds(had[0])}{none}: {node} lost the end"
-            f" in its{clean} stop, or afterwards"
+            f" in its {stop_text(group, node, log.read_end if log is not None else offset)}"
         )
     if cut is not None:
         return cut_text(cut)

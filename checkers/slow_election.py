@@ -39,6 +39,7 @@ from checkers.findings import (
 from checkers.group import Group
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise, Proved
 from checkers.reigns import between
+from checkers.replica_reasons import entries, verb
 from checkers.unavailable import ended_early
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
@@ -224,8 +225,8 @@ def _why(group: Group, found: Anomaly) -> str:
     ]
     if reign and reign.leader < 0:
         return Proved(
-            f"by their log the controllers had ended epoch {reign.epoch - 1} and elected no leader"
-            f" since{more}"
+            f"by their log the controllers{_led_by(group)} had ended epoch {reign.epoch - 1} and"
+            f" elected no leader since{_candidates(group, reign.epoch, span)}{more}"
         )
     chosen = reign.node if reign else ""
     by_log = (
@@ -251,6 +252,34 @@ def _why(group: Group, found: Anomaly) -> str:
     )
 
 
+def _led_by(group: Group) -> str:
+    """Name the active controller, if it was one in all of the run."""
+    led = {node for nodes in group.facts.quorum.leaders.values() for node in nodes}
+    return f", led by {led.pop()}," if len(led) == 1 else ""
+
+
+def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> str:
+    """Say which of the ISR that the controllers had left a partition could have been elected."""
+    left = [each for each in entries(group) if each.epoch == epoch]
+    if not left:
+        return ""
+    isr = sorted(f"n{broker}" for broker in left[-1].isr)
+    up = [node for node in isr if _was_up(group, node, span)]
+    if up:
+        was = verb(up, "was", "were")
+        return f", though {was} in the ISR and answered Metadata: no candidate was lacking"
+    none = f"nobody of the ISR ({', '.join(isr)}) answered" if isr else "nobody was in the ISR"
+    return f": {none}, so a candidate was lacking"
+
+
+def _was_up(group: Group, node: str, span: tuple[int, int]) -> bool:
+    """Tell whether a broker answered Metadata meanwhile."""
+    rows = group.table("leadership")
+    times = ints(rows, "observed_ns")
+    during = _observed(group, "metadata") & (times >= span[0]) & (times <= span[1])
+    return bool((during & equal(rows, "observer", node)).any())
+
+
 def _last_named(group: Group, until_ns: int) -> str:
     """Say when a broker's metadata had named a leader last."""
     rows = group.table("leadership")
@@ -262,10 +291,7 @@ def _last_named(group: Group, until_ns: int) -> str:
 
 def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
     """Say so if the brokers that should have led answered other questions meanwhile."""
-    rows = group.table("leadership")
-    times = ints(rows, "observed_ns")
-    during = _observed(group, "metadata") & (times >= span[0]) & (times <= span[1])
-    up = [node for node in nodes if (during & equal(rows, "observer", node)).any()]
+    up = [node for node in nodes if _was_up(group, node, span)]
     return f", though {' and '.join(up)} was up and answered Metadata" if up == [*nodes] else ""
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.absences import absences
+from checkers.absences import absences, answers_around
 from checkers.calm import calm_from_ns, silences
 from checkers.changes import disturbances
 from checkers.columns import Ints, equal, ints, select, texts
@@ -256,6 +256,9 @@ def load_facts(root: Path) -> RunFacts:
         unclean_orders=unclean_orders(faults),
         disturbances=disturbances(faults),
         absences=absences(faults),
+        answers=answers_around(
+            load_table(paths, "leadership", ["observer", "asked_ns", _SEEN]), disturbances(faults)
+        ),
         reigns=_reigns(paths, quorum, disturbances(faults)),
         inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
         witnessed=_witnessed(paths),

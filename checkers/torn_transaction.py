@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from checkers.client_reasons import marker_behind
 from checkers.columns import (
     NONE,
     Ints,
@@ -43,7 +44,7 @@ from checkers.dropped import marker_lost
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
-from checkers.group_reasons import ends_of
+from checkers.group_reasons import Ends, ends_of
 from checkers.protocol import Checker, Derivation, During, Findings, Labels, Premise, Promise, Scope
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
@@ -62,12 +63,15 @@ SHARES = schema_of(
     marker=pa.int64(),
     marker_hash=pa.int64(),
     leader=pa.string(),
+    unended=pa.string(),
 )
 """The records of certainly committed transactions that final reads showed, or had to show; whether
 any read_committed reader was given it; by the last leader's log, its producer, and where the marker
-that ends its transaction stands, with the marker's hash; -1 where that log has none. And that
-leader's node, empty if unknown."""
+that ends its transaction stands, with the marker's hash; -1 where that log has none. That leader's
+node, empty if unknown. And, for people, that it has no marker of its own, because another
+transaction's record stands before that one; else empty."""
 _NAMED = 3
+_MOST_TOLD = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,7 @@ def shares(group: Group) -> pa.Table:
         "marker": ends.markers,
         "marker_hash": ends.hashes,
         "leader": repeat(leader, int(told.sum())),
+        "unended": _unended(group, select(sends, told), ends),
         "op_id": ints(sends, "op_id")[told],
         "value": values[told],
         "offset": offsets[told],
@@ -112,6 +117,27 @@ def shares(group: Group) -> pa.Table:
         ],
     }
     return pa.table(columns, schema=SHARES)
+
+
+def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
+    """Return which records have no marker of their own: another op's stands before the next one."""
+    found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
+    if log is None or not sends.num_rows:
+        return found
+    rows = np.flatnonzero(log.controls != 1)
+    known, owners = np.unique(log.producer_ids[rows], return_inverse=True)
+    width = int(log.offsets.max(initial=0)) + 1
+    keys = owners * width + log.offsets[rows]
+    order = np.argsort(keys, kind="stable")
+    owner = first_match(ends.producers, known)
+    last = np.searchsorted(keys[order], owner * width + ends.markers) - 1
+    values = np.append(log.values[rows][order], NONE)[last]
+    ops = np.append(ints(all_sends, "op_id"), NONE)[first_match(values, ints(all_sends, "value"))]
+    foreign = (ends.markers >= 0) & (ops >= 0) & (ops != ints(sends, "op_id"))
+    mine, offsets = ints(sends, "value"), _offsets(group, sends)
+    for row in np.flatnonzero(foreign)[:_MOST_TOLD].tolist():
+        found[row] = marker_behind(group, int(offsets[row]), int(mine[row]))
+    return found
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
@@ -249,6 +275,10 @@ def _why(group: Group, found: Anomaly) -> str:
             f" committed; final reads left the second one out{never}: {broker} lists it as aborted,"
             " or the reader drops it"
         )
+    if first["unended"].startswith("no marker"):
+        ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
+        own = f", though in {ended['place']} its own stands at {ended['marker']}" if ended else ""
+        return f"in {place} {first['unended']}{own}"
     twin = next((each for each in shown if _same_marker(each, first)), None)
     if twin:
         return (

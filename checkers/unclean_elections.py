@@ -97,7 +97,7 @@ class UncleanElections:
         """Tell whether such a leader may have lacked one record, of which nobody knows more."""
         return bool(self.took(np.array([offset]))[0])
 
-    def took_after(self, offset: int, epoch: int) -> bool:
+    def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
         """Tell whether a leader of a later epoch may have lacked what stood there in an epoch.
 
         What a leader wrote or announced when an unclean election was over is none that it cost:
@@ -106,9 +106,11 @@ class UncleanElections:
         Args:
             offset: Where the record stood.
             epoch: The leader epoch in which it was there; -1 if unknown.
+            sent_ns: When it was sent; -1 if unknown.
         """
         later = tuple(each for each in self.found if each.last > epoch)
-        return UncleanElections(found=later).took_one(offset)
+        taken = UncleanElections(found=later).took(np.array([offset]), np.array([sent_ns]))
+        return bool(taken[0])
 
     def between(self, epoch: int, later: int) -> bool:
         """Tell whether one came after a leader epoch, and with a later one at the latest."""

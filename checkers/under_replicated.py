@@ -52,6 +52,7 @@ from checkers.replica_reasons import (
     last_beyond,
     listed,
     stood_still,
+    stop_text,
     verb,
 )
 from checkers.told_isrs import told_isrs
@@ -314,7 +315,8 @@ def _why(group: Group, found: Anomaly) -> str:
         last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
         told.append(
             f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
-            f"{none} so {_what_went(group, stopped)} went in the stop, or afterwards"
+            f"{none} so {_what_went(group, stopped)} went in the"
+            f" {_their_stop(group, stopped, offset)}"
         )
     if never:
         told.append(f"{listed(never)} never reported a log that went beyond it")
@@ -324,6 +326,11 @@ def _why(group: Group, found: Anomaly) -> str:
     return Proved("; ".join(told)) if told else (
         f"the record does not show whether {listed(absent)} ever had it"
     )  # fmt: skip
+
+
+def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
+    texts = {stop_text(group, each, offset) for each in nodes}
+    return texts.pop() if len(texts) == 1 else "stop, or afterwards"
 
 
 def _acknowledged_by(group: Group, found: Anomaly, never: Sequence[str]) -> list[str]:

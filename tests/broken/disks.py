@@ -104,3 +104,10 @@ def the_elected_gives_readers_records_of_an_epoch_to_come(record: Record, _spot:
     place = _of_the_elected(record, 0.4)
     for row in record.rows("polls", offset=place.offset, **place.place):
         row["leader_epoch"] = 4
+
+
+@broken("epoch-mismatch", row="S9", base="disks", moments=_ELECTION)
+def the_elected_gives_readers_records_of_an_epoch_of_before(record: Record, _spot: Spot) -> None:
+    place = _of_the_elected(record, 0.4)
+    for row in record.rows("polls", offset=place.offset, **place.place):
+        row["leader_epoch"] = 0

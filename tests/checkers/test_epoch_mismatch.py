@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from checkers.epoch_mismatch import CHECKER
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -97,6 +99,27 @@ def test_later_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None
     # Clients read ahead of their polls: it was acknowledged before the power was lost.
     about = facts(disk_losses=(replace(lost, until_ns=S),))
     (anomaly,) = found(
-        CHECKER, of(polled(2, 3, value=C), about=about, sends=(ack(C, 2, at=S),))
+        CHECKER, of(polled(2, 3, value=A + 9), about=about, sends=(ack(A + 9, 2, at=S),))
     ).anomalies
     assert anomaly.excuses == ("power-loss",)
+
+
+@pytest.mark.parametrize(
+    ("value", "send", "excused"),
+    [
+        (C, {}, True),
+        (C, {"invoke_ns": S, "complete_ns": S + S // 20}, False),
+        (C, {"invoke_ns": S, "complete_ns": S + S // 5}, True),
+        (C, {"invoke_ns": S, "complete_ns": None}, True),
+        (A + 9, {"invoke_ns": S, "complete_ns": S + S // 20}, True),
+    ],
+    ids=["unknown", "sent once", "maybe sent again", "never answered", "another value"],
+)
+def test_an_unclean_election_explains_no_second_epoch_of_what_was_sent_once(
+    value: int, send: Row, *, excused: bool
+) -> None:
+    sends = ({**ack(value, 2), **send},) if send else ()
+    later = elected(3, 4, 7, unclean=True)
+    on = of(polled(2, 3, value=value), about=facts(plan=UNCLEAN), leadership=(later,), sends=sends)
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == (("unclean-election",) if excused else ())

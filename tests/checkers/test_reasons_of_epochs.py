@@ -1,6 +1,6 @@
 """What causes say of epochs and high watermarks: each clause, and a hair beside."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from checkers import (
@@ -42,10 +42,14 @@ def polled(epoch: int, *, at_s: float = 3) -> Row:
     return {**read(A, 0), "leader_epoch": epoch, "complete_ns": int(at_s * S)}
 
 
-def mismatch(logged: int, polls: Row, *led: Row, records: list[Row] | None = None) -> Group:
+def mismatch(
+    logged: int, polls: Row, *led: Row, records: list[Row] | None = None, cuts: Sequence[Row] = ()
+) -> Group:
     held = [row for node in NODES for row in log(node, (logged, A))]
     led = (leads(2, logged), *led)
-    return group(polls=[polls], leadership=[*led], replica_records=records or held)
+    return group(
+        polls=[polls], leadership=[*led], replica_records=records or held, truncations=[*cuts]
+    )
 
 
 def test_an_answer_named_an_epoch_that_was_not_there() -> None:
@@ -85,6 +89,16 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
     assert again.startswith(
         "n2, leader of epoch 3, wrote the same value there again, or the answer named an older"
     )
+    row = {"node": "n3", "from_offset": 0, "to_offset": None, "observed_ns": None}
+    ends = "follower of broker 2: epoch 0 ends at offset 0 there"
+    for reason, decided in ((ends, True), (ends.replace("epoch 0", "epoch 1"), False)):
+        on = mismatch(3, polled(0, at_s=0.5), leads(1, 0), cuts=[{**row, "reason": reason}])
+        told = cause(epoch_mismatch.CHECKER, on)
+        assert (
+            "wrote the same value there again: n3 had a record of epoch 0 there and truncated it"
+            f" ({reason}); that epoch" in told
+        ) is decided
+        assert ("the answer named" in told) is not decided
     led = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=1.5), leads(1, 0)))
     assert led.startswith("n2, leader of epoch 3, led already when it was read")
 

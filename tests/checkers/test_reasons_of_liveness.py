@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from checkers import broker_ended, faults, not_restored, slow_election, traffic, unavailable
+from checkers.absences import answers_around
 from checkers.facts import NOTED, Absence, Disturbance, RunFacts
 from checkers.protocol import Checker, Proved
+from checkers.quorum import QuorumFacts
 from checkers.reigns import Reign
 from results.record.milestones import ENDED, STACKS, Milestone
 from tests.checkers.faithful_clients import Row
@@ -23,6 +26,7 @@ from tests.checkers.partition_rows import (
     reasons,
     whole_run,
 )
+from tests.checkers.reasons import written
 from tests.checkers.test_reigns import reign
 
 CALM = 100
@@ -166,6 +170,28 @@ def test_controllers_that_elected_nobody() -> None:
     assert isinstance(told, Proved)
     assert told == "by their log the controllers had ended epoch 1 and elected no leader since"
     assert "elected no leader since" not in vacant(about(replace(nobody, partition=1)))
+
+
+@pytest.mark.parametrize(
+    ("isr", "leaders", "words"),
+    [
+        ([1, 2, 3], {1: ("n101",)},
+         ("the controllers, led by n101, had ended epoch 1 and elected no leader since, though n2"
+          " was in the ISR and answered Metadata: no candidate was lacking")),
+        ([3], {1: ("n101",), 2: ("n102",)},
+         ("the controllers had ended epoch 1 and elected no leader since: nobody of the ISR (n3)"
+          " answered, so a candidate was lacking")),
+        ([], {},
+         ("the controllers had ended epoch 1 and elected no leader since: nobody was in the ISR, so"
+          " a candidate was lacking")),
+    ],
+)  # fmt: skip
+def test_whether_an_election_lacked_a_candidate(
+    isr: list[int], leaders: dict[int, tuple[str, ...]], words: str
+) -> None:
+    nobody = reign(-1, 2, 90, 900, topic="log-0")
+    on = about(nobody, quorum=QuorumFacts(leaders=leaders))
+    assert vacant(on, written(-1, 2, 7, *isr)) == f"by their log {words}"
 
 
 def test_controllers_whose_choice_no_broker_names() -> None:
@@ -338,18 +364,19 @@ def fault(at: int, *, seen: int | None = None, why: str = "", kind: str = "kill"
             "effect": json.dumps({"without_effect": why})}  # fmt: skip
 
 
-def missed(*rows: Row, stones: tuple[Milestone, ...] = ()) -> list[str]:
+def missed(*rows: Row, stones: tuple[Milestone, ...] = (), **about: object) -> list[str]:
     plan = {"nemesis": ["kill"], "minimums": {"confirmed_faults": 2}}
-    return reasons(faults.CHECKER, whole_run(facts(plan=plan, milestones=stones), faults=[*rows]))
+    known = facts(plan=plan, milestones=stones, **about)
+    return reasons(faults.CHECKER, whole_run(known, faults=[*rows]))
 
 
 def test_what_the_witness_of_a_fault_saw() -> None:
-    count, kind = missed(fault(16, why="n2 was not running"), fault(26))
+    count, kind = missed(fault(16, why="n2 did not end"), fault(26))
     assert (
         count
         == kind
         == (
-            "kill of n2, begun at 16.000 s, had no effect: n2 was not running; kill of n2, begun at"
+            "kill of n2, begun at 16.000 s, had no effect: n2 did not end; kill of n2, begun at"
             " 26.000 s, was not seen to have an effect"
         )
     )
@@ -369,6 +396,37 @@ def test_a_target_that_had_ended_before_is_named() -> None:
     assert missed(row, stones=gone("n2", 15))[0].endswith(" (n2 was found ended at 15.000 s)")
     assert "found ended" not in missed(row, stones=gone("n2", 17))[0]
     assert "found ended" not in missed(row, stones=gone("n1", 15))[0]
+
+
+def test_of_a_target_that_did_not_run_its_answers_are_told() -> None:
+    row = fault(16, why="no broker runs on n2")
+    seen = {("n2", 16 * S): (15 * S, 24 * S)}
+    (unseen,) = set(missed(row, answers=seen))
+    assert unseen == (
+        "kill of n2, begun at 16.000 s, had no effect: no broker runs on n2, though it had answered"
+        " at 15.000 s and nothing recorded ended it; it answered next at 24.000 s: it ended unseen"
+        " within 1.000 s, or the look at its process was wrong"
+    )
+    earlier = Disturbance(kind="stop", begun_ns=9 * S, ended_ns=20 * S, nodes=frozenset({"n2"}))
+    (known,) = set(missed(row, answers=seen, disturbances=(earlier,)))
+    assert known.endswith(
+        ": stop of n2, begun at 9.000 s, may have ended it; it answered next at 24.000 s"
+    )
+    over = replace(earlier, ended_ns=14 * S)
+    assert missed(row, answers=seen, disturbances=(over,))[0] == unseen, "it answered since"
+    assert missed(row)[0].endswith("no broker runs on n2, and n2 had not answered before")
+    late = missed(fault(16, why="n2 did not end"), answers=seen)[0]
+    assert "answered" not in late, "it ran"
+
+
+def test_answers_around_a_fault_that_nobody_saw_work() -> None:
+    told = pa.Table.from_pylist(
+        [{"observer": node, "asked_ns": at, "observed_ns": at and at + 1}
+         for node, at in (("n2", None), ("n2", 15), ("n1", 16), ("n2", 19), ("n2", 22))]
+    )  # fmt: skip
+    hit = Disturbance(kind="kill", begun_ns=20, ended_ns=30, nodes=frozenset({"n2", "n3"}))
+    assert answers_around(told, [hit]) == {("n2", 20): (20, 23), ("n3", 20): (-1, -1)}
+    assert not answers_around(told, [replace(hit, confirmed_ns=21)])
 
 
 def op(at: int, *, f: str = "send", outcome: str = "ok", messages: int = 1, **more: object) -> Row:

@@ -18,6 +18,7 @@ from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.protocol import Excuse, Proved
 from checkers.quorum import QuorumFacts
+from checkers.replica_reasons import stop_text
 from tests.checkers.faithful_clients import Row
 from tests.checkers.faithful_quorum import QUORUM_PLACE
 from tests.checkers.partition_rows import (
@@ -123,7 +124,21 @@ def test_the_leader_that_wrote_a_record_cannot_have_left_it_out() -> None:
 def test_who_was_cut_once_may_have_fetched_less_again() -> None:
     rows = {"leadership": [leads(2, 0)], "replica_states": PASSED}
     on = diverged(GAP, **rows, truncations=[cut("n1", 1)])
-    assert "may have lost all from offset 1 on once" in causes(log_divergence.CHECKER, on)[0]
+    head, tail = "only n1 lacks it, and n2 and n3 hold it;", "and what it fetched since lacks it"
+    assert causes(log_divergence.CHECKER, on)[0] == (
+        f"{head} n1 truncated its log from offset 1 on (told to), {tail}"
+    )
+    loss = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=0,
+                    end_before=3, until_ns=S, excuse="power-loss")  # fmt: skip
+    both = replace(on, facts=replace(on.facts, disk_losses=(loss,)))
+    assert causes(log_divergence.CHECKER, both)[0] == (
+        f"{head} n1's log may have lost all from offset 0 on once (a truncation, or a fault of its"
+        f" disk), {tail}"
+    )
+    alone = replace(diverged(GAP, **rows), facts=both.facts)
+    assert causes(log_divergence.CHECKER, alone)[0] == (
+        f"{head} a fault of n1's disk may have taken all from offset 0 on once, {tail}"
+    )
     behind = diverged(GAP, **rows, truncations=[cut("n1", 2)])
     assert "recorded no truncation" in causes(log_divergence.CHECKER, behind)[0]
 
@@ -216,10 +231,40 @@ ALL_SEEN = (look("n2", 2, 60), look("n3", 2, 61))
 def test_what_was_there_at_the_last_look_went_in_the_stop() -> None:
     told = "n2 and n3 reported a log beyond it at 61.000 s, at the last look,"
     assert cause(under_replicated.CHECKER, scarce(*ALL_SEEN)) == (
-        f"{told} and no truncation of it is recorded, so the record went in the stop, or afterwards"
+        f"{told} and no truncation of it is recorded, so the record went in the clean stop, or"
+        " afterwards"
     )
     logged = cause(under_replicated.CHECKER, scarce(*ALL_SEEN, truncations=(cut("n2", 1),)))
-    assert logged == f"{told} so the record went in the stop, or afterwards"
+    assert logged == f"{told} so the record went in the clean stop, or afterwards"
+
+
+def written_down(mark: int, *, at: int = 62, last: int = 2) -> str:
+    """What is said of a leader whose final high watermark is one, and that told another last."""
+    looks = [look("n2", 2, 50, mark=2), look("n2", 2, at, mark=last)]
+    final = {**state("n2", 1), "high_watermark": mark, "high_watermark_source": "checkpoint"}
+    return stop_text(group(STOPPED, replica_states=[*looks, final]), "n2", 1)
+
+
+def test_a_high_watermark_that_was_written_down_in_the_stop_shows_when_the_end_went() -> None:
+    assert written_down(1) == "clean stop, before it wrote its high watermark 1 down"
+    assert written_down(2) == (
+        "clean stop after it had written its high watermark 2 down, or afterwards"
+    )
+    assert written_down(1, last=1) == "clean stop, or afterwards", "it had gone back before"
+
+
+@pytest.mark.parametrize(("ends", "known"), [((2, 2, 3), True), ((2, 3, 3), False)])
+def test_a_follower_that_fetched_since_knows_the_high_watermark(
+    ends: tuple[int, ...], *, known: bool
+) -> None:
+    times = (49, 56, 60)
+    looks = [look("n2", 2, 50, mark=2)]
+    looks += [look("n3", end, at) for end, at in zip(ends, times, strict=True)]
+    final = {**state("n3", 1), "high_watermark": 1, "high_watermark_source": "checkpoint"}
+    on = group(STOPPED, replica_states=[*looks, final])
+    assert stop_text(on, "n3", 1).startswith("clean stop, before") is known
+    killed = replace(on, facts=facts(milestones=STOPPED.milestones[:-1]))
+    assert stop_text(killed, "n3", 1) == "stop, or afterwards"
 
 
 def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
@@ -323,6 +368,20 @@ def test_another_leader_wrote_where_it_had_announced() -> None:
     )
     none = cause(committed_truncation.CHECKER, truncated(held, led=led))
     assert none.endswith("wrote other records there")
+
+
+@pytest.mark.parametrize(("asked", "kept"), [((0, 2), False), ((1, 2), True), ((0, 3), True)])
+def test_a_truncation_of_before_it_led_in_a_later_epoch_is_not_named(
+    asked: tuple[int, int], *, kept: bool
+) -> None:
+    """n1 led in epoch 1 and dropped what stood at 3; n2 has a record of epoch 1, and n3 none."""
+    epoch, leader = asked
+    alike = ((0, A), (0, B), (1, A + 5), (3, C))
+    held = [*log("n1", *alike), *log("n2", *alike), *log("n3", (0, A), (0, B), (3, C))]
+    early = {**cut("n1", 1), "reason": f"follower of broker {leader}: epoch {epoch} ends at"}
+    led = [{**leads(1, 1, at=5 * S), "high_watermark": 4}, *elected_uncleanly()]
+    on = truncated(held, led=led, truncations=(early, cut("n1", 3)))
+    assert ("follower of" in causes(committed_truncation.CHECKER, on)[0]) is kept
 
 
 def test_a_fault_of_its_disk_is_named_first() -> None:
@@ -432,4 +491,4 @@ def test_a_log_of_which_nothing_is_left_went_as_a_whole() -> None:
         replica_states=[*ALL_SEEN, *({**empty, "node": node} for node in ("n2", "n3"))],
     )  # fmt: skip
     told = cause(under_replicated.CHECKER, gone)
-    assert told.endswith("so the whole log went in the stop, or afterwards")
+    assert told.endswith("so the whole log went in the clean stop, or afterwards")

@@ -12,6 +12,7 @@ from checkers import (
     precommitted_read,
     torn_transaction,
 )
+from checkers.client_reasons import marker_behind
 from checkers.cycles import CHECKERS as CYCLES
 from checkers.dependencies import DEPENDENCIES, WR, dependencies, participants
 from checkers.group import Group, ReplicaLog
@@ -33,6 +34,7 @@ from tests.checkers.partition_rows import (
     log,
     read,
     reason,
+    state,
 )
 from tests.checkers.test_reigns import reign
 
@@ -230,6 +232,41 @@ def test_a_marker_that_is_the_same_elsewhere_commits() -> None:
     other = torn(records, elsewhere(78), **hidden)
     assert "the record does not keep whether a marker commits or aborts" in other
     assert "both commit" not in other
+
+
+def test_a_part_without_a_marker_of_its_own_before_the_next_transaction() -> None:
+    later = {**in_txn(B, 1), "op_id": 9, "txn_id": 9, "outcome": "fail"}
+    hidden: dict[str, list[Row]] = {"sends": [in_txn(A, 0), later], "polls": []}
+    told = torn([*log("n1", (0, A), (0, B)), marker("n1", 2)], elsewhere(77), **hidden)
+    assert told == (
+        "in log-0-0 no marker ends its transaction: the next one of its producer, at 2, stands"
+        " behind op 9's record, which did not commit, and decides for both; its coordinator sent"
+        " none, or n1, leader of log-0-0 in epoch 0, appended none, though in log-0-1 its own"
+        " stands at 1"
+    )
+    ended = [*log("n1", (0, A)), marker("n1", 1), *log("n1", (0, B), start=2), marker("n1", 3)]
+    assert "no marker" not in torn(ended, elsewhere(77), **hidden)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "told"),
+    [
+        (3, ("n3, leader of __transaction_state-0 in epoch 4, sent none, or n1, leader of log-0-0"
+             " in epoch 0, appended none")),
+        (1, ("n1, leader of __transaction_state-0 in epoch 4 and leader of log-0-0 in epoch 0,"
+             " wrote none")),
+    ],
+)  # fmt: skip
+def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
+    led = reign(coordinator, 4, 0, 99, topic=TRANSACTIONS)
+    later = {**in_txn(B, 1), "op_id": 9, "txn_id": 9}
+    records = [*log("n1", (0, A), (0, B)), marker("n1", 2)]
+    on = group(
+        facts(plan=OF_TXNS, reigns=(led,)), leadership=[leads(1, 0)], replica_records=records,
+        sends=[{**each, "transactional_id": "t"} for each in (in_txn(A, 0), later)],
+        replica_states=[state("n1", 3)],
+    )  # fmt: skip
+    assert marker_behind(on, 0, A).endswith(f"decides for both; {told}")
 
 
 def test_a_part_without_a_marker() -> None:

@@ -354,7 +354,8 @@ def test_a_missing_marker_is_the_reason_that_a_reader_passed_over() -> None:
     torn = why(of(A, 0), of(B, 1), marker(), of(C, 2))
     assert torn == (
         f"{ALL} it at 0, but no marker ends its transaction: the next one of its producer, at 2,"
-        " stands behind op 2's record and decides for both"
+        " stands behind op 2's record and decides for both; its coordinator sent none, or n2,"
+        " leader of log-0-0 in epoch 0, appended none"
     )
     whole = why(of(A, 0), of(B, 1, producer=2), marker(), of(C, 2))
     assert "and its transaction's marker stands at 2" in whole
