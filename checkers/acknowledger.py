@@ -64,10 +64,10 @@ class Acknowledger(Leader):
 
     @property
     def text(self) -> str:
-        """For people: `broker 1, leader of epoch 4`."""
+        """For people: `n1, leader of epoch 4`."""
         if self.broker < 0:
             return f"whoever led in epoch {self.epoch}"
-        return f"broker {self.broker}" + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
+        return self.node + (f", leader of epoch {self.epoch}" * (self.epoch >= 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +421,7 @@ def led_between(group: Group, from_ns: int, until_ns: int) -> tuple[Acknowledger
 
 
 def named(found: Sequence[Acknowledger]) -> str:
-    """Return them for people: `broker 2, leader of epoch 1, or broker 3, leader of epoch 2`."""
+    """Return them for people: `n2, leader of epoch 1, or n3, leader of epoch 2`."""
     return ", or ".join(each.text for each in found) or "nobody was seen to lead"
 
 

@@ -7,15 +7,24 @@ grew; a fault as the reason of an election if it was seen to work before that on
 What the sentence lacks, it names.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, overwritten_in
+from checkers.acknowledger import (
+    Acked,
+    Acknowledger,
+    cut_at,
+    moved,
+    overwritten_in,
+    read_whole,
+)
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, ints
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
+from checkers.findings import seconds
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.successors import (
@@ -26,10 +35,12 @@ from checkers.successors import (
     leaders_of,
     never_had,
     next_leader,
+    reached,
     reported_isrs,
     was_spared,
 )
 from checkers.taken_epochs import taken
+from checkers.witnesses import truncations_of
 
 _NS_PER_S = 1_000_000_000
 BEFELL = {
@@ -52,6 +63,8 @@ _MEANWHILE = {
     "one-way-out": "while it could not send to the others",
 }  # fmt: skip
 """Faults under which a leader goes on."""
+_FOLLOWED = re.compile(r"follower of broker (\d+)\b")
+"""How a broker's reason for a truncation begins (`cluster.kafka`)."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
 """Faults under which a broker follows no leader."""
 
@@ -195,14 +208,16 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
 
 def _when(record: Acked, fault: Disturbance) -> str:
     """Say when a fault hit, after an acknowledgement; empty if it may have been over by then."""
-    after_ns = fault.confirmed_ns - record.acked_ns
-    within = f"within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
-    if after_ns > 0 and fault.begun_ns > record.acked_ns:
-        return f"{BEFELL[fault.kind]} {within}"
-    if after_ns > 0:
-        return f"{BEFELL[fault.kind]} before that or {within} after it"
-    # It may have answered before, or after the heal began.
-    return f"{BEFELL[fault.kind]} at about that time" if fault.healing_ns > record.acked_ns else ""
+    if fault.begun_ns > record.acked_ns:
+        after_ns = fault.confirmed_ns - record.acked_ns
+        return f"{BEFELL[fault.kind]} within {ceil(after_ns / _NS_PER_S * 10) / 10:.1f} s"
+    if fault.confirmed_ns <= record.acked_ns and fault.healing_ns <= record.acked_ns:
+        return ""
+    asked = "before" if fault.begun_ns <= record.sent_ns else "during"
+    return (
+        f"{BEFELL[fault.kind]} (asked for at {seconds(fault.begun_ns)}, {asked} the send, and"
+        f" confirmed at {seconds(fault.confirmed_ns)})"
+    )
 
 
 def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
@@ -213,18 +228,24 @@ def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
 
 def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
     """Say which other replicas had the record, and why none of them was elected."""
-    others = sorted(set(replicas_of(group)) - {leader.node, then.node})
-    holders = [node for node in others if had(group, record, node)]
-    if not holders or then.rivals:
+    if then.rivals:
         return
     isr = isr_before(group, then.epoch)
-    for node in holders:
-        if isr is not None and int(node[1:]) not in isr:
-            yield f"{node} had it too, but was not in the ISR before that election"
-        elif _was_down(group, node, then):
-            yield f"{node} had it too, but was down at that election"
+    for node in sorted(set(replicas_of(group)) - {leader.node, then.node}):
+        if had(group, record, node):
+            too = f"{node} had it too"
+        elif reached(group, record, node, then.not_before_ns):
+            too = f"{node}'s log had reached its offset too"
         else:
-            yield f"{node} had it too, and the record does not show why {then.node} led instead"
+            continue
+        if isr is not None and int(node[1:]) not in isr:
+            yield f"{too}, but was not in the ISR before that election"
+        elif _was_down(group, node, then):
+            yield f"{too}, but was down at that election"
+        elif isr is not None and then.broker in isr:
+            yield f"{too}, but {then.node} was in the ISR as well, so either could be elected"
+        else:
+            yield f"{too}, and the record does not show why {then.node} led instead"
 
 
 def _was_down(group: Group, node: str, then: Next) -> bool:
@@ -238,13 +259,30 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Say under which later leader the acknowledger, that was away, truncated the record."""
-    log = group.logs.get(FINAL, {}).get(leader.node)
+    """Say under which later leader than the next one the acknowledger truncated the record."""
+    node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
-    if not sure or had(group, record, leader.node) or cut_at(group, record, leader.node) is None:
+    if not sure or had(group, record, node) or cut_at(group, record, node) is None:
         return
     rows = group.table("leadership")
     times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
-    epoch = int(epochs[(times >= 0) & (times <= until_ns)].max(initial=NONE))
+    known = int(epochs[(times >= 0) & (times <= until_ns)].max(initial=NONE))
+    epoch = max(known, _epoch_followed(group, record, leader))
     if epoch > then.epoch and len(leaders := leaders_of(group, epoch)) == 1:
-        yield f"{leader.node} truncated it only after n{leaders[0]} was elected in epoch {epoch}"
+        yield f"{node} truncated it only after n{leaders[0]} was elected in epoch {epoch}"
+
+
+def _epoch_followed(group: Group, record: Acked, leader: Acknowledger) -> int:
+    """Return the first epoch in which the acknowledger may have truncated, by its own log's lines.
+
+    They name the broker that it followed; where they name several, or none, that is not known.
+    """
+    cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
+    named = [_FOLLOWED.match(each.reason) for each in cuts if each.node == leader.node]
+    brokers = {int(each[1]) if each else NONE for each in named}
+    if len(brokers) != 1 or not read_whole(group, leader.node):
+        return NONE
+    rows = group.table("leadership")
+    led = (ints(rows, "leader") == brokers.pop()) & (ints(rows, "leader_epoch") > leader.epoch)
+    epochs = ints(rows, "leader_epoch")[led]
+    return int(epochs.min()) if len(epochs) else NONE

@@ -43,7 +43,7 @@ from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Promise, Proved
 from checkers.symptoms import OF_READERS, OF_WRITERS
 from checkers.unclean_elections import took_value_at
-from checkers.witnesses import truncations_of
+from checkers.witnesses import told_cuts, truncations_of
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -125,12 +125,15 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
     sent_here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
     acks, reads = select(sends, sent_here), select(polls, ints(polls, "offset") == offset)
     told = [f"{group.facts.name_of(value)} ({_who(value, acks, reads)})" for value in values]
-    cuts = [cut.text(offset) for cut in truncations_of(group, offset)]
+    cuts = truncations_of(group, offset)
     anomaly = anomaly_at(
         group,
         NAME,
         sentence="; ".join(
-            [f"offset {offset} of {group.place} held {' and '.join(told)}", *cuts[:2]]
+            [
+                f"offset {offset} of {group.place} held {' and '.join(told)}",
+                *told_cuts(cuts, offset),
+            ]
         ),
         evidence={
             "offset": offset,
@@ -139,7 +142,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
             "polled_values": _read_values(group, offset),
             "send_op_ids": ints(acks, "op_id").tolist()[:10],
             "poll_op_ids": ints(reads, "op_id").tolist()[:10],
-            "truncations": cuts,
+            "truncations": [cut.text(offset) for cut in cuts],
         },
         offset=offset,
     )

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
+from checkers.acknowledger import Acked, Acknowledger, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
 from checkers.client_reasons import (
     final_logs,
@@ -41,6 +41,7 @@ from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
 from checkers.protocol import Checker, Excuse, Findings, Labels, Premise, Promise
+from checkers.successors import holders, next_leader
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.unclean_elections import took_acknowledged
 from checkers.weak_acks import may_be_dropped
@@ -49,6 +50,7 @@ from checkers.witnesses import (
     holds,
     nodes_with,
     skipped_by,
+    told_cuts,
     truncations_of,
     vanished,
 )
@@ -206,13 +208,19 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
         [
             f"{subject}, {_where(group, loss, found_on, collected=bool(logs))}",
             *([f"at that offset: {', '.join(replicas)}"] if replicas else []),
-            *(cut.text(loss.offset) for cut in cuts[:2]),
+            *told_cuts(cuts, loss.offset, _holders(group, record, by)),
             *gone,
             *_shadow(skips),
         ]
     )
     anomaly = anomaly_at(group, NAME, sentence=sentence, evidence=evidence, offset=loss.offset)
     return replace(anomaly, cause=cause)
+
+
+def _holders(group: Group, record: Acked, by: Sequence[Acknowledger]) -> set[str]:
+    """Return the nodes that had a record before another leader can have come, as far as is seen."""
+    then = next_leader(group, record, by)
+    return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def _shadow(skips: list[int]) -> list[str]:
@@ -227,8 +235,7 @@ def _first_clause(group: Group, loss: Loss, by: str) -> str:
     offset = f"offset {loss.offset}" if loss.offset >= 0 else "an unknown offset"
     return (
         f"{group.facts.name_of(loss.value)}, acknowledged at {offset} of {group.place}"
-        f" at {seconds(loss.acked_ns)} by op {loss.op_id}"
-        f" (by {by})"
+        f" at {seconds(loss.acked_ns)} to op {loss.op_id} (by {by})"
     )
 
 

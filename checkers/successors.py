@@ -2,8 +2,9 @@
 
 Nothing in the record has the time of an election. It came no later than the first report of its
 epoch, and no earlier than the new leader's last answer that knew only earlier epochs; such an
-answer may be half a second old. Answers that say nothing new have no row. But observers ask for
-leaders before they look at logs, so that two looks in a row show that there was an answer between.
+answer may be half a second old. Nor did it come before the controllers committed it (`reigns`).
+Answers that say nothing new have no row. But observers ask for leaders before they look at logs, so
+that two looks in a row show that there was an answer between.
 
 The metadata log has the ISR before each election. A leader from outside of it, whose election that
 log does not call unclean, was an eligible leader replica (KIP-966).
@@ -23,6 +24,7 @@ from checkers.acknowledger import (
     cut_at,
     leads_on,
     looks,
+    looks_at,
     moved,
     overwritten_in,
     read_whole,
@@ -115,11 +117,21 @@ def _led(group: Group, epoch: int, leaders: tuple[int, ...]) -> Next:
     return Next(
         broker=leaders[0],
         epoch=epoch,
-        not_before_ns=max(min(unaware_ns, told_ns) - KNOWN_NS, -1),
+        not_before_ns=max(min(unaware_ns, told_ns) - KNOWN_NS, _decided_ns(group, epoch)),
         told_ns=told_ns,
         unclean=bool(called.any()),
         rivals=leaders if len(leaders) > 1 else (),
     )
+
+
+def _decided_ns(group: Group, epoch: int) -> int:
+    """Return before when the controllers had certainly not committed an election; or -1."""
+    found = [
+        each.from_ns
+        for each in group.facts.reigns
+        if (each.topic, each.partition, each.epoch) == (group.topic, group.partition, epoch)
+    ]
+    return max(found, default=NONE)
 
 
 def _kept(group: Group, record: Acked, node: str) -> bool:
@@ -180,6 +192,24 @@ def had(group: Group, record: Acked, node: str) -> bool:
         for copies in group.logs.values()
         if node in copies
     )
+
+
+def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
+    """Tell whether a log came to reach beyond a record between its send and a time."""
+    if min(record.offset, record.sent_ns) < 0:
+        return False
+    seen = looks_at(group, node)
+    before = [end for at_ns, end in seen if at_ns <= record.sent_ns]
+    after = [end for at_ns, end in seen if record.sent_ns < at_ns <= until_ns]
+    return bool(before) and before[-1] <= record.offset < max(after, default=NONE)
+
+
+def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: int) -> set[str]:
+    """Return the nodes that had a record, or seem to: their logs reached it before a time."""
+    nodes = {node for copies in group.logs.values() for node in copies}
+    found = {node for node in nodes if had(group, record, node)}
+    found |= {node for node in nodes if reached(group, record, node, until_ns)}
+    return found | ({by[0].node} if len({each.node for each in by}) == 1 else set())
 
 
 def was_spared(group: Group) -> bool:

@@ -137,8 +137,7 @@ def _describe(group: Group, send: _Send) -> Anomaly:
         group,
         UNSEEN,
         sentence=f"{group.facts.name_of(value)}, acknowledged at {at} of {group.place}"
-        f" at {seconds(acked_ns)} by op {op_id}"
-        f" (by {named(by)}), was"
+        f" at {seconds(acked_ns)} to op {op_id} (by {named(by)}), was"
         " returned by no read, though the final reads are complete",
         evidence={
             "value": value,

@@ -1,6 +1,7 @@
 """What the observers and the replicas say about one offset, for the evidence of an anomaly."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from checkers.findings import seconds
 from checkers.group import LEADER_SOURCES, Group, ReplicaLog
 from checkers.positions import ok_inner_poll_steps, poll_steps
 
+_BROKER = re.compile(r"\bbroker (\d+)\b")
 _AROUND_NS = 1_000_000_000
 
 
@@ -45,13 +47,18 @@ class Truncation:
         """For people, about one offset that was dropped."""
         # Brokers' log lines carry the time of clocks that may be faked: no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
-        who = f"{self.node}, the last leader of the run," if self.led_last else self.node
+        who = f"{self.node}, which led when the run ended," if self.led_last else self.node
         what = f"{who} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
             what += f" with all from {self.from_offset} on"
         elif self.from_offset != offset:  # Nobody knows how far the log reached.
             what = f"{who} truncated all that it had from offset {self.from_offset} on{when}"
-        return f"{what} ({self.reason})" if self.reason else what
+        return f"{what} ({nodes_in(self.reason)})" if self.reason else what
+
+
+def nodes_in(reason: str) -> str:
+    """Return a broker's own words with its node's name for each number: `follower of n2`."""
+    return _BROKER.sub(r"n\1", reason)
 
 
 def observed_leaders(group: Group) -> list[ObservedLeader]:
@@ -127,6 +134,23 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
     own = [each for each in cuts if each.node == cuts[0].node]
     own.sort(key=lambda each: each.from_offset, reverse=True)
     return ", or ".join(each.text(offset) for each in own)
+
+
+def told_cuts(cuts: Sequence[Truncation], offset: int, had: Iterable[str] = ()) -> list[str]:
+    """Return who truncated an offset, by node, for a sentence: two nodes at most.
+
+    The lines of brokers' logs have no time of the run. A lower cut of a node that was not seen to
+    have what stood there may be an older one: it is told only if there are no others.
+
+    Args:
+        cuts: All that cover the offset.
+        offset: Which.
+        had: Nodes that had what stood there.
+    """
+    known = set(had)
+    mine = [cut for cut in cuts if cut.node in known or cut.from_offset == offset] or list(cuts)
+    nodes = list(dict.fromkeys(cut.node for cut in mine))[:2]
+    return [which_cut([cut for cut in mine if cut.node == node], offset) for node in nodes]
 
 
 def holds(group: Group, log: ReplicaLog, offset: int) -> str:

@@ -4,6 +4,7 @@ A log that was seen to end at 25 and then at 24 may have been cut at 24, or lowe
 again. Which truncation it was is said only where one alone can have been it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from results.page.case import Case, Look, Row
 from results.page.faults import TAKERS, FaultLine
 from results.record.clock import NS_PER_S, seconds
 
+_BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0
 """A look may be so much older than its time: two questions' limits."""
 _SAME_CUT_S = 1.0
@@ -174,7 +176,7 @@ def _seen(one: Look, two: Look, then: str) -> str:
 def _words(cut: int, rows: Sequence[Row]) -> str:
     """Return the truncation with its reason, where all rows of the offset have the same."""
     why = {row["reason"] for row in rows if row["from_offset"] == cut}
-    reason = why.pop() if len(why) == 1 else ""
+    reason = _BROKER.sub(r"n\1", why.pop()) if len(why) == 1 else ""
     return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")
 
 

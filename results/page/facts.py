@@ -49,7 +49,9 @@ def _leaders(evidence: Evidence, reigns: Sequence[Reign]) -> Iterator[Card]:
     following = _next(evidence, reigns)
     if following is not None and following != last:
         yield "next leader", _led(*following)
-    if last[0] is not None:
+    if following is not None and following == last:
+        yield "next leader, and when the run ended", _led(*last)
+    elif last[0] is not None:
         yield "leader when the run ended", _led(*last)
 
 

@@ -15,7 +15,6 @@ from itertools import chain
 from results.page.case import Case, Reign, Row
 from results.page.cuts import LATE_S, Logged, begun_s, cuts_of
 from results.page.faults import FaultLine
-from results.page.headline import broker_name
 from results.page.holdings import Holding
 from results.page.plural import many
 from results.record.clock import NS_PER_S, seconds
@@ -65,7 +64,7 @@ class Event:
     Attributes:
         at_s: Seconds since the run's start; None: no time is known.
         kind: Of what sort.
-        who: A process, a broker, a reader.
+        who: A client, a broker, a reader.
         what: What it did or saw.
         sort_s: Where it stands among the others, if `at_s` is None.
     """
@@ -150,7 +149,7 @@ def _s(time_ns: int) -> float:
 
 def _sends(case: Case) -> Iterator[Event]:
     for row in _first(case.sends, case, _MAX_SENDS):
-        who = f"process {row['process']}"
+        who = _client(row)
         where = f"value {row['value']}"
         if row["invoke_ns"] is not None:
             sent = f"sent {where} (op {row['op_id']}, acks={row['acks']})"
@@ -169,6 +168,11 @@ def _sends(case: Case) -> Iterator[Event]:
         yield Event(at_s=at_s, kind=Kind.SENT, who="clients", what=tried)
 
 
+def _client(row: Row) -> str:
+    """Return `client p15`, as its ops are called `p15#498`: brokers are processes, too."""
+    return f"client p{row['process']}"
+
+
 def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
     """Return the rows of the witness's own values first, then others by time."""
     mine = [row for row in rows if row["value"] in case.values]
@@ -179,13 +183,13 @@ def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
 def _teller(case: Case, row: Row) -> str:
     """Return who told the end of a send: whoever led, or the client that heard nothing of it."""
     if not row["acked"]:
-        return f"process {row['process']}"
+        return _client(row)
     evidence = case.example.evidence
     if row["value"] == evidence.get("value") and "may_have_acknowledged" in evidence:
         leader = evidence.get("leader_then")
-        return broker_name(leader) if isinstance(leader, int) else _either(evidence)
+        return f"n{leader}" if isinstance(leader, int) else _either(evidence)
     reign = reign_at(case.reigns, row["complete_ns"])
-    return broker_name(reign.leader) if reign and _answered(case, row, reign) else "the leader"
+    return f"n{reign.leader}" if reign and _answered(case, row, reign) else "the leader"
 
 
 def _answered(case: Case, row: Row, reign: Reign) -> bool:
@@ -210,7 +214,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
 
 def _either(evidence: Evidence) -> str:
-    """Return all who may have acknowledged: `broker 2 or broker 3`."""
+    """Return all who may have acknowledged: `n2 or n3`."""
     told = evidence.get("may_have_acknowledged")
     names = [str(each).partition(",")[0] for each in told] if isinstance(told, list) else []
     return " or ".join(dict.fromkeys(names)) or "the leader"
@@ -218,7 +222,7 @@ def _either(evidence: Evidence) -> str:
 
 def _answer(row: Row, where: str) -> str:
     if row["acked"]:
-        return f"acknowledged {where} at offset {row['offset']} to process {row['process']}"
+        return f"acknowledged {where} at offset {row['offset']} to {_client(row)}"
     if row["outcome"] == "ok":
         return f"was done with {where} (no answer was asked for: acks={row['acks']})"
     error = f": {row['error']}" if row["error"] else ""
@@ -284,7 +288,7 @@ def _reads(case: Case) -> Iterator[Event]:
             else f"; {len(rows)} reads in all, the last at {seconds(last['complete_ns'])}"
         )
         what = f"read value {value} at offset {offset} (op {first['op_id']}){more}"
-        who = f"process {first['process']}"
+        who = _client(first)
         yield Event(at_s=_s(first["complete_ns"]), kind=Kind.READ, who=who, what=what)
 
 
@@ -295,7 +299,7 @@ def _evidence(case: Case) -> Iterator[Event]:
         at_ns = evidence.get(f"{word}_observed_ns")
         if isinstance(by, int) and isinstance(mark, int) and isinstance(at_ns, int):
             what = f"announced the high watermark {mark} of epoch {evidence.get(f'{word}_epoch')}"
-            yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=broker_name(by), what=what)
+            yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=f"n{by}", what=what)
     for key, who, what in _MOMENTS:
         if isinstance(at_ns := evidence.get(key), int):
             yield Event(at_s=_s(at_ns), kind=Kind.TOLD, who=who, what=what)
@@ -323,7 +327,7 @@ def _positions(evidence: Evidence) -> Iterator[Event]:
     words = {
         "acknowledged_ns": f"acknowledged a commit of {group} (op {evidence.get('last_op_id')}):"
         f" its position can be no less than {evidence.get('least')}",
-        "told_ns": f"told process {evidence.get('process')} (op {evidence.get('op_id')}) that"
+        "told_ns": f"told client p{evidence.get('process')} (op {evidence.get('op_id')}) that"
         f" {group} had committed {'nothing' if told is None else told}",
     }
     for key, what in words.items():
@@ -350,7 +354,7 @@ def _leads(case: Case, low: float, high: float) -> Iterator[Event]:
     inside = [each for each in case.reigns if low <= _s(each.from_ns) <= high]
     for each in inside[:_MAX_REIGNS]:
         epoch = "" if each.epoch is None else f" in leader epoch {each.epoch}"
-        who = broker_name(each.leader) if each.leader >= 0 else "no broker"
+        who = f"n{each.leader}" if each.leader >= 0 else "no broker"
         yield Event(at_s=_s(each.from_ns), kind=Kind.LED, who=who, what=f"leads{epoch}")
 
 
@@ -358,19 +362,22 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
     near = [
         each
         for each in faults
-        if each.begun and from_s(each) <= high
+        if each.begun and each.requested_s <= high
         and (each.healed_s is None or each.healed_s >= low)
     ]  # fmt: skip
     for each in near[:_MAX_FAULTS]:
         who = f"fault {each.fault_id}"
+        of = f"{each.kind} of {each.nodes}"
+        if each.confirmed_s is not None and low <= each.requested_s < each.confirmed_s:
+            asked = f"{of} was asked for"
+            yield Event(at_s=each.requested_s, kind=Kind.FAULT, who=who, what=asked)
         begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
-        held = f"{each.kind} of {each.nodes}{begun}: {each.effect}"
+        held = f"{of}{begun}: {each.effect}"
         yield Event(at_s=from_s(each), kind=Kind.FAULT, who=who, what=held)
         if each.healed_s is not None:
-            yield Event(
-                at_s=each.healed_s, kind=Kind.FAULT, who=who,
-                what=f"{each.kind} of {each.nodes} was over",
-            )  # fmt: skip
+            # A broker runs again before that is confirmed.
+            over = f"{of} was seen to be over"
+            yield Event(at_s=each.healed_s, kind=Kind.FAULT, who=who, what=over)
 
 
 def from_s(fault: FaultLine) -> float:

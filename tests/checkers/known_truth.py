@@ -107,7 +107,7 @@ class Truth:
 
 _ACKED = re.compile(r"acknowledged value (\d+) at offset (\d+) ")
 _SENT = re.compile(r"sent value (\d+) ")
-_BROKER = re.compile(r"broker (\d+)")
+_BROKER = re.compile(r"\bn(\d+)")
 _HELD = re.compile(r"held offset \d+: its log was seen to end at (\d+)")
 _CUT = re.compile(r"truncated its log at offset (\d+)")
 _BETWEEN = re.compile(r"its log ended at (\d+) at ([\d.]+) s, and at (\d+) (?:here|at ([\d.]+) s)")
@@ -139,8 +139,8 @@ def _wrong_event(event: Event, example: Example, truth: Truth) -> Iterator[str]:
             yield f"its log ended at {truth.ends[node]}"
     elif match := _LEADS.search(event.what):
         begun = truth.begun[int(match[1])]
-        who = f"broker {begun.broker} " if begun.broker >= 0 else "no broker"
-        if who not in f"{event.who} " or at_ns < begun.at_ns:
+        who = f"n{begun.broker}" if begun.broker >= 0 else "no broker"
+        if who != event.who or at_ns < begun.at_ns:
             yield f"broker {begun.broker} did from {begun.at_ns / NS_PER_S:.3f} s on"
     elif match := _READ.search(event.what):
         if not truth.held[int(match[1])] or at_ns < truth.appended_ns[int(match[1])]:
@@ -209,14 +209,18 @@ _ELECTED = re.compile(
 )
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
 _BEFELL = re.compile(
-    rf"(?P<words>{'|'.join(set(BEFELL.values()))})(?P<before> before that or)?"
-    r"(?: within (?P<within>[\d.]+) s| at about that time)"
+    rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
+    r"(?: within (?P<within>[\d.]+) s| \(asked for at (?P<asked>[\d.]+) s, (?P<when>before|during)"
+    r" the send, and confirmed at (?P<seen>[\d.]+) s\))"
 )
 _WHILE = re.compile(r"\(acks=\w+\) while it")
 _DROPPED = re.compile(r"as the leader of epoch (\d+), and another record of that epoch")
 _MAYBE = "that election may have come before"
 _OVER = "that fault was over before the next election"
-_HAD = re.compile(r"(n\d+) had it too(, but was not in the ISR|, but was down)?")
+_HAD = re.compile(
+    r"(n\d+)( had it|'s log had reached its offset) too"
+    r"(, but was not in the ISR|, but was down|, but n\d+ was in the ISR as well)?"
+)
 _ONLY_AFTER = re.compile(r"(n\d+) truncated it only after (n\d+) was elected in epoch (\d+)")
 _DOWN = frozenset({"kill", "stop", "pause", "power-loss", "wipe"})
 
@@ -299,11 +303,14 @@ def _wrong_fault(
     node = f"n{truth.acknowledged[value][0]}"
     mine = [each for each in truth.acted if node in each.nodes]
     if match := _BEFELL.search(cause):
-        until_ns = acked_ns + round(float(match["within"] or 0) * NS_PER_S)
+        first_ns, last_ns = acked_ns, acked_ns + round(float(match["within"] or 0) * NS_PER_S)
+        if match["seen"]:  # Printed to a millisecond.
+            first_ns, last_ns = (
+                round((float(match[each]) + off) * NS_PER_S)
+                for each, off in (("asked", -0.001), ("seen", 0.001))
+            )
         hits = [each for each in mine if BEFELL.get(each.kind) == match["words"]
-                and each.begun_ns <= until_ns]  # fmt: skip
-        if match["within"] and not match["before"]:
-            hits = [each for each in hits if each.confirmed_ns >= acked_ns]
+                and each.begun_ns <= last_ns and each.confirmed_ns >= first_ns]  # fmt: skip
         if not hits:
             yield f"{node} {match[0]}: no such fault"
         elif _MAYBE not in cause and not any(each.begun_ns <= begun.at_ns for each in hits):
@@ -317,11 +324,16 @@ def _wrong_fault(
 
 
 def _wrong_others(cause: str, value: int, begun: Begun, truth: Truth) -> Iterator[str]:
-    for node, why in _HAD.findall(cause):
-        if node not in truth.held[value]:
-            yield f"{node} never had it"
-        if "ISR" in why and begun.isr is not None and int(node[1:]) in begun.isr:
-            yield f"{node} was in the ISR {sorted(begun.isr)}"
+    _, _, offset = truth.acknowledged[value]
+    for node, how, why in _HAD.findall(cause):
+        ends = [end for at_ns, end in truth.ends[node] if at_ns <= begun.at_ns]
+        if ("had it" in how and node not in truth.held[value]) or max(ends, default=0) <= offset:
+            yield f"{node} never had it before epoch {begun}"
+        isr = begun.isr or frozenset()
+        if "not in the ISR" in why and int(node[1:]) in isr:
+            yield f"{node} was in the ISR {sorted(isr)}"
+        if "as well" in why and not {begun.broker, int(node[1:])} <= isr:
+            yield f"{node} or n{begun.broker} was not in the ISR {sorted(isr)}"
         if "down" in why and not any(
             node in each.nodes and each.kind in _DOWN
             and each.begun_ns <= begun.at_ns <= each.ended_ns

@@ -11,6 +11,7 @@ from checkers.acknowledger import Acked, acknowledgers
 from checkers.causes import cause_of_loss
 from checkers.facts import Absence, Disturbance
 from checkers.group import Group
+from checkers.reigns import Reign
 from checkers.run import judge_runs
 from results.record.paths import RunPaths
 from results.record.values import pack_value
@@ -19,9 +20,9 @@ from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import A, B, C, S, ack, elected, facts, group, leads, log, state
 
 TOLD = {
-    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off before"
-    " that or within 0.5 s after it, and n3 was elected in epoch 1 without it; that election may"
-    " have come before n2 was cut off",
+    "loss-acks-1": "only n2 had it: n2 led in epoch 0, acknowledged it (acks=1), was cut off (asked"
+    " for at 17.468 s, before the send, and confirmed at 17.916 s), and n3 was elected in epoch 1"
+    " without it",
     "leader-epoch-1-high-watermark": "n1 led in epoch 0, acknowledged it (acks=all), was killed"
     " within 43.0 s, and n2, which had truncated its log at offset 1, was elected in epoch 2"
     " without it",
@@ -108,19 +109,20 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
               fault("kill", 5 * S, node="n3"), fault("kill", -1), fault("stop", 8 * S + 1),
               fault("rolling-restart", 6 * S))  # fmt: skip
     told = (
-        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed {}within 2.0 s{},"
+        "only n1 had it: n1 led in epoch 4, acknowledged it (acks=1), was killed {},"
         " and n2, from outside of the in-sync replicas, was elected in epoch 5 without it"
     )
     doubt = "; that election may have come before n1 was killed"
+    early = "(asked for at 0.500 s, before the send, and confirmed at 3.000 s)"
     asked = [replace(each, begun_ns=2 * S) for each in faults]
     for hits, knew, words in (
-        (faults, [], (told + doubt).format("before that or ", " after it")),
-        (asked, [], (told + doubt).format("", "")),
-        (asked, [unaware(3 * S + HALF)], told.format("", "")),
+        (faults, [], (told + doubt).format(early)),
+        (asked, [], (told + doubt).format("within 2.0 s")),
+        (asked, [unaware(3 * S + HALF)], told.format("within 2.0 s")),
         (
             asked,
             [unaware(3 * S + HALF - 1)],
-            told.format("", "").replace("killed within 2.0", "paused within 1.0"),
+            told.format("within 1.0 s").replace("killed", "paused"),
         ),
     ):
         on = lost(*led, *knew, disturbances=tuple(hits), truncations=[CUT])
@@ -131,8 +133,9 @@ def test_it_names_what_befell_the_leader_last_and_whether_the_next_one_came_from
     ("hit", "words"),
     [
         (fault("isolate", S - 9), "acknowledged it (acks=1) while it was cut off, and"),
-        (fault("isolate", S + HALF), "was cut off before that or within 0.5 s after it, and"),
-        (fault("isolate", S - 3), "(acks=1), was cut off at about that time, and"),
+        (fault("isolate", S + HALF), "was cut off (asked for at 0.500 s, before the send, and"),
+        (replace(fault("isolate", S + HALF), begun_ns=S - 2), "during the send, and confirmed at"),
+        (fault("isolate", S - 3), "(acks=1), was cut off (asked for at 0.500 s, before the send,"),
         # Its answer may have come when that was over; and no one saw the last one work.
         (fault("isolate", S - 3, healing_ns=S - 1), "acknowledged it (acks=1), and"),
         (fault("isolate", S - 9, healing_ns=S - 1), "acknowledged it (acks=1), and"),
@@ -328,6 +331,46 @@ def test_who_else_had_it_is_named_with_why_it_did_not_lead() -> None:
     away = Absence(node="n3", from_ns=2 * S, until_ns=9 * S)
     on = lost(*LED, unaware(3 * S), copies=copies, truncations=cuts, absences=(away,))
     assert cause(on).endswith("; n3 had it too, but was down at that election")
+
+
+def test_who_else_reached_it_is_named_and_so_is_why_another_could_be_elected() -> None:
+    log_rows = [{**elected(1, 4, 8), "isr": [1, 2, 3]}, elected(2, 5, 9)]
+
+    def told(*looks: tuple[int, int]) -> str:
+        rows = [{"node": "n3", "observed_ns": at, "log_end_offset": end} for at, end in looks]
+        cuts = [CUT, {**CUT, "node": "n3"}]
+        return cause(lost(*LED, unaware(4 * S), *log_rows, looks=rows, truncations=cuts))
+
+    words = (
+        "; n3's log had reached its offset too, but n2 was in the ISR as well, so either could be"
+        " elected"
+    )
+    assert told((S - 9, 1), (2 * S, 2)).endswith(words)
+    # It had something else there before; it ended there; it came under the next leader, perhaps.
+    for looks in (
+        [(S - 9, 2), (2 * S, 2)], [(S - 9, 1), (2 * S, 1)], [(S - 9, 1), (4 * S, 2)],
+    ):  # fmt: skip
+        assert "reached" not in told(*looks)
+
+
+def test_the_controllers_log_says_before_when_an_election_was_not() -> None:
+    hit = replace(fault("kill", 2 * S), begun_ns=2 * S - 1)
+    late = Reign(topic="log-0", partition=0, leader=2, epoch=5, from_ns=2 * S, until_ns=9 * S)
+    for decided, sure in ((late, True), (replace(late, from_ns=2 * S - 1), False)):
+        told = cause(lost(*LED, disturbances=(hit,), truncations=[CUT], reigns=(decided,)))
+        assert ("may have come" not in told) is sure
+
+
+def test_the_leader_that_a_broker_names_in_its_truncation_is_told() -> None:
+    led = [leads(1, 4), leads(2, 5, at=8 * S), leads(3, 6, at=9 * S)]
+
+    def told(*brokers: int) -> str:
+        cuts = [{**CUT, "reason": f"follower of broker {each}: epoch 4 ends"} for each in brokers]
+        return cause(lost(*led, truncations=cuts, written=6))
+
+    assert told(3).endswith("; n1 truncated it only after n3 was elected in epoch 6")
+    for brokers in ((2,), (2, 3)):
+        assert "truncated" not in told(*brokers)
 
 
 def test_a_truncation_under_a_later_leader_is_told_with_it() -> None:

@@ -107,14 +107,14 @@ def test_a_follower_that_drops_what_its_leader_had_announced() -> None:
         "announced_high_watermark": 2,
         "announced_asked_ns": 9 * S - 1,
         "announced_observed_ns": 9 * S,
-        "how": ["n2 truncated offset 1 (follower of broker 1: local high watermark 1)"],
+        "how": ["n2 truncated offset 1 (follower of n1: local high watermark 1)"],
     }
     assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (1, (), ())
     assert anomaly.sentence == (
         f"n2 dropped offset 1 of log-0-0, which was committed: n2: value {B} without an epoch at"
         " the end of step-01, and broker 1 led and held it; broker 1 announced the high watermark 2"
         " of epoch 0 at 9.000 s; now n2: nothing (log 0 to 1) at the end of step-02; n2 truncated"
-        " offset 1 (follower of broker 1: local high watermark 1)"
+        " offset 1 (follower of n1: local high watermark 1)"
     )
 
 

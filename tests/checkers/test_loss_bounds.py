@@ -53,7 +53,9 @@ def test_a_loss_at_the_first_offset_has_all_of_it() -> None:
     on = group(sends=[ack(A, 0)], truncations=[cut], **held(B, C))
     (anomaly,) = found(LOSS, on).anomalies
     assert anomaly.evidence["replicas"] == [f"n1: value {B} of epoch 0"]
-    assert anomaly.evidence["truncations"] == ["n1, the last leader of the run, truncated offset 0"]
+    assert anomaly.evidence["truncations"] == [
+        "n1, which led when the run ended, truncated offset 0"
+    ]
     assert "acknowledged at offset 0 of" in anomaly.sentence
 
 
@@ -219,7 +221,7 @@ def test_who_acknowledged_is_told() -> None:
     (anomaly,) = found(LOSS, group(sends=[row], **held(B))).anomalies
     names = ("op_id", "mop", "process", "leader_then", "leader_epoch_then")
     assert [anomaly.evidence[name] for name in names] == [7, 3, 5, 1, 0]
-    assert anomaly.evidence["may_have_acknowledged"] == ["broker 1, leader of epoch 0"]
+    assert anomaly.evidence["may_have_acknowledged"] == ["n1, leader of epoch 0"]
     nobody = group(sends=[row], polls=[read(B, 1)], final_reads=[final_read(2)])
     (unled,) = found(LOSS, nobody).anomalies
     assert [unled.evidence[name] for name in names] == [7, 3, 5, None, None]

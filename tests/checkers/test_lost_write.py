@@ -57,8 +57,8 @@ def test_a_value_that_only_a_deposed_leader_holds_is_lost_and_the_evidence_is_wh
     assert (evidence["final_leader"], evidence["final_leader_epoch"]) == (3, 5)
     assert evidence["found_on"] == ["n1"]
     assert evidence["replicas"] == [f"n1: value {B} of epoch 4", f"n3: value {C} of epoch 5"]
-    assert "(by broker 1, leader of epoch 4)" in anomaly.sentence
-    assert "n2 truncated offset 1 at 31.000 s (follower of broker 3 in epoch 5)" in anomaly.sentence
+    assert "(by n1, leader of epoch 4)" in anomaly.sentence
+    assert "n2 truncated offset 1 at 31.000 s (follower of n3 in epoch 5)" in anomaly.sentence
 
 
 def test_a_value_that_no_log_holds_is_said_to_be_in_none() -> None:

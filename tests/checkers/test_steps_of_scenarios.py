@@ -264,17 +264,17 @@ def lost(about: RunFacts) -> Findings:
 def test_a_lost_message_is_named_and_so_is_who_dropped_it_and_why() -> None:
     (anomaly,) = lost(facts(plan={**ZOOKEEPER, **SCENARIO})).anomalies
     assert anomaly.sentence.startswith(
-        f"message2 (value {B}), acknowledged at offset 1 of log-0-0 at 1.000 s by op 2 (by broker"
-        " 1, leader of epoch 0), is in no replica's log; at that offset: n1: message3"
+        f"message2 (value {B}), acknowledged at offset 1 of log-0-0 at 1.000 s to op 2 (by n1,"
+        " leader of epoch 0), is in no replica's log; at that offset: n1: message3"
         f" (value {C}) without an epoch"
     )
     blame = anomaly.sentence.split("; ")[-2:]
     assert blame == [
         (
-            "n2, the last leader of the run, truncated offset 1"
-            " (follower of broker 1: local high watermark 1)"
+            "n2, which led when the run ended, truncated offset 1"
+            " (follower of n1: local high watermark 1)"
         ),
-        "n1 truncated offset 1 (follower of broker 2: the leader's log ends at offset 1)",
+        "n1 truncated offset 1 (follower of n2: the leader's log ends at offset 1)",
     ]
 
 
@@ -304,7 +304,7 @@ def test_a_leader_of_old_brokers_has_no_epoch_rather_than_epoch_minus_one() -> N
     (hidden,) = found(UNSEEN_CHECKER, group(**rows)).anomalies
     for anomaly in (gone, hidden):
         assert (anomaly.evidence["leader_then"], anomaly.evidence["leader_epoch_then"]) == (1, None)
-        assert "(by broker 1)" in anomaly.sentence
+        assert "(by n1)" in anomaly.sentence
 
 
 def test_only_scenarios_have_messages_with_names() -> None:

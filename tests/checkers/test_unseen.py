@@ -137,7 +137,7 @@ def test_the_evidence_says_who_led_then() -> None:
     rows = {"sends": [ack(A, 0, at=2 * S)], "final_reads": [final_read(1)]}
     led = [leads(1, 3, at=S), leads(2, 4, at=9 * S)]
     (doubtful,) = found(UNSEEN_CHECKER, group(leadership=led, **rows)).anomalies
-    both = ["broker 1, leader of epoch 3", "broker 2, leader of epoch 4"]
+    both = ["n1, leader of epoch 3", "n2, leader of epoch 4"]
     assert doubtful.evidence["may_have_acknowledged"] == both
     assert f"(by {both[0]}, or {both[1]})" in doubtful.sentence
     assert doubtful.evidence["leader_then"] is None

@@ -40,7 +40,7 @@ def test_a_leader_that_is_elected_again_is_not_the_next_one() -> None:
 def test_a_next_leader_that_led_to_the_end_has_one_card() -> None:
     last = dataclasses.replace(LAST, leader=3)
     assert leaders(FIRST, last, final_leader=3) == [
-        ACKNOWLEDGED, ("leader when the run ended", "broker 3 (n3), epoch 6"),
+        ACKNOWLEDGED, ("next leader, and when the run ended", "broker 3 (n3), epoch 6"),
     ]  # fmt: skip
 
 

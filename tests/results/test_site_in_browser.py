@@ -142,13 +142,13 @@ class Clicks:
         (
             "Acknowledged writes were lost, with acks=1, under isolate.",
             "Invalid: 980 acknowledged writes were lost.",
-            "n2 truncated offset 263 (follower of broker 3: epoch 0 ends at offset 263 there)",
+            "n2 truncated offset 263 (follower of n3: epoch 0 ends at offset 263 there)",
         ),
         (
             "leader-epoch-1",  # It ended as it is told, and stands with such stories.
             "Invalid: 1 acknowledged write was lost.",
             (
-                "n2, the last leader of the run, truncated offset 1"
+                "n2, which led when the run ended, truncated offset 1"
                 " (follower of broker 1: local high watermark 1)"
             ),
         ),

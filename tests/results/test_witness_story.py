@@ -97,18 +97,18 @@ def test_it_says_who_acknowledged_held_cut_overwrote_and_read(make_run: MakeRun)
     ]  # fmt: skip
     assert told_of(told, Kind.ACKED) == [
         ("21.220 s", "the leader",
-         f"acknowledged value {LOST_VALUE} at offset 121 to process 1"),
+         f"acknowledged value {LOST_VALUE} at offset 121 to client p1"),
     ]  # fmt: skip
     assert [(when, who) for when, who, _ in told_of(told, Kind.HELD)] == [
         ("", "n3"), ("22.500 s", "n1"), ("24.000 s", "n2"),
     ]  # fmt: skip
     what = (
-        "truncated its log at offset 120 (follower of broker 2 in epoch 5): its log ended at 123"
+        "truncated its log at offset 120 (follower of n2 in epoch 5): its log ended at 123"
         " at 22.500 s, and at 120 here"
     )
     assert told_of(told, Kind.CUT) == [("27.500 s", "n1", what)]
     assert told_of(told, Kind.READ) == [(
-        "25.000 s", "process 9",
+        "25.000 s", "client p9",
         f"read value {other} at offset 121 (op 2500); 3 reads in all, the last at 40.000 s",
     )]  # fmt: skip
     assert told_of(told, Kind.END) == [
@@ -125,7 +125,7 @@ def test_a_cut_that_no_look_saw_stands_after_the_next_leader_without_a_time(
     assert cut.at_s is None
     at = told.events.index(cut)
     before = [each for each in told.events[:at] if each.kind is Kind.LED]
-    assert before[-1].who == "broker 2 (n2)"
+    assert before[-1].who == "n2"
     assert "leads in leader epoch 5" in before[-1].what
 
 
@@ -170,7 +170,7 @@ def test_an_answer_of_a_send_is_told_as_it_was(make_run: MakeRun) -> None:
             row |= {"acked": False, "outcome": "info", "error": "_TIMED_OUT"}
     write_rows(paths.table("sends"), TABLES["sends"], rows, paths.run_id)
     said = f"got no certain answer about value {LOST_VALUE}: _TIMED_OUT"
-    assert told_of(story(paths), Kind.ACKED)[0][1:] == ("process 1", said)
+    assert told_of(story(paths), Kind.ACKED)[0][1:] == ("client p1", said)
 
 
 def test_the_rows_of_the_axis_tell_leader_isr_and_replicas_of_each_moment(
@@ -226,7 +226,7 @@ def test_a_cut_stands_where_its_broker_logged_it(make_run: MakeRun) -> None:
         return cut
 
     unseen, seen = make_run(), make_run()
-    words = "truncated its log at offset 120 (follower of broker 2 in epoch 5)"
+    words = "truncated its log at offset 120 (follower of n2 in epoch 5)"
     assert cut_of(unseen) == ("27.250 s", "n1", f"{words}, by its own log")
     add(seen, "replica_states", [look("n1", 22.5, 123), look("n1", 27.5, 120)])
     ended = "its log ended at 123 at 22.500 s, and at 120 at 27.500 s"
@@ -244,7 +244,7 @@ def test_a_cut_that_may_have_been_another_one_is_not_said_to_be_it(make_run: Mak
     # It may have been cut at 124; or at 120, and have grown again.
     looks = [look("n1", 22.5, 130), look("n1", 24.5, 126)]
     add(paths, "replica_states", looks)
-    words = "truncated its log at offset 120 (follower of broker 2 in epoch 5), by its own log"
+    words = "truncated its log at offset 120 (follower of n2 in epoch 5), by its own log"
     assert told_of(story(paths), Kind.CUT) == [("", "n1", words)]
     add(paths, "replica_states", [*looks, look("n1", 26.5, 110)])
     lost = "lost the end of its log: its log ended at 126 at 24.500 s, and at 110 here"
@@ -283,7 +283,7 @@ def test_only_a_copy_of_the_leaders_epoch_names_who_acknowledged(make_run: MakeR
               for row in statistics_rows(TOPIC)["leaders"]]  # fmt: skip
     write_rows(statistics_path(paths, "leaders"), STATISTICS["leaders"], reigns, paths.run_id)
     assert teller() == "the leader"
-    for epoch, who in ((4, "broker 1 (n1)"), (3, "the leader")):
+    for epoch, who in ((4, "n1"), (3, "the leader")):
         add(paths, "polls", [{**poll(21.5, LOST_VALUE), "leader_epoch": epoch}])
         assert teller() == who
 
@@ -308,7 +308,7 @@ def test_a_broker_whose_clock_was_shifted_dates_nothing(make_run: MakeRun) -> No
 
 def test_around_an_election_nobody_is_said_to_have_acknowledged(make_run: MakeRun) -> None:
     evidence = {**lost_write().evidence, "leader_then": None}
-    both = ["broker 1, leader of epoch 4", "broker 2, leader of epoch 5"]
+    both = ["n1, leader of epoch 4", "n2, leader of epoch 5"]
     tables = RunTables(make_run())
 
     def teller(evidence: Evidence) -> str:
@@ -317,10 +317,10 @@ def test_around_an_election_nobody_is_said_to_have_acknowledged(make_run: MakeRu
         assert told is not None
         return told_of(told, Kind.ACKED)[0][1]
 
-    assert teller({**evidence, "may_have_acknowledged": both}) == "broker 1 or broker 2"
+    assert teller({**evidence, "may_have_acknowledged": both}) == "n1 or n2"
     assert teller({**evidence, "may_have_acknowledged": []}) == "the leader"
     one = {**evidence, "leader_then": 2, "may_have_acknowledged": both[1:]}
-    assert teller(one) == "broker 2 (n2)"
+    assert teller(one) == "n2"
 
 
 def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRun) -> None:
@@ -368,7 +368,7 @@ def test_a_liveness_failure_tells_heal_budget_and_what_was_seen(make_run: MakeRu
                 (
                     "9.000 s",
                     "the coordinator",
-                    "told process 7 (op 5) that g had committed nothing",
+                    "told client p7 (op 5) that g had committed nothing",
                 ),
             ],
         ),
