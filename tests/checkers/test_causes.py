@@ -418,7 +418,7 @@ def gap(
 @pytest.mark.parametrize("sent_ns", [S - 5, S // 2 - 99])
 def test_sequences_tell_which_leader_took_what_no_log_has(sent_ns: int) -> None:
     told, by = gap(sent_ns=sent_ns)
-    assert by == ["broker 2, leader of epoch 5"]
+    assert by == ["n2, leader of epoch 5"]
     assert told == (
         "n2 acknowledged it (acks=all) as the leader of epoch 5, and another record of that epoch"
         " has its offset: the leader dropped it while it led, or never wrote it; its log has"
@@ -430,5 +430,5 @@ def test_sequences_tell_which_leader_took_what_no_log_has(sent_ns: int) -> None:
                                   {"epoch": 6}])  # fmt: skip
 def test_without_a_gap_of_just_that_record_the_sequences_tell_nothing(more: Row) -> None:
     told, by = gap(**more)
-    assert "broker 1, leader of epoch 4" in by
+    assert "n1, leader of epoch 4" in by
     assert "producer" not in told
