@@ -215,8 +215,8 @@ def _when(record: Acked, fault: Disturbance) -> str:
         return ""
     asked = "before" if fault.begun_ns <= record.sent_ns else "during"
     return (
-        f"{BEFELL[fault.kind]} (asked for at {seconds(fault.begun_ns)}, {asked} the send, and"
-        f" confirmed at {seconds(fault.confirmed_ns)})"
+        f"{BEFELL[fault.kind]} (the fault was asked for at {seconds(fault.begun_ns)}, {asked} the"
+        f" send, and confirmed at {seconds(fault.confirmed_ns)})"
     )
 
 

@@ -31,6 +31,13 @@ _BEFORE_S, _AFTER_S = 2.0, 3.0
 _NEAR_S = 30.0
 """Reads and looks that come later are told, but the axis does not reach to them."""
 _ANNOUNCED = ("announced", "earlier", "later")
+_STOPS = {
+    "isolate": "between its target and any other node",
+    "halves": "between its target and the larger half of the nodes",
+    "one-way-in": "from other nodes to its target",
+    "one-way-out": "from its target to other nodes",
+}
+"""What faults of the network stop, as their names do not say it to everybody."""
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
     ("from_ns", "the partition", "had nobody from here on who could serve it"),
@@ -369,7 +376,8 @@ def _faults(faults: Iterable[FaultLine], low: float, high: float) -> Iterator[Ev
         who = f"fault {each.fault_id}"
         of = f"{each.kind} of {each.nodes}"
         if each.confirmed_s is not None and low <= each.requested_s < each.confirmed_s:
-            asked = f"{of} was asked for"
+            what = _STOPS.get(each.kind)
+            asked = f"{of} was asked for" + (f": no packets {what}" if what else "")
             yield Event(at_s=each.requested_s, kind=Kind.FAULT, who=who, what=asked)
         begun = "" if each.confirmed_s is not None else " was begun, and never seen to work"
         held = f"{of}{begun}: {each.effect}"

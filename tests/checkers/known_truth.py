@@ -210,8 +210,8 @@ _ELECTED = re.compile(
 _TRUNCATED = re.compile(r"had truncated its log at offset (\d+)")
 _BEFELL = re.compile(
     rf"(?P<words>{'|'.join(set(BEFELL.values()))})"
-    r"(?: within (?P<within>[\d.]+) s| \(asked for at (?P<asked>[\d.]+) s, (?P<when>before|during)"
-    r" the send, and confirmed at (?P<seen>[\d.]+) s\))"
+    r"(?: within (?P<within>[\d.]+) s| \(the fault was asked for at (?P<asked>[\d.]+) s,"
+    r" (?:before|during) the send, and confirmed at (?P<seen>[\d.]+) s\))"
 )
 _WHILE = re.compile(r"\(acks=\w+\) while it")
 _DROPPED = re.compile(r"as the leader of epoch (\d+), and another record of that epoch")

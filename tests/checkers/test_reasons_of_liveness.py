@@ -101,9 +101,7 @@ def test_too_few_in_sync_are_named() -> None:
 def test_of_two_leaders_none_is_blamed_alone() -> None:
     two = [*answers(3, 1, 80, 102), *answers(2, 2, 105, 110, 130)]
     told = out(REFUSED, leadership=two)
-    assert told.startswith(
-        "its leader (n2, leader of epoch 2, or n3, leader of epoch 1"
-    )
+    assert told.startswith("its leader (n2, leader of epoch 2, or n3, leader of epoch 1")
 
 
 def looks(*ends: int, node: str = "n3") -> list[Row]:

@@ -87,7 +87,10 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     assert verdict.startswith("Invalid: 3 acknowledged writes were lost.")
     facts = "partition log-0-1 offset 121 acknowledged at 22.300 s value log-0-1:v1121"
     assert facts in verdict
-    assert "broker 1 (n1), epoch 4 leader when the run ended broker 2 (n2), epoch 5" in verdict
+    assert (
+        "broker 1 (n1), epoch 4 next leader, and when the run ended broker 2 (n2), epoch 5"
+        in verdict
+    )
     assert "lost-write 14,231 3" in page.text("checks")
     assert "unseen not applicable" in page.text("checks")
     assert "Offered 23,500 operations; held 98.1 %; missed 440" in page.text("statistics")

@@ -264,6 +264,19 @@ def fault_row(kind: str, at_s: float) -> Row:
             "confirmed_ns": ns(at_s + 0.5), "healed_ns": ns(at_s + 4), "spec": "{}"}  # fmt: skip
 
 
+def test_a_fault_is_told_when_it_was_asked_for_seen_to_work_and_seen_to_be_over(
+    make_run: MakeRun,
+) -> None:
+    paths = make_run()
+    add(paths, "faults", [fault_row("one-way-out", 23.0)])
+    told = [each for each in told_of(story(paths), Kind.FAULT) if each[1] == "fault 77"]
+    assert [when for when, *_ in told] == ["23.000 s", "23.500 s", "27.000 s"]
+    asked, held, over = (what for *_, what in told)
+    assert asked == "one-way-out of n1 was asked for: no packets from its target to other nodes"
+    assert held.startswith("one-way-out of n1: ")
+    assert over == "one-way-out of n1 was seen to be over"
+
+
 def test_what_came_before_the_first_send_of_it_is_another_story(make_run: MakeRun) -> None:
     paths = make_run()
     add(paths, "replica_states", [look("n1", 18.0, 130), look("n1", 19.0, 110),
