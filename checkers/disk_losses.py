@@ -79,7 +79,7 @@ def was_begun(faults: pa.Table) -> Mask:
 
 
 def _was_begun(targets: list[str] | None, spec: str, effect: str, healed: bool) -> bool:  # noqa: FBT001 - of a row
-    told, done = _object(spec), _object(effect)
+    told, done = json_object(spec), json_object(effect)
     begun = told.get("begun")
     if isinstance(begun, bool):
         return begun
@@ -87,7 +87,8 @@ def _was_begun(targets: list[str] | None, spec: str, effect: str, healed: bool) 
     return bool(targets) and not refused
 
 
-def _object(text: str) -> Json:
+def json_object(text: str) -> Json:
+    """Return a cell that holds a JSON object; an empty one if it does not."""
     try:
         told = json.loads(text)
     except _BROKEN:

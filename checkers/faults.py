@@ -11,7 +11,6 @@ run that survived it survived nothing.
 What would not prove it: a fault that was confirmed and that the cluster shrugged off.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import NONE, present, select, texts
-from checkers.disk_losses import was_begun
+from checkers.columns import NONE, Mask, present, select, texts
+from checkers.disk_losses import json_object, was_begun
 from checkers.facts import RunFacts
-from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
+from checkers.findings import anomaly_at, could_not_show, findings, seconds
 from checkers.group import Group
 from checkers.protocol import Checker, Findings, Scope
 from checkers.reigns import ENDING
@@ -78,6 +77,9 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
 def _check(group: Group) -> Findings:
     asked = _asked(group)
     short = [each for each in asked if each[1] < each[2]]
+    # Where none of any kind was confirmed, the kinds say it.
+    kinds = [each for each in short if each[0] != "faults"]
+    short = kinds if kinds and not max(each[1] for each in asked) else short
     found = findings(len(asked), short, lambda item: _describe(group, item))
     why = "the plan asks for no confirmed fault, so that too few had an effect could not show"
     return could_not_show(found, why, given=bool(group.table("faults").num_rows))
@@ -86,10 +88,11 @@ def _check(group: Group) -> Findings:
 def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
     kind, confirmed, least = item
     faults = group.table("faults")
-    called = zip(texts(faults, "kind"), _families(faults), strict=True)
-    started = sum(kind in {"faults", *each} for each in called)
-    what = f"{confirmed} faults were" if kind == "faults" else f"no fault of kind {kind} was"
-    of = f"of {started} that were started" if started else "and none was started"
+    started = int((_of_kind(faults, kind) & was_begun(faults)).sum())
+    number = "1 fault was" if confirmed == 1 else f"{confirmed} faults were"
+    what = number if kind == "faults" else f"no fault of kind {kind} was"
+    were = "was" if started == 1 else "were"
+    of = f"of {started} that {were} started" if started else "and none was started"
     return anomaly_at(
         group,
         NAME,
@@ -103,16 +106,10 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    if not number_in(found, "started"):
+    faults = group.table("faults")
+    mine = _of_kind(faults, str(found.evidence.get("kind")))
+    if not mine.any():
         return "it was never begun: the main phase was over, or nothing fitted"
-    faults, kind = group.table("faults"), str(found.evidence.get("kind"))
-    mine = np.array(
-        [
-            kind in {"faults", *each}
-            for each in zip(texts(faults, "kind"), _families(faults), strict=True)
-        ],
-        dtype=np.bool_,
-    )
     unseen = select(faults, mine & ~present(faults, "confirmed_ns"))
     said = [_seen(group.facts, row) for row in unseen.slice(0, _NAMED).to_pylist()]
     more = unseen.num_rows - len(said)
@@ -121,11 +118,20 @@ def _why(group: Group, found: Anomaly) -> str:
     return f"{'; '.join(said)}{f' (and {more} more)' if more > 0 else ''}"
 
 
+def _of_kind(faults: pa.Table, kind: str) -> Mask:
+    """Tell which faults are of a kind or family; all are, if that is `faults`."""
+    called = zip(texts(faults, "kind"), _families(faults), strict=True)
+    return np.array([kind in {"faults", *each} for each in called], dtype=np.bool_)
+
+
 def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
     """Return what the witness of a fault that was not confirmed saw."""
     of = ", ".join(fault["targets"] or ())
     asked_ns = -1 if fault["requested_ns"] is None else fault["requested_ns"]
-    what = f"{fault['kind']}{f' of {of}' if of else ''}, begun at {seconds(asked_ns)},"
+    kind = f"{fault['kind']}{f' of {of}' if of else ''}"
+    if never := _never_begun(fault):
+        return f"{kind} {never}"
+    what = f"{kind}, begun at {seconds(asked_ns)},"
     for name in ("effect", "spec"):
         why = _field(fault[name] or "", "without_effect")
         if why:
@@ -134,6 +140,18 @@ def _seen(facts: RunFacts, fault: dict[str, Any]) -> str:
             since = [_answered(facts, each, asked_ns) for each in fault["targets"] or () if gone]
             return f"{what} had no effect: {why}{ended}{''.join(since)}"
     return f"{what} was not seen to have an effect"
+
+
+def _never_begun(fault: dict[str, Any]) -> str:
+    """Say why a fault was never begun; nothing if it was, or if the record does not tell."""
+    told = json_object(fault["spec"] or "")
+    waited, why = told.get("waited"), told.get("without_effect")
+    if not isinstance(waited, dict) or waited.get("came") is not False:
+        skipped = why and told.get("begun") is False and not fault["targets"]
+        return f"was never begun: {why}" if skipped else ""
+    saw = "; then ".join(map(str, waited.get("saw") or ("no answer",)))
+    for_what = f"waited {waited.get('waited_s')} s for {waited.get('when')}"
+    return f"{for_what}, which did not come; saw {saw}"
 
 
 def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
@@ -171,11 +189,7 @@ def _answered(facts: RunFacts, node: str, at_ns: int) -> str:
 
 
 def _field(text: str, name: str) -> str:
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    return str(told.get(name) or "") if isinstance(told, dict) else ""
+    return str(json_object(text).get(name) or "")
 
 
 CHECKER = Checker(

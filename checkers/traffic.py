@@ -101,7 +101,7 @@ def _why(group: Group, found: Anomaly) -> str:
         traffic &= next((mask for when, mask in masks.items() if f" {when} " in what), traffic)
     tried = select(ops, traffic)
     if not tried.num_rows:
-        return "clients began no such operation in that time"
+        return f"clients began nothing that could count among the {what.removeprefix('ok ')}"
     empty = equal(tried, "outcome", Outcome.OK.value) & (ints(tried, "messages") <= 0)
     failed = select(tried, ~equal(tried, "outcome", Outcome.OK.value))
     told = Counter(each.partition(":")[0] for each in texts(failed, "error") if each)

@@ -12,6 +12,7 @@ from results.record.plan import Plan
 from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_verdict
+from results.store import typed
 
 
 def conclude(
@@ -33,7 +34,7 @@ def conclude(
     def say(sentence: str) -> None:
         console.print(sentence, markup=False, highlight=False)
 
-    run = paths.run_id
+    run = typed(paths)
     answers.cut(JUDGING, f"{run} was not judged; logquake check {run} does it")
     say(f"judging ({engine.name})")
     with scratch_in(paths):

@@ -14,7 +14,7 @@ from results.export.unpacking import remove_abandoned
 from results.record.clock import NS_PER_S, WaitTimeoutError
 from results.record.milestones import STOPPING, Milestone, load_milestones
 from results.record.paths import RunPaths
-from results.store import Store, is_alive
+from results.store import Store, is_alive, typed
 
 DIED = "died"
 """The `kind` of the milestone `failed` of a run whose command died."""
@@ -71,7 +71,7 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
     if died:
         done = [died, *(done or ["nothing of it was left"])]
     if done and run.milestones.exists() and not run.verdict.exists():
-        done.append(f"it has no verdict; logquake check {run.run_id} judges what was recorded")
+        done.append(f"it has no verdict; logquake check {typed(run)} judges what was recorded")
     return done, failed
 
 

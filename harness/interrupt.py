@@ -142,17 +142,17 @@ class Answers:
         finish: Set by the first signal while a run is simulated: no new work, but an orderly end.
 
     Args:
-        run_id: The run.
+        run: The run, as it is typed after a command.
         say: Prints a sentence.
         stage_is_heard: Whether the stage's own answers reach the user; otherwise they are given
             here, in its place.
     """
 
-    def __init__(self, run_id: str, say: Answer, *, stage_is_heard: bool = True) -> None:
+    def __init__(self, run: str, say: Answer, *, stage_is_heard: bool = True) -> None:
         self.early = self.late = False
         self.finish = threading.Event()
         self._stage_is_heard = stage_is_heard
-        self._run_id, self._say = run_id, say
+        self._run, self._say = run, say
         self._state = _State.BEGINNING
         self._stage: subprocess.Popen[bytes] | None = None
         self._came = self._handed = 0
@@ -233,7 +233,7 @@ class Answers:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second
             raise KeyboardInterrupt(
-                f"{self._run_id} was not judged; {left}logquake check {self._run_id} judges it"
+                f"{self._run} was not judged; {left}logquake check {self._run} judges it"
             )
 
 

@@ -15,6 +15,7 @@ from harness.keep import keep_cluster
 from harness.staging import Played, Staging
 from results.record.plan import Plan
 from results.record.verdict import Verdict
+from results.store import typed
 
 
 @dataclass(slots=True)
@@ -74,8 +75,8 @@ class Session:
             self._say(str(failed))
             return
         self._say(
-            f"the cluster is kept: logquake node {paths.run_id} n1 -- COMMAND; end it with"
-            f" logquake node {paths.run_id} --end"
+            f"the cluster is kept: logquake node {typed(paths)} n1 -- COMMAND; end it with"
+            f" logquake node {typed(paths)} --end"
         )
 
     def _say(self, sentence: str) -> None:

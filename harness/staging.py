@@ -41,7 +41,7 @@ from results.record.milestones import Milestone
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story
-from results.store import Store
+from results.store import Store, typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +229,8 @@ class Staging:
 
     def _answers(self, paths: RunPaths) -> Answers:
         if self.answer is None:
-            return Answers(paths.run_id, at_once(self.console))
-        return Answers(paths.run_id, self.answer, stage_is_heard=False)
+            return Answers(typed(paths), at_once(self.console))
+        return Answers(typed(paths), self.answer, stage_is_heard=False)
 
 
 def _said(paths: RunPaths) -> Path:

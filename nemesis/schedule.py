@@ -337,7 +337,7 @@ def without_room(
     sentence = (
         f"no fault of kind {' or '.join(missing)} fits into a main phase of {plan.time_limit_s:g} s"
         f"{', so that the verdict will be unknown at best' if spoilt else ''};"
-        f" use a longer --time-limit, or {instead}"
+        f" use a longer --time-limit (in a suite: time_limit_s), or {instead}"
     )
     return [sentence]
 

@@ -25,10 +25,10 @@ from results.print_table import STYLES, print_table, say
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.verdict import Verdict
-from results.samples import SAMPLE_PREFIX, is_sample, sample_names
+from results.samples import sample_names
 from results.show_case import print_breach, print_recurrence, print_story_of_witness
 from results.show_story import print_story
-from results.store import Store, is_alive
+from results.store import Store, is_alive, typed
 from results.tables import RunTables
 from results.verdict_json import read_verdict
 
@@ -47,7 +47,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
     tables = RunTables(paths)
     found = investigate(paths, tables)
     scripted = paths.steps.exists()
-    command = SAMPLE_PREFIX + paths.root.name if is_sample(paths) else paths.run_id
+    command = typed(paths)
     say(console, f"run {paths.run_id}", style="bold")
     print_story(paths, console)
     _print_sentence(found.head, console, names=found.names)

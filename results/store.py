@@ -11,6 +11,7 @@ import fcntl
 import fnmatch
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -20,7 +21,7 @@ from types import TracebackType
 from results.record.atomic import StoreError, store_error
 from results.record.clock import WaitTimeoutError, utc_now_text, wait_until
 from results.record.paths import RunPaths
-from results.samples import SAMPLE_PREFIX, find_sample
+from results.samples import SAMPLE_PREFIX, find_sample, is_sample
 
 __all__ = [
     "RunInUseError",
@@ -30,14 +31,27 @@ __all__ = [
     "is_alive",
     "lock_run",
     "process_of",
+    "typed",
 ]
 
+DEFAULT_STORE = Path("runs")
 LATEST = "latest"
 LOCK_WAIT_S = 1.0
 """Somebody who only asks whether a run is alive holds its lock for microseconds."""
 
 _RUN_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(?:-(\d+))?")
 _NAMED = 5
+
+
+def typed(paths: RunPaths) -> str:
+    """Return what to type for a run after a command: its name, or its path in another store."""
+    if is_sample(paths):
+        return SAMPLE_PREFIX + paths.root.name
+    root = paths.root.resolve()
+    if root.parent.parent == DEFAULT_STORE.resolve():
+        return shlex.quote(paths.run_id)
+    below = root.is_relative_to(Path.cwd())
+    return shlex.quote(str(root.relative_to(Path.cwd()) if below else root))
 
 
 class RunInUseError(StoreError):

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import click
 
+from results.store import DEFAULT_STORE
+
 STORE = click.option(
     "--store",
     type=click.Path(path_type=Path),
-    default=Path("runs"),
+    default=DEFAULT_STORE,
     show_default=True,
     help="The folder of runs.",
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -29,12 +30,13 @@ from results.page.inert import inert
 from results.page.plural import many
 from results.record.atomic import StoreError
 from results.record.clock import pause_until, stopwatch_s, unix_s
+from results.store import DEFAULT_STORE
 
 REFRESH_S = 1.0
 LOG_COLUMNS = 160
 FINISHING = (
-    b"no more runs are started; those under way come to their end (Ctrl-C again: end their main"
-    b" phases); go on later with: logquake suite run SUITE.toml --resume\n"
+    "no more runs are started; those under way come to their end (Ctrl-C again: end their main"
+    " phases); go on later with: {again}\n"
 )
 Handler = Callable[[int, FrameType | None], Any] | int | None
 SUITE_FILE = click.argument("suite_file", metavar="SUITE.toml", type=click.Path(path_type=Path))
@@ -67,7 +69,9 @@ def run(*, suite_file: Path, store: Path, mode: str | None, dry_run: bool) -> in
         with _terminal_may_be_gone():
             _announce(lead, console)
         lead.listeners += [_teller(console), _writer(lead)]
-        before = _on_interrupt(lead)
+        words = ["logquake", "suite", "run", str(suite_file), "--resume"]
+        elsewhere = [] if store.resolve() == DEFAULT_STORE.resolve() else ["--store", str(store)]
+        before = _on_interrupt(lead, FINISHING.format(again=shlex.join([*words, *elsewhere])))
         try:
             state = lead.play()
         finally:
@@ -179,12 +183,12 @@ def _writer(lead: Lead) -> Change:
     return write
 
 
-def _on_interrupt(lead: Lead) -> dict[signal.Signals, Handler]:
+def _on_interrupt(lead: Lead, answer: str) -> dict[signal.Signals, Handler]:
     def finish(_number: int, _frame: FrameType | None) -> None:
         lead.conductor.finish()
         # Not by the console: what is interrupted may be in the middle of a print of its own.
         with _terminal_may_be_gone():
-            os.write(sys.stderr.fileno(), FINISHING)
+            os.write(sys.stderr.fileno(), os.fsencode(answer))
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return {number: signal.signal(number, finish) for number in numbers}

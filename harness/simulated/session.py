@@ -42,7 +42,7 @@ from results.record.plan import ALL, REFERENCE, SIMULATED, Plan, dump_plan
 from results.record.story import dump_story
 from results.record.terms import Mode
 from results.record.verdict import Verdict
-from results.store import Store
+from results.store import Store, typed
 
 _ABILITIES = frozenset({Ability.CUT, Ability.DISK, Ability.CLOCK})
 _ONLY_OVERLAPPING = frozenset(
@@ -83,7 +83,7 @@ class SimulatedSession:
             self._say(sentence)
         with (
             Store(self.store).create(plan.name, plan.seed) as paths,
-            Answers(paths.run_id, self.answer or at_once(self.console)) as answers,
+            Answers(typed(paths), self.answer or at_once(self.console)) as answers,
         ):
             paths.plan.write_text(dump_plan(plan), encoding="utf-8")
             if plan.scenario is not None:

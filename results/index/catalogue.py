@@ -250,8 +250,8 @@ class Index:
     def overheads_s(self, **alike: str) -> tuple[float, ...]:
         """Return what the newest runs took beside warm-up and main phase, in seconds.
 
-        From the start of a run to the end of its play, without its judging. Only runs that were
-        judged count.
+        From the start of a run to the end of its play, without its judging. Only runs count that
+        were judged, and that came to the end of their plan.
 
         Args:
             alike: Columns, and what is in them: `suite`, `entry`, `system`, `hosts`, `workload`.

@@ -21,7 +21,7 @@ from results.page.naming import Names, said
 from results.page.reasons import heaviest_reason
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
-from results.record.milestones import Milestone, load_milestones
+from results.record.milestones import INTERRUPTED, STOPPED_ON, Milestone, load_milestones
 from results.record.night import Night
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
@@ -139,7 +139,12 @@ def _of_milestones(milestones: list[Milestone]) -> dict[str, object]:
                    if name in reached)  # fmt: skip
     if recovered and ended and not troubled:
         recover_s = (recovered.at_ns - ended.at_ns) / NS_PER_S
-    return {"duration_s": milestones[-1].at_ns / NS_PER_S, "recover_s": recover_s}
+    told: dict[str, object] = {
+        "duration_s": milestones[-1].at_ns / NS_PER_S, "recover_s": recover_s,
+    }  # fmt: skip
+    if "stopped" not in reached or reached.keys() & {"failed", INTERRUPTED, STOPPED_ON}:
+        told["lasts_s"] = None  # What was cut short tells nothing of how long others take.
+    return told
 
 
 def _of_night(night: Night | None) -> dict[str, object]:

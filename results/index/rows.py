@@ -57,7 +57,8 @@ class RunRow:
         signature_sentence: The failure in a sentence.
         started: `20261122T010000Z`.
         duration_s: From the start to the last milestone; None: not known.
-        lasts_s: Warm-up and main phase, as the plan has them (`lasts_s`); None: not known.
+        lasts_s: Warm-up and main phase, as the plan has them (`lasts_s`); None: not known, or cut
+            short.
         operations: How many ended; None: not known.
         throughput: Operations that succeeded, a second of the time in which clients were at work;
             None: not known.

@@ -103,14 +103,14 @@ def test_a_listed_kind_without_a_confirmed_fault_is_without_effect() -> None:
     about = facts(plan={"nemesis": "partition,kill"})
     (sentence,) = lacks(about, fault(1, "halves"), fault(2, "kill", confirmed=False))
     assert sentence == (
-        "no fault of kind kill was confirmed, of 1 that were started; at least 1 must be"
+        "no fault of kind kill was confirmed, of 1 that was started; at least 1 must be"
     )
     (unstarted,) = lacks(about, fault(1, "halves"), fault(2, "isolate"))
     assert unstarted == (
         "no fault of kind kill was confirmed, and none was started; at least 1 must be"
     )
     (uncut,) = lacks(about, fault(1, "kill"), fault(2, "isolate", confirmed=False))
-    assert uncut.startswith("no fault of kind partition was confirmed, of 1 that were started")
+    assert uncut.startswith("no fault of kind partition was confirmed, of 1 that was started")
 
 
 def test_of_families_that_nobody_named_only_enough_faults_are_asked_for() -> None:
@@ -120,7 +120,7 @@ def test_of_families_that_nobody_named_only_enough_faults_are_asked_for() -> Non
     assert sentences(faults.CHECKER, whole_run(drawn, faults=rows)) == []
     many = [*rows, fault(3, "pause", confirmed=False)]
     few, never = sentences(faults.CHECKER, whole_run(drawn, faults=many))
-    assert few.startswith("1 faults were confirmed, of 3 that were started; at least 2")
+    assert few.startswith("1 fault was confirmed, of 3 that were started; at least 2")
     assert never.startswith("no fault of kind pause was confirmed, of 2 that were started")
     waited = {**fault(4, "clock", confirmed=False), "targets": None}
     rows += [fault(5, "kill"), fault(7, "kill"), waited, {**waited, "fault_id": 6}]
@@ -136,8 +136,7 @@ def test_a_fault_counts_for_the_family_that_its_row_names() -> None:
     assert lacks(about, *told) == []
     (sentence,) = lacks(about, told[0], {**told[1], "confirmed_ns": None})
     assert (
-        sentence
-        == "no fault of kind disk was confirmed, of 1 that were started; at least 1 must be"
+        sentence == "no fault of kind disk was confirmed, of 1 that was started; at least 1 must be"
     )
     for spec in ("", "{", "[]", '{"family": 3}', "[" * 100_000, None):
         (unnamed,) = lacks(facts(plan={"nemesis": "disk"}), {**told[1], "spec": spec})
@@ -148,7 +147,7 @@ def test_fewer_than_half_of_the_faults_are_too_few() -> None:
     about = facts(plan={"nemesis": "kill"})
     rows = [fault(1, "kill"), fault(2, "kill", confirmed=False), fault(3, "kill", confirmed=False)]
     (sentence,) = lacks(about, *rows)
-    assert sentence.startswith("1 faults were confirmed, of 3 that were started; at least 2")
+    assert sentence.startswith("1 fault was confirmed, of 3 that were started; at least 2")
 
 
 def test_a_plan_without_faults_promises_none() -> None:
@@ -159,7 +158,7 @@ def test_a_plan_without_faults_promises_none() -> None:
 def test_faults_written_in_the_plan_count_as_scheduled_though_they_never_started() -> None:
     planned = [{"at_s": at, "kind": "kill"} for at in range(4)]
     (few,) = lacks(facts(plan={"faults": planned}), fault(1, "kill"))
-    assert few == "1 faults were confirmed, of 1 that were started; at least 2 must be"
+    assert few == "1 fault was confirmed, of 1 that was started; at least 2 must be"
 
 
 def test_hosts_without_links_owe_no_partition() -> None:

@@ -107,7 +107,7 @@ def test_heal_says_once_what_became_of_a_dead_run_and_how_to_judge_it(tmp_path: 
     assert heal_store(tmp_path / "runs").done == (
         f"{run}: its command ended in its main phase, 4 s after its start or later",
         f"{run}: 1 fault was in force, and none is any more",
-        f"{run}: it has no verdict; logquake check {run} judges what was recorded",
+        f"{run}: it has no verdict; logquake check {paths.root} judges what was recorded",
     )
     noted = load_milestones(paths.milestones)[-1]
     assert (noted.name, noted.detail["kind"]) == ("failed", "died")

@@ -266,7 +266,7 @@ def test_a_main_phase_without_room_says_what_would_do() -> None:
     (sentence,) = schedule.dropped
     assert "no fault of kind kill fits into a main phase of 15 s" in sentence
     assert "the verdict will be unknown" in sentence
-    assert "--time-limit, or --nemesis pause" in sentence
+    assert "--time-limit (in a suite: time_limit_s), or --nemesis pause" in sentence
 
 
 def test_of_a_default_that_is_short_what_takes_longest_is_left_out() -> None:
