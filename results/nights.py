@@ -1,4 +1,4 @@
-"""`night.json` of a run: written by the suite that plays it, read by the index and the pages."""
+"""`night.json` of a run: written by who plays it, read by the index and the pages."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def write_night(path: Path, night: Night) -> None:
 
 
 def read_night(path: Path) -> Night | None:
-    """Read `night.json` of a run; None if no suite played it.
+    """Read `night.json` of a run; None if it is no suite's, and no repeat.
 
     Raises:
         StoreError: The file is there, but cannot be read.

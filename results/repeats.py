@@ -1,13 +1,15 @@
 """How often a failure recurs: what a repeat is, which repeats count, and how the result reads.
 
-A repeat is a run that a suite plays because another run failed; its `night.json` names that run. A
-failure's repeats are those of every run that has its signature. They count like this:
+A repeat is a run that a suite, or `logquake repro`, plays because another run failed; its
+`night.json` names that run. A failure's repeats are those of every run that has its signature. They
+count like this:
 
 - A repeat counts if its verdict is valid or invalid. An unknown repeat says nothing about a broken
   promise. It counts only if its reason is the very failure that is measured.
 - The run that is repeated does not count: it was chosen because it failed.
 - Repeats with the same seed and repeats with new seeds count apart.
 - A repeat counts as long as the store has both runs.
+- A run that was interrupted and broke no promise counts nowhere.
 
 Terminal, site, summary and JUnit XML get their figures and their words from here.
 """

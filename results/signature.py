@@ -80,7 +80,8 @@ def signature_of(
 ) -> Signature | None:
     """Return what a run's failure is filed under; None if it did not fail.
 
-    What a story sets out to show is no failure; that it does not show it is one.
+    What a story sets out to show is no failure; that it does not show it is one. That a run which
+    was interrupted shows too little is none.
 
     Args:
         verdict: Of the run.
@@ -97,6 +98,8 @@ def signature_of(
             return None
         case Validity.VALID:
             anomalies, place = (OTHERWISE,), CLUSTER
+        case Validity.UNKNOWN if "interrupted_at_s" in verdict.stats:
+            return None  # Who ended it knows why.
         case Validity.UNKNOWN:
             anomalies, place = _reasons(verdict), CLUSTER
         case Validity.INVALID:

@@ -17,13 +17,24 @@ from harness.cli.scenarios import choice_options, choices_given
 from harness.exit_codes import UNKNOWN, VALID
 from harness.interrupt import Answer, at_once
 from harness.plans import completed_plan, refuse_what_does_not_tune
-from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, Wanted, kinds_of, repeat
+from harness.repro import (
+    AsExpected,
+    Repeat,
+    SameAsBefore,
+    Tally,
+    Wanted,
+    kinds_of,
+    repeat,
+    was_interrupted,
+)
 from harness.scenarios.choices import scenario_named, scenario_of, story_values
 from harness.scenarios.expectations import expectation
 from harness.scenarios.registry import SCENARIOS
 from harness.session import Session
+from results.nights import write_night
 from results.record.atomic import StoreError
 from results.record.clock import stopwatch_s
+from results.record.night import Night, Why
 from results.record.paths import RunPaths
 from results.record.plan import SIMULATED, Plan, load_plan, plan_from
 from results.record.verdict import Verdict
@@ -74,10 +85,15 @@ class _Display:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Player:
-    """Plays one plan as often as it is asked to, and says nothing."""
+    """Plays one plan as often as it is asked to, and says nothing.
+
+    Attributes:
+        repeats: The id of the run that is repeated; empty: none of this store is.
+    """
 
     plan: Plan
     store: Path
+    repeats: str
     engine: str | None
     spark_master: str | None
     fresh_seeds: bool
@@ -88,7 +104,11 @@ class _Player:
         if self.fresh_seeds:
             plan = plan.model_copy(update={"seed": secrets.randbelow(1_000_000)})
         verdict = self._verdict_of(plan)
-        return verdict, RunPaths(self.store / verdict.run_id)
+        paths = RunPaths(self.store / verdict.run_id)
+        if self.repeats and not was_interrupted(paths):
+            why = Why.FRESH_SEED if self.fresh_seeds else Why.SAME_SEED
+            write_night(paths.night, Night(why=why, repeats=self.repeats))
+        return verdict, paths
 
     def _verdict_of(self, plan: Plan) -> Verdict:
         if plan.hosts == SIMULATED:
@@ -129,12 +149,13 @@ def repro(  # noqa: PLR0913 - the options of a command
     it expects. The exit code is 0 if all N came out the same way, otherwise 2.
     """
     given = choices_given(choices, elr=elr)
-    plan, wanted = _asked_for(name, given, system=system, store=store)
+    plan, wanted, repeated = _asked_for(name, given, system=system, store=store)
     console = Console(stderr=as_json)
     display = _Display(console=console, tally=Tally(wanted=wanted, times=times, repeats=()))
     player = _Player(
         plan=plan,
         store=store,
+        repeats=repeated,
         engine=engine,
         spark_master=spark_master,
         fresh_seeds=fresh_seeds,
@@ -162,8 +183,8 @@ def repro(  # noqa: PLR0913 - the options of a command
 
 def _asked_for(
     name: str, given: Mapping[str, str], *, system: str | None, store: Path
-) -> tuple[Plan, Wanted]:
-    """Return what is to be played, and what coming out the same way means for it.
+) -> tuple[Plan, Wanted, str]:
+    """Return what is to be played, what coming out the same way means for it, and which run it was.
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
@@ -173,7 +194,7 @@ def _asked_for(
         values = story_values(scenario_named(name), given, system=system)
         plan = completed_plan(values, {}, broker={}, client={})
         expected = scenario_of(plan).expected(plan)
-        return plan, AsExpected(title=expectation(expected), kinds=expected.anomalies)
+        return plan, AsExpected(title=expectation(expected), kinds=expected.anomalies), ""
     if given or system:
         raise click.UsageError("choices and --system are a scenario's; a stored run has its plan")
     try:
@@ -187,4 +208,6 @@ def _asked_for(
     title = f"{verdict.valid} with {', '.join(sorted(kinds))}" if kinds else f"{verdict.valid}"
     plan = plan_from(load_plan(paths.plan))
     refuse_what_does_not_tune(plan)
-    return plan, SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)
+    mine = paths.root.parent.parent.resolve() == store.resolve()
+    before = SameAsBefore(title=title, verdict=verdict.valid, kinds=kinds)
+    return plan, before, paths.run_id if mine else ""

@@ -34,8 +34,14 @@ FILE_NAME = ".index.sqlite"
 _BATCH = 100
 _OFFERED = 500
 """Values to choose from."""
-_COUNTS = "state = 'judged' AND (verdict != 'unknown' OR signature = ?)"
-"""Runs of the N of k of N: one that came to no verdict says nothing about another one's failure."""
+_COUNTS = (
+    "state = 'judged' AND (verdict = 'invalid' OR signature = ?"
+    " OR (verdict = 'valid' AND lasts_s IS NOT NULL))"
+)
+"""Runs of the N of k of N.
+
+One that came to no verdict, or was cut short, says nothing about another one's failure.
+"""
 _MEASURED = 8
 """Newest runs from which the length of the next is estimated."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)

@@ -28,7 +28,8 @@ def setting_rows(
         *_host(plan, environment),
     ]
     if night is not None:
-        rows.append(("night", f"{night.night} of {night.suite}, entry {night.entry}"))
+        if night.suite:
+            rows.append(("night", f"{night.night} of {night.suite}, entry {night.entry}"))
         again = f" of {night.repeats}" if night.repeats else ""
         rows.append(("played as", f"{night.why.words}{again}"))
     return rows

@@ -1,7 +1,8 @@
-"""What a run was played for: one entry of one night of a suite (`night.json` in its folder).
+"""What a run was played for: one entry of one night of a suite, or a repeat (`night.json`).
 
-It is written before the run starts, so that a run whose suite died is still known as that night's.
-An ordinary run has none.
+A suite writes it before the run starts, so that a run whose suite died is still known as that
+night's. `logquake repro` writes it behind a run that came to its end, and names no suite. An
+ordinary run has none.
 """
 
 from enum import StrEnum
@@ -33,17 +34,18 @@ class Night(BaseModel):
     """One run's place in a night.
 
     Attributes:
-        suite: The suite's name.
-        night: The night's id, which sorts by time: `20261122T010000Z`.
-        entry: The matrix entry, unique in its suite: `log/kafka:4.3.1/namespace/partition+kill#3`.
+        suite: The suite's name; empty: none played it.
+        night: The night's id, which sorts by time: `20261122T010000Z`; empty: none.
+        entry: The matrix entry, unique in its suite: `log/kafka:4.3.1/namespace/partition+kill#3`;
+            empty: none.
         why: As planned, or to measure how often a failure recurs.
         repeats: The run id of the failed run that is repeated; empty if planned.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    suite: str
-    night: str
-    entry: str
+    suite: str = ""
+    night: str = ""
+    entry: str = ""
     why: Why = Why.PLANNED
     repeats: str = ""

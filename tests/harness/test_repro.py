@@ -11,15 +11,15 @@ from cluster.protocol import UserError
 from harness.cli import exit_code
 from harness.errors import InternalError
 from harness.repro import AsExpected, Repeat, SameAsBefore, Tally, kinds_of, repeat
-from harness.simulated.session import SimulatedSession
+from results.index import RunQuery, open_index
 from results.record.milestones import Milestone, append_milestone
+from results.record.night import Why
 from results.record.paths import RunPaths
-from results.record.plan import dump_plan, plan_from
 from results.record.story import Story, dump_story
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Verdict
-from results.repeats import RANGE
-from results.verdict_json import write_verdict
+from results.repeats import RANGE, Rate
+from results.store import Store
 from tests.results.told import told
 
 LOST = SameAsBefore(
@@ -223,23 +223,19 @@ def test_ctrl_c_between_two_runs_tells_what_was_counted(
     assert (told["times"], told["of"]) == (3, 1)
 
 
-def test_a_simulated_run_is_simulated_again(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def simulated(session: SimulatedSession, **_: object) -> Verdict:
-        seeds.append(session.plan.seed)
-        return verdict_of(Validity.INVALID, "lost-write")
-
-    seeds: list[int] = []
-    monkeypatch.setattr(SimulatedSession, "run", simulated)
-    paths = RunPaths(tmp_path / "log" / "20261122T010000Z-4")
-    paths.root.mkdir(parents=True)
-    plan = plan_from({"system": "reference", "hosts": "simulated", "seed": 4})
-    paths.plan.write_text(dump_plan(plan), encoding="utf-8")
-    write_verdict(paths, verdict_of(Validity.INVALID, "lost-write"))
-    words = ["repro", "log/20261122T010000Z-4", "--times", "2", "--store", str(tmp_path)]
-    assert exit_code(words) == 0, capsys.readouterr().err
-    assert seeds == [4, 4]
+def test_a_simulated_run_is_simulated_again_and_counts_as_its_repeat(tmp_path: Path) -> None:
+    here = ["--engine", "local", "--store", str(tmp_path)]
+    bug = ["--bug", "ack-before-commit", "--judge", "strict", "--nemesis", "partition"]
+    short = ["--seed", "3", "--rate", "60", "--time-limit", "25"]
+    simulated = ["run", "--system", "reference", "--hosts", "simulated"]
+    assert exit_code([*simulated, *bug, *short, *here]) == 1
+    assert exit_code(["repro", "latest", "--times", "1", *here]) == 0
+    with open_index(Store(tmp_path)) as index:
+        index.refresh()
+        first, again = sorted(index.runs(RunQuery()), key=lambda row: row.run_id)
+        assert (again.why, again.repeats) == (Why.SAME_SEED.value, first.run_id)
+        assert index.repeats(first.signature).same_seed == Rate(times=1, of=1)
+        assert not index.nights()
 
 
 def test_a_name_of_nothing_is_neither_run_nor_scenario(

@@ -17,6 +17,7 @@ from harness.interrupt import SIGNALS, SIMULATED
 from harness.scenarios.choices import scenario_named, story_values
 from harness.simulated.errands import Errand, Steps
 from harness.simulated.session import SimulatedSession
+from results.index.reading import read_run
 from results.page.headline import headline
 from results.record.clock import NS_PER_S, wait_until
 from results.record.milestones import Milestone, load_milestones
@@ -97,6 +98,8 @@ def test_a_simulated_run_ends_early_in_order_and_is_judged(tmp_path: Path, phase
     at_s = round(there["interrupted"].at_ns / NS_PER_S, 1)
     assert headline(verdict).sentence.startswith(f"Interrupted at {at_s} s. Unknown: ")
     assert f"Interrupted at {at_s} s. " in typist.getvalue()
+    row = read_run(newest(tmp_path))
+    assert (row.signature, row.lasts_s) == ("", None), "neither a failure nor a measurement"
 
 
 def test_a_second_ctrl_c_ends_a_simulated_run_at_once(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_run_of_damaged_files_is_a_row_that_says_so(store: Store) -> None:
     paths = plant(store.root, "20261122T010000Z")
     paths.plan.write_bytes(b"seed = \xff\xfe")
     paths.verdict.write_text("[" * 100_000, encoding="utf-8")
-    paths.night.write_text("{}", encoding="utf-8")
+    paths.night.write_text("[]", encoding="utf-8")
     paths.milestones.write_bytes(b"\x00\n")
     with opened(store) as index:
         (row,) = index.runs()
