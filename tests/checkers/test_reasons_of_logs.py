@@ -69,6 +69,15 @@ def copies(*rows: Row, sends: tuple[Row, ...] = (), third: bool = True) -> Group
          " without leading")),
         (copies(leads(2, 0), third=False),
          "n2 alone led epoch 0, so one of the copies was changed; no third copy shows which"),
+        (copies(leads(1, 0), sends=(ack(A, 0), ack(B, 0, op=2, at=5 * S))),
+         ("n1 alone led epoch 0, and both were acknowledged there: n1 gave one offset to two"
+         " messages, or another broker took one without leading")),
+        (copies(leads(2, 0), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S)), third=False),
+         ("n2 alone led epoch 0, and both were acknowledged there: n2 gave one offset to two"
+         " messages, or another broker took one without leading")),
+        (copies(leads(1, 1), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S))),
+         ("the record does not show who led epoch 0, and both were acknowledged there: its leader"
+         " gave one offset to two messages, or another broker took one without leading")),
         (copies(leads(1, 0), sends=(ack(A, 0),)),
          ("n1 alone led epoch 0, and n2 and n3 hold what n1 had written then: n1's own copy was"
          " changed afterwards")),
