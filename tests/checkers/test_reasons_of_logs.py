@@ -277,14 +277,37 @@ def test_a_follower_that_fetched_since_knows_the_high_watermark(
 
 
 def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
-    never = (look("n2", 1, 60), look("n3", 1, 61))
-    assert cause(under_replicated.CHECKER, scarce(*never)) == (
-        "n2 and n3 never reported a log that went beyond it; n1, leader of epoch 0, acknowledged it"
-        " without them"
-    )
+    never = tuple(look(node, 1, at) for node in ("n2", "n3") for at in (4, 60))
+    head = "n2 and n3 never reported a log that went beyond it"
+    told = cause(under_replicated.CHECKER, scarce(*never))
+    assert told == f"{head}; n1, leader of epoch 0, acknowledged it without n2 and n3"
+    assert isinstance(told, Proved)
+    # Who was killed meanwhile may have lost it; looks at one side only tell nothing, either.
+    lives = (*never[:3], {**never[3], "incarnation": 2})
+    told = cause(under_replicated.CHECKER, scarce(*lives))
+    assert told == f"{head}; n1, leader of epoch 0, acknowledged it without n2"
+    for once in (never[::2], never[1::2], (*never[::2], look("n2", 1, 6), look("n3", 1, 6))):
+        told = cause(under_replicated.CHECKER, scarce(*once))
+        assert told == head
+        assert not isinstance(told, Proved)
     assert cause(under_replicated.CHECKER, scarce()) == (
         "the record does not show whether n2 and n3 ever had it"
     )
+
+
+def test_who_was_told_to_truncate_may_have_had_it_between_two_looks() -> None:
+    never = [look(node, 1, at) for node in ("n2", "n3") for at in (4, 60)]
+    told = cause(under_replicated.CHECKER, scarce(*never, truncations=(cut("n2", 1),)))
+    assert told == (
+        "n2 and n3 never reported a log that went beyond it; n2 truncated its log from offset 1 on"
+        " (told to); n1, leader of epoch 0, acknowledged it without n3"
+    )
+    both = (cut("n2", 1), cut("n3", 1))
+    told = cause(under_replicated.CHECKER, scarce(*never, truncations=both))
+    assert "acknowledged it" not in told
+    assert not isinstance(told, Proved)
+    above = cause(under_replicated.CHECKER, scarce(*never, truncations=(cut("n2", 2),)))
+    assert above.endswith("acknowledged it without n2 and n3")
 
 
 def test_what_fell_in_between_is_told_with_both_looks() -> None:
