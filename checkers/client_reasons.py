@@ -25,7 +25,13 @@ from checkers.acknowledger import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
-from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
+from checkers.group_reasons import (
+    as_leaders,
+    coordinators,
+    followers_serve,
+    op_span,
+    served_by,
+)
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reigns import TRANSACTIONS
@@ -33,7 +39,6 @@ from checkers.witnesses import truncations_of, which_cut
 from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
-_FETCHED_ELSEWHERE = "replica.selector.class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +227,6 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
             f"{nodes[0]}, leader of epoch {min(epochs)}," if known else f"{nodes[0]}, its leader,"
         )
     return f"{nodes[0]} or {nodes[1]}, each of which may have led then,"
-
-
-def followers_serve(group: Group) -> bool:
-    """Tell whether followers may answer fetches, by the brokers' settings."""
-    return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
 
 
 def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
