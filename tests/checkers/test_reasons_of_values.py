@@ -129,6 +129,27 @@ def test_a_leader_that_stored_a_sequence_again_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize("holds_both", [False, True])
+def test_copies_in_two_logs_may_be_of_two_tries(*, holds_both: bool) -> None:
+    later = written(of(A, 7) if holds_both else of(B, 6), of(A, 7, led=1), nodes=("n3",))
+    earlier = written(of(A, 7), of(B, 6), nodes=("n2",))
+    rows = {name: [*earlier[name], *later[name]] for name in earlier}
+    led = [*TWO, leads(1, 2, at=40 * S)]  # No log of the last leader was read.
+    polls = [told(A, 0, op=5), told(A, 1, op=6, at=30 * S)]
+    on = group(READ, sends=[ack(A, 1, at=25 * S)], polls=polls, leadership=led, **rows)
+    said = reason(duplicate.CHECKER, on)
+    assert isinstance(said, Proved) is holds_both
+    assert said == (
+        (
+            "n3, leader of epoch 1, stored sequence 7 of producer 1 at 1, though n2, leader of"
+            " epoch 0, had stored that sequence at 0"
+        )
+        if holds_both
+        else "all copies have one producer, epoch and sequence number, and no log that was read"
+        " holds two of them: one may have been cut off after it was read, and sent again"
+    )
+
+
 def test_a_leader_that_stored_a_fenced_epoch_is_named() -> None:
     said = doubled(of(A, 7, epoch=1), of(A, 0))
     assert said.startswith("n2, leader of epoch 0, stored a record of epoch 0 of producer 1 behind")
