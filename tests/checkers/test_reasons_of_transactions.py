@@ -186,6 +186,7 @@ def torn(records: list[Row], *others: Group, **rows: list[Row]) -> str:
 
 
 BOTH = log("n1", (0, A), (0, B))
+REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
 
 
 def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
@@ -193,9 +194,22 @@ def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
     assert told == (
         "one marker, at offset 2 of log-0-0, ends both the record at 0, which was shown, and the"
         " one at 1, so both are committed; final reads left the second one out, and no"
-        " read_committed reader was ever given it: n1, the last leader of log-0-0, lists it as"
-        " aborted, or the reader drops it"
+        " read_committed reader was ever given it: n1, leader of log-0-0 in epoch 0, lists it"
+        " as aborted, or the reader drops it"
     )
+
+
+def test_who_led_after_the_final_reads_did_not_leave_a_record_out() -> None:
+    final = [{**shown(A, 0), "invoke_ns": 20 * S, "complete_ns": 21 * S}]
+    heard = {**leads(1, 0, at=25 * S, source="metadata"), "observer": "n2"}
+    led = [*REIGN, heard, leads(2, 1, at=40 * S)]
+    records = [*BOTH, *log("n2", (0, A), (0, B)), marker("n1", 2), marker("n2", 2)]
+    told = torn(records, polls=final, leadership=led)
+    assert told.endswith(
+        "ever given it: n1, leader of log-0-0 in epoch 0, lists it as aborted, or the reader drops"
+        " it"
+    )
+    assert "n1 or n2, each of which may have led then, lists it" in torn(records, leadership=led)
 
 
 def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
@@ -287,9 +301,6 @@ def test_a_part_without_a_marker() -> None:
 def polled(value: int, offset: int, *, op: int, at: int = 20) -> Row:
     return {**shown(value, offset, op_id=op, phase="main"), "invoke_ns": at * S,
             "complete_ns": at * S + 1}  # fmt: skip
-
-
-REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
 
 
 ELSEWHERE: Row = {"broker": {"replica.selector.class": "a.Selector"}}
