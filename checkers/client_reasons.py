@@ -277,6 +277,28 @@ def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]
     return dict(zip(*columns, strict=True))
 
 
+def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
+    """Return who may have answered a reader without some records, for people.
+
+    That may be who led long before the op: a client fetches ahead of its polls.
+
+    Args:
+        group: The partition.
+        values: What the reader was not given.
+        op_id: The first op that was given something behind them.
+        behind: What that was.
+        epoch: Of the record before them; who answers from there on knows of that epoch.
+    """
+    if followers_serve(group):
+        return "a broker"
+    known, polls = [sent(group, value) for value in values], group.table("polls")
+    mine = (ints(polls, "op_id") == op_id) & (ints(polls, "value") == behind)
+    ended_ns = int(ints(polls, "complete_ns")[mine].max(initial=NONE))
+    first_ns = min((each.sent_ns if each else NONE for each in known), default=NONE)
+    led = led_between(group, max(first_ns, _placed_ns(group, op_id, ended_ns)), ended_ns)
+    return in_words([each for each in led if each.epoch < 0 or each.epoch >= epoch] or led)
+
+
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
     """Return how many other reads returned it, for people; empty if none did.
 

@@ -251,6 +251,22 @@ def test_a_skip_names_who_led_who_holds_it_and_who_got_it() -> None:
     assert "and no other read returned it;" in alone
 
 
+def test_who_led_when_a_record_was_sent_may_have_left_it_out_of_a_fetch_ahead() -> None:
+    heard = [{**leads(leader, epoch, at=at * S, source="metadata"), "observer": by}
+             for by, leader, epoch, at in (("n3", 2, 0, 5), ("n2", 3, 1, 9))]  # fmt: skip
+    late = [{**SENT[2], "invoke_ns": 10 * S, "complete_ns": 11 * S}]
+    polls = [*got(0, op=1), *got(2, op=2, at=12 * S)]
+    rows = {**HELD, "leadership": [*TWO, *heard]}
+    for since_s, who in (
+        (1, "n2 or n3, each of which may have led then,"),
+        (10, "n3, leader of epoch 1,"),
+    ):
+        skipped = {**SENT[1], "invoke_ns": since_s * S, "complete_ns": since_s * S + 1}
+        sends = [SENT[0], skipped, *late, *SENT[3:]]
+        said = reason(poll_order.SKIP_CHECKER, group(READ, **{**rows, "sends": sends}, polls=polls))
+        assert said.startswith(f"{who} or the client left it out:")
+
+
 def test_a_skip_inside_of_an_op_says_nothing_of_assignments() -> None:
     said = reason(poll_order.INT_SKIP_CHECKER, group(READ, **HELD, polls=got(0, 2, op=1)))
     assert said.startswith("n2, leader of epoch 0, or the client left it out: ")
