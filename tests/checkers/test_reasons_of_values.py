@@ -3,6 +3,7 @@
 Each reason stands beside rows that differ by a hair, for which it must not be given.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -249,12 +250,13 @@ def test_a_phantom_that_no_log_holds_was_given_away_by_who_led() -> None:
 KNOWN = replace(READ, contents_known=True)
 
 
-def spoilt(*nodes: str, damaged: int = 0, intact: int = 0) -> str:
+def spoilt(*nodes: str, damaged: int = 0, intact: int = 0, kept: Sequence[str] = NODES) -> str:
     """Why B is damaged in some logs, and in some reads, and intact in others."""
     rows = logs((0, A), (0, B))
     records = [
         {**row, "damage": PAYLOAD if row["node"] in nodes and row["offset"] == 1 else 0}
         for row in rows["replica_records"]
+        if row["node"] in kept
     ]
     polls = [
         told(B, 1, op=10 + at, damage=PAYLOAD if at < damaged else 0)
@@ -269,8 +271,20 @@ def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
         f"{ALL} it so behind a right sum: it was changed before it was replicated, by n2, leader of"
         " epoch 0, or by the client's library before it summed the batch"
     )
-    assert spoilt("n1", "n2").startswith(
+    copied = ": it was changed in one of them, or on its way there, and copied from there"
+    assert spoilt("n1", "n2") == (
         "the logs of n1 and n2 hold it so behind a right sum; the log of n3 holds it intact"
+        f"{copied}"
+    )
+    assert spoilt("n1", "n3") == (
+        "the logs of n1 and n3 hold it so behind a right sum; the log of n2 holds it intact"
+        f"{copied}"
+    ), "n2, which led, wrote it intact"
+    assert spoilt(*NODES, intact=1) == (
+        f"{ALL} it so behind a right sum, and one read returned it intact{copied}"
+    )
+    assert spoilt("n1", "n3", kept=("n1", "n3")).endswith(
+        "right sum: it was changed before it was replicated, or in one and copied from there"
     )
     assert spoilt("n2") == (
         "the copy of n2, which led when it was written, was changed there, behind a right sum; the"
