@@ -332,20 +332,22 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     once = bool(holders) and not may_be_resent(group, record)
     led = acknowledgers(group, record) if once else led_between(group, sent_ns, acked_ns)
     wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
-    if readers := reads_of(group, offset, [value]):
+    why_not = doubt(group, offset, sent_ns)
+    readers = reads_of(group, offset, [value])
+    if readers and why_not and not once:
         return (
             f"op {min(readers)} read {name} at offset {offset}: it was cut off there, and another"
             f" try of its send was kept at {there}"
         )
-    why_not = doubt(group, offset, sent_ns)
     if once or not why_not:
         within_ms = (acked_ns - sent_ns) // 1_000_000 + 1
         single = f"it was sent only once, within {within_ms} ms"
         why = single if why_not else "no log was cut there"
-        return Proved(
-            f"{wrong} wrongly: {hold(holders)} {name} at {there}"
-            f"{_instead(group, offset, mine, there=there, why=why)}"
-        )
+        instead = _instead(group, offset, mine, there=there, why=why)
+        held = f"{hold(holders)} {name} at {there}{instead}"
+        if readers:  # Both were wrong, or the logs are.
+            return f"{wrong}, and op {min(readers)} read it there, too, though {held}"
+        return Proved(f"{wrong} wrongly: {held}")
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
     what = f"; {cuts}" if cuts else f", as {why_not}"
     return (

@@ -81,9 +81,20 @@ def test_only_a_cut_after_the_send_can_have_taken_it(seen_ns: int | None, *, set
 
 
 def test_what_was_read_there_stood_there() -> None:
-    on = group(READ, **WRONG, **logs((0, B), (0, A)), polls=[told(A, 0)])
-    said = reason(ack_mismatch.CHECKER, on)
+    cut = {"node": "n3", "from_offset": 0, "to_offset": 1, "observed_ns": None, "reason": "r"}
+    rows = {**logs((0, B), (0, A)), "polls": [told(A, 0)]}
+    said = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows, truncations=[cut]))
     assert said.startswith(f"op 9 read value {A} at offset 0: it was cut off there")
+    head = (
+        "n2, leader of epoch 0, or the client's library named offset 0, and op 9 read it there,"
+        f" too, though {ALL} value {A} at 1 and value {B} (acknowledged before this one was sent)"
+        " at 0"
+    )
+    once = reason(ack_mismatch.CHECKER, group(READ, **WRONG, **rows, truncations=[cut]))
+    assert once == f"{head}; it was sent only once, within 1 ms"
+    kept = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows))
+    assert kept == f"{head}; no log was cut there"
+    assert not isinstance(kept, Proved)
 
 
 @pytest.mark.parametrize(
