@@ -491,6 +491,20 @@ def test_a_follower_whose_leader_kept_its_start_deleted_by_itself() -> None:
     )
 
 
+def test_without_the_leaders_own_start_no_follower_is_blamed() -> None:
+    unknown = "no setting of the plan asks for it; the record does not show which replica was first"
+    unseen = (("n1", 0, 2), ("n1", 5, 3), ("n3", 0, 2), ("n3", 0, 4))
+    assert cause(log_start_moved.CHECKER, started(*unseen)) == unknown
+    before = (*unseen, ("n2", 0, 2))
+    assert cause(log_start_moved.CHECKER, started(*before)) == unknown
+    all_seen = group(replica_states=[
+        look(node, 9, at_s, start=start) for node, start, at_s in (*before, ("n2", 0, 4))
+    ])  # fmt: skip
+    assert cause(log_start_moved.CHECKER, all_seen).startswith(
+        "n2 and n3 were never seen to start above 0: n1 deleted its records by itself"
+    )
+
+
 def test_a_leader_that_moved_first_is_named_of_its_followers_too() -> None:
     follower, leader = causes(
         log_start_moved.CHECKER,
