@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import led_between
 from checkers.changes import NEVER_NS
 from checkers.columns import NONE, Mask, equal, first_match, ints, present, select
 from checkers.disk_losses import TOLD_LATE_NS
@@ -150,9 +151,13 @@ def _why(group: Group, found: Anomaly) -> str:
     took = _taken_in(group, from_ns, to_ns)
     leaders = {epoch: leader_of(group, epoch) for epoch in took}
     known = {epoch: node for epoch, node in leaders.items() if node}
+    who = [f"{node}, leader of epoch {epoch}, took {took[epoch]}" for epoch, node in known.items()]
+    led = led_between(group, from_ns, to_ns)
+    if not took and len(led) == 1 and led[0].broker >= 0 and led[0].epoch >= 0:  # The log lost all.
+        took, known = {led[0].epoch: 0}, {led[0].epoch: led[0].node}
+        who = [f"{led[0].text}, took all"]
     if not known:
         return "the record does not show which leader acknowledged them"
-    who = [f"{node}, leader of epoch {epoch}, took {took[epoch]}" for epoch, node in known.items()]
     own = all(_told_itself(group, node, epoch, (low_ns, high_ns)) for epoch, node in known.items())
     its = "their" if len(known) > 1 else "its"
     itself = f", though {its} own metadata named such an ISR" if own else ""
@@ -163,13 +168,18 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Return how many of the sends that were acknowledged in a time stand in each leader epoch."""
+    """Return how many of the sends that were acknowledged in a time stand in each leader epoch.
+
+    What the log has now at an offset may be another record, which a later leader wrote there.
+    """
     log, sends = group.final_log, group.committed
     if log is None:
         return {}
     ended = ints(sends, "complete_ns")
     mine = select(sends, ~equal(sends, "acks", "1") & (ended >= from_ns) & (ended <= to_ns))
-    epochs = np.append(log.epochs, NONE)[first_match(ints(mine, "offset"), log.offsets)]
+    at = first_match(ints(mine, "offset"), log.offsets)
+    kept = (at >= 0) & (np.append(log.values, NONE)[at] == ints(mine, "value"))
+    epochs = np.append(log.epochs, NONE)[at[kept]]
     found, counts = np.unique(epochs[epochs >= 0], return_counts=True)
     return dict(zip(found.tolist(), counts.tolist(), strict=True))
 

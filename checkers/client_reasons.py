@@ -25,7 +25,13 @@ from checkers.acknowledger import (
 from checkers.columns import NONE, Ints, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog
-from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
+from checkers.group_reasons import (
+    as_leaders,
+    coordinators,
+    followers_serve,
+    op_span,
+    served_by,
+)
 from checkers.positions import ASSIGN, DEALT, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reigns import TRANSACTIONS
@@ -33,7 +39,6 @@ from checkers.witnesses import truncations_of, which_cut
 from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
-_FETCHED_ELSEWHERE = "replica.selector.class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,11 +229,6 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
     return f"{nodes[0]} or {nodes[1]}, each of which may have led then,"
 
 
-def followers_serve(group: Group) -> bool:
-    """Tell whether followers may answer fetches, by the brokers' settings."""
-    return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
-
-
 def server(group: Group, value: int, reads: Mapping[int, int]) -> str:
     """Return who may have answered some polls, for people; see `servers`."""
     return in_words(servers(group, value, reads))
@@ -277,6 +277,28 @@ def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]
     return dict(zip(*columns, strict=True))
 
 
+def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
+    """Return who may have answered a reader without some records, for people.
+
+    That may be who led long before the op: a client fetches ahead of its polls.
+
+    Args:
+        group: The partition.
+        values: What the reader was not given.
+        op_id: The first op that was given something behind them.
+        behind: What that was.
+        epoch: Of the record before them; who answers from there on knows of that epoch.
+    """
+    if followers_serve(group):
+        return "a broker"
+    known, polls = [sent(group, value) for value in values], group.table("polls")
+    mine = (ints(polls, "op_id") == op_id) & (ints(polls, "value") == behind)
+    ended_ns = int(ints(polls, "complete_ns")[mine].max(initial=NONE))
+    first_ns = min((each.sent_ns if each else NONE for each in known), default=NONE)
+    led = led_between(group, max(first_ns, _placed_ns(group, op_id, ended_ns)), ended_ns)
+    return in_words([each for each in led if each.epoch < 0 or each.epoch >= epoch] or led)
+
+
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
     """Return how many other reads returned it, for people; empty if none did.
 
@@ -310,20 +332,22 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     once = bool(holders) and not may_be_resent(group, record)
     led = acknowledgers(group, record) if once else led_between(group, sent_ns, acked_ns)
     wrong = f"{in_words(led, otherwise='its leader')} or {LIBRARY} named offset {offset}"
-    if readers := reads_of(group, offset, [value]):
+    why_not = doubt(group, offset, sent_ns)
+    readers = reads_of(group, offset, [value])
+    if readers and why_not and not once:
         return (
             f"op {min(readers)} read {name} at offset {offset}: it was cut off there, and another"
             f" try of its send was kept at {there}"
         )
-    why_not = doubt(group, offset, sent_ns)
     if once or not why_not:
         within_ms = (acked_ns - sent_ns) // 1_000_000 + 1
         single = f"it was sent only once, within {within_ms} ms"
         why = single if why_not else "no log was cut there"
-        return Proved(
-            f"{wrong} wrongly: {hold(holders)} {name} at {there}"
-            f"{_instead(group, offset, mine, there=there, why=why)}"
-        )
+        instead = _instead(group, offset, mine, there=there, why=why)
+        held = f"{hold(holders)} {name} at {there}{instead}"
+        if readers:  # Both were wrong, or the logs are.
+            return f"{wrong}, and op {min(readers)} read it there, too, though {held}"
+        return Proved(f"{wrong} wrongly: {held}")
     cuts = which_cut(truncations_of(group, offset, since_ns=sent_ns), offset)
     what = f"; {cuts}" if cuts else f", as {why_not}"
     return (

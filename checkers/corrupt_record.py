@@ -181,9 +181,17 @@ def _why(group: Group, found: Anomaly) -> str:
     there = log_with(group, offset, value)
     leader = leader_of(group, int(there[0].epochs[there[1]]) if there else NONE)
     if len(nodes) > 1:
+        seen = _read_intact(group, offset, value)
+        so = f"{hold(nodes)} it so behind a right sum{whole}{seen}"
+        if intact or seen:
+            return (
+                f"{so}: it was changed in one of them, or on its way there, and copied from there"
+            )
+        if not any(leader.startswith(f"{node},") for node in nodes):
+            return f"{so}: it was changed before it was replicated, or in one and copied from there"
         return (
-            f"{hold(nodes)} it so behind a right sum{whole}: it was changed before it was"
-            f" replicated, by {leader} or by {LIBRARY} before it summed the batch"
+            f"{so}: it was changed before it was replicated, by {leader} or by {LIBRARY} before it"
+            " summed the batch"
         )
     led = leader.startswith(f"{nodes[0]},")
     role = (", which led" if led else ", a follower") + " when it was written,"
@@ -192,6 +200,15 @@ def _why(group: Group, found: Anomaly) -> str:
         f"the copy of {nodes[0]}{role if leader.startswith('n') else ''} was changed there{other},"
         f" behind a right sum{whole}"
     )
+
+
+def _read_intact(group: Group, offset: int, value: int) -> str:
+    """Return how many reads returned a record as it was sent, for people; empty if none did."""
+    polls = group.table("polls")
+    here = (ints(polls, "offset") == offset) & (ints(polls, "value") == value)
+    count = int((here & (ints(polls, "damage") == 0)).sum())
+    many = "one read" if count == 1 else f"{count} reads"
+    return f", and {many} returned it intact" if count else ""
 
 
 def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str:

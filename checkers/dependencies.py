@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import NEVER_NS
-from checkers.client_reasons import followers_serve
 from checkers.columns import (
     NONE,
     Ints,
@@ -35,7 +34,7 @@ from checkers.columns import (
 )
 from checkers.facts import RunFacts
 from checkers.group import Group
-from checkers.group_reasons import ends_of, op_span, served_by
+from checkers.group_reasons import ends_of, fetched_from, followers_serve, op_span
 from checkers.protocol import Derivation
 from checkers.transactions import READ_COMMITTED
 from checkers.uncommitted_read import SEEN_WITHIN_NS
@@ -97,7 +96,7 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
         mine, theirs = (np.append(own, NONE)[first_match(each, ops)] for each in (target, source))
         for row in np.flatnonzero((kinds == WR) & (mine >= 0) & (theirs > mine)).tolist():
             span = op_span(group, "polls", int(target[row]))
-            served = served_by(group, span, int(offsets[row]))
+            served = fetched_from(group, span, int(offsets[row]))
             said[row] = (
                 f"op {target[row]} read offset {offsets[row]} of {group.place} before op"
                 f" {source[row]} committed: the marker of op {source[row]}, at {theirs[row]},"

@@ -222,21 +222,33 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{LIBRARY} gave it two sequence numbers, {first} and {last}, so brokers took it for"
             " two messages"
         )
-    if 0 <= number_in(found, "copies_left") <= 1:
-        return (
-            "all copies have one producer, epoch and sequence number, and the last leader's log"
-            " holds one at most: the other was cut off after it was read, and sent again"
-        )
-    return _stored_again(group, value, offsets, (written[0], leaders))
+    both = _together(group, value, offsets)
+    lone = 0 <= number_in(found, "copies_left") <= 1
+    if lone or not both:
+        alike = "all copies have one producer, epoch and sequence number, and"
+        held = "the last leader's log holds one at most: the other was"
+        held = held if lone else "no log that was read holds two of them: one may have been"
+        return f"{alike} {held} cut off after it was read, and sent again"
+    return _stored_again(group, value, both, written[0])
+
+
+def _together(group: Group, value: int, offsets: Sequence[int]) -> list[int]:
+    """Return at which of some offsets one log holds a value; empty if none holds it twice."""
+    for log in (
+        group.final_log,
+        *(log for copies in group.logs.values() for log in copies.values()),
+    ):
+        places = set(log.offsets[log.values == value].tolist()) if log is not None else set()
+        if len(places.intersection(offsets)) > 1:
+            return [each for each in offsets if each in places]
+    return []
 
 
 def _stored_again(
-    group: Group,
-    value: int,
-    offsets: list[int],
-    by: tuple[tuple[int, int, int], list[str]],
+    group: Group, value: int, offsets: list[int], written: tuple[int, int, int]
 ) -> str:
-    (producer, _, sequence), leaders = by
+    producer, _, sequence = written
+    leaders = [_wrote(group, value, offset) for offset in offsets]
     mine = sent(group, value)
     acked = mine is not None and mine.acked and mine.offset == offsets[0]
     when = f" (acknowledged at {seconds(mine.acked_ns)})" if mine and acked else ""

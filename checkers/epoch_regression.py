@@ -33,6 +33,7 @@ from checkers.findings import anomaly_at, could_not_show, findings, known, numbe
 from checkers.group import Group, ReplicaLog
 from checkers.protocol import Checker, Findings, Labels, Premise, Promise, Proved
 from checkers.replica_reasons import (
+    Side,
     controllers_rows,
     entries,
     leaders_of,
@@ -329,7 +330,7 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
     if fit:
         places = f"{verb(fit, 'has', 'have')} checkpoints that place epoch {epoch} there"
         return f"{node}'s checkpoint is wrong: {alike}, and {places}"
-    if early := _too_early(group, offset, epoch):
+    if early := _too_early(group, mine, offset):
         return f"{alike}, so the record is wrong, not the checkpoint: {early}"
     log = group.logs[FINAL][node]
     at = log.at(offset) or 0
@@ -361,15 +362,23 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
             )
         return f"no other copy shows whether {node} was sent the record so, or changed it"
     alike = f"{listed(mine.nodes)} hold the record at offset {odd} alike, with epoch {mine.epoch}"
-    early = _too_early(group, odd, mine.epoch)
+    early = _too_early(group, mine, odd)
     return f"{alike}: {early or 'a leader wrote it so, and they copied it'}"
 
 
-def _too_early(group: Group, offset: int, epoch: int) -> str:
-    """Return who wrote a record with an epoch that had not begun; empty if that is not shown."""
-    sends = group.table("sends")
-    there = select(sends, (ints(sends, "offset") == offset) & (ints(sends, "complete_ns") >= 0))
-    if there.num_rows != 1:
+def _too_early(group: Group, held: Side, offset: int) -> str:
+    """Return who wrote a record with an epoch that had not begun; empty if that is not shown.
+
+    Args:
+        group: The partition.
+        held: What the logs hold there: another record that was acknowledged there is gone.
+        offset: Where.
+    """
+    sends, epoch = group.table("sends"), held.epoch
+    mine = (ints(sends, "offset") == offset) & (ints(sends, "value") == held.value)
+    mine &= equal(sends, "acked", True) & (ints(sends, "complete_ns") >= 0)  # noqa: FBT003 - a value
+    there = select(sends, mine)
+    if held.value < 0 or there.num_rows != 1:
         return ""
     sent_ns, acked_ns = int(ints(there, "invoke_ns")[0]), int(ints(there, "complete_ns")[0])
     by, first_ns = led_between(group, sent_ns, acked_ns), told_ns(group, epoch)

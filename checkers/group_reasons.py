@@ -11,6 +11,8 @@ from checkers.facts import RunFacts
 from checkers.group import Group, ReplicaLog
 from checkers.reigns import Reign, between, partition_of
 
+_FETCHED_ELSEWHERE = "replica.selector.class"
+
 
 def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -> tuple[Reign, ...]:
     """Return who may have coordinated a group or a transaction at some time in a span.
@@ -62,6 +64,16 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
         return ""
     epoch = f" in epoch {led[0].epoch}" if led[0].epoch >= 0 else ""
     return f"{led[0].node}, its leader{epoch}"
+
+
+def followers_serve(group: Group) -> bool:
+    """Tell whether followers may answer fetches, by the brokers' settings."""
+    return any(_FETCHED_ELSEWHERE in each for each in group.facts.plan.settings)
+
+
+def fetched_from(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
+    """Return who answered fetches in a span, as `served_by` does; empty if followers may have."""
+    return "" if followers_serve(group) else served_by(group, span, offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

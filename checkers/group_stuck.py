@@ -31,7 +31,7 @@ from checkers.commit_lost import applies
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
 from checkers.group_commits import group_id_of
-from checkers.group_reasons import as_leaders, coordinators, served_by
+from checkers.group_reasons import as_leaders, coordinators, fetched_from, followers_serve
 from checkers.positions import DEALT, REVOKED, SUBSCRIBE
 from checkers.protocol import Checker, During, Findings, Labels, Premise, Promise
 from checkers.reigns import GROUPS
@@ -225,10 +225,11 @@ def _why(group: Group, found: Anomaly) -> str:
     given = (
         f", and readers outside of the group were given {readers} from there on" if readers else ""
     )
-    leader = served_by(group, (midst_ns, midst_ns))
+    leader = fetched_from(group, (midst_ns, midst_ns))
+    who = f"{leader}," if leader else "a broker" if followers_serve(group) else "its leader"
     return (
         f"{held} and stood at offset {position}, where {log.node}'s log has records{given}: so its"
-        f" polls came back empty, by {f'{leader},' if leader else 'its leader'} or by its client"
+        f" polls came back empty, by {who} or by its client"
         f"{_last_given(group, name, span[0])}{unanswered}"
     )
 

@@ -13,6 +13,7 @@ own time, so that its start may be above the leader's). A fault of the disk excu
 has lost its log begins again where the leader's starts, and that is 0.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,7 +103,7 @@ _BELOW = "what lay below the new start of a log is gone"
 def _why(group: Group, found: Anomaly) -> str:
     node, first_ns = str(found.evidence.get("node")), number_in(found, "first_seen_ns")
     moved = {each.node: each.first_ns for each in _moved(group)}
-    stayed = sorted(set(texts(group.table("replica_states"), "node")) - moved.keys())
+    stayed = _stayed(group, moved, first_ns)
     zero_ns = _last_at_zero(group, node)
     when = f" between {seconds(zero_ns)} and {seconds(first_ns)}" if zero_ns >= 0 else ""
     since_ns = zero_ns if zero_ns >= 0 else first_ns
@@ -120,7 +121,8 @@ def _why(group: Group, found: Anomaly) -> str:
             f"{leader}, the leader, had that start at {seconds(moved[leader])} already, and {node}"
             f" took it from there: {leader} deleted them, which no setting of the plan asks for"
         )
-    if leader in stayed or (stayed and moved.keys() == {node}):
+    seen_all = len(stayed) + 1 >= group.facts.plan.replication > 1
+    if leader in stayed or (seen_all and moved.keys() == {node}):
         its = f"its leader {leader} was" if leader in stayed else f"{verb(stayed, 'was', 'were')}"
         return Proved(
             f"{its} never seen to start above 0: {node} deleted its records by itself{when}, which"
@@ -133,6 +135,14 @@ def _why(group: Group, found: Anomaly) -> str:
             " setting of the plan asks for it"
         )
     return "no setting of the plan asks for it; the record does not show which replica was first"
+
+
+def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
+    """Return whose logs were seen to start at 0 still, at a time or later, and never above."""
+    rows = group.table("replica_states")
+    times = ints(rows, "observed_ns")
+    later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))
+    return sorted(later - moved.keys())
 
 
 def _last_at_zero(group: Group, node: str) -> int:

@@ -31,6 +31,7 @@ from checkers.client_reasons import (
     marker_behind,
     nodes_at,
     others,
+    passed_over,
     reads_of,
     server,
 )
@@ -272,10 +273,15 @@ def _why(group: Group, found: Anomaly) -> str:
             " committed"
         )
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
-    reads = reads_of(group, number_in(found, "offset"), [value])
-    who = server(group, value, {op_id: reads.get(op_id, NONE)})
     if found.name in _GOING_BACK:
-        return _went_back(group, found, who)
+        reads = reads_of(group, number_in(found, "offset"), [value])
+        return _went_back(group, found, server(group, value, {op_id: reads.get(op_id, NONE)}))
+    polls = group.table("polls")
+    stood = equal(polls, "op_id", number_in(found, "previous_op_id"))
+    stood &= ints(polls, "offset") == number_in(found, "after_offset")
+    epoch = int(ints(polls, "leader_epoch")[stood].max(initial=NONE))
+    values = numbers_in(found, "skipped_values")
+    who = passed_over(group, values, op_id, behind=value, epoch=epoch)
     return _left_out(group, found, f"{who} or the client")
 
 

@@ -15,7 +15,7 @@ from checkers.columns import NONE, equal, first_match, ints, present, runs_of, s
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
-from checkers.group_reasons import ends_of, op_span, served_by
+from checkers.group_reasons import ends_of, fetched_from, op_span
 from checkers.protocol import Checker, Findings, Promise, Proved
 from checkers.transactions import READ_COMMITTED
 from results.record.terms import AnomalyClass
@@ -77,12 +77,13 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(group: Group, found: Anomaly) -> str:
     offset = number_in(found, "offset")
-    who = served_by(group, op_span(group, "polls", number_in(found, "op_id")), offset)
+    who = fetched_from(group, op_span(group, "polls", number_in(found, "op_id")), offset)
     marker = int(ends_of(group.final_log, np.array([offset])).markers[0])
     behind = f": its marker stands behind the record, at offset {marker}" if marker >= 0 else ""
     said = (
         f"{f'{who},' if who else 'a broker'} served the record to a read_committed reader while its"
-        f" transaction was open, so above the last stable offset{behind}"
+        f" transaction was open, so above the last stable offset, or the client fetched without"
+        f" read_committed{behind}"
     )
     return Proved(said) if who else said
 

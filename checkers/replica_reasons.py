@@ -321,6 +321,12 @@ def wrong_copy(
     sent = acknowledged_at(group, offset)
     pair.sort(key=lambda side: (side.value in sent, len(side.nodes)), reverse=True)
     good, bad = pair
+    if good.value != bad.value and bad.value in sent:
+        who = leaders[0] if leaders else "its leader"
+        return (
+            f"{led}, and both were acknowledged there: {who} gave one offset to two messages, or"
+            " another broker took one without leading"
+        )
     by_sender = good.value in sent and bad.value not in sent
     if not by_sender and len(good.nodes) == len(bad.nodes):
         return f"{led}, so one of the copies was changed; no third copy shows which"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.client_reasons import marker_behind
+from checkers.client_reasons import final_server, marker_behind
 from checkers.columns import (
     NONE,
     Ints,
@@ -63,13 +63,15 @@ SHARES = schema_of(
     marker=pa.int64(),
     marker_hash=pa.int64(),
     leader=pa.string(),
+    server=pa.string(),
     unended=pa.string(),
 )
 """The records of certainly committed transactions that final reads showed, or had to show; whether
 any read_committed reader was given it; by the last leader's log, its producer, and where the marker
 that ends its transaction stands, with the marker's hash; -1 where that log has none. That leader's
-node, empty if unknown. And, for people, that it has no marker of its own, because another
-transaction's record stands before that one; else empty."""
+node, empty if unknown. For people, who may have answered the final reads. And, for people, that it
+has no marker of its own, because another transaction's record stands before that one; else
+empty."""
 _NAMED = 3
 _MOST_TOLD = 100
 
@@ -105,6 +107,7 @@ def shares(group: Group) -> pa.Table:
         "marker": ends.markers,
         "marker_hash": ends.hashes,
         "leader": repeat(leader, int(told.sum())),
+        "server": repeat(final_server(group) if (told & ~shown).any() else "", int(told.sum())),
         "unended": _unended(group, select(sends, told), ends),
         "op_id": ints(sends, "op_id")[told],
         "value": values[told],
@@ -266,7 +269,7 @@ def _why(group: Group, found: Anomaly) -> str:
     place, node = first["place"], first["leader"]
     given = any(each["given"] for each in hidden)
     never = "" if given else ", and no read_committed reader was ever given it"
-    broker = f"{node}, the last leader of {place}," if node else f"the leader of {place}"
+    broker = first["server"].replace("leader of", f"leader of {place} in")
     sibling = next((each for each in shown if _same_end(each, first)), None)
     if sibling:
         return (

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.acknowledger import led_between, looks_at
+from checkers.acknowledger import Acked, cut_at, led_between, looks_at, moved
 from checkers.announcements import announcements
+from checkers.client_reasons import in_words
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, select
 from checkers.disk_losses import TOLD_LATE_NS, taken_from
 from checkers.facts import FINAL, RunFacts
@@ -308,24 +309,29 @@ def _why(group: Group, found: Anomaly) -> str:
     stopped = [each for each in absent if at_the_stop(group, each, offset) is not None]
     never = [each for each in absent if looks_at(group, each)
              and last_beyond(group, each, offset) is None]  # fmt: skip
+    acked = _record_of(group, found)
+    cut = [each for each in never if cut_at(group, acked, each) is not None]
     told = []
     if stopped:
-        cut = any(each.node in stopped for each in truncations_of(group, offset))
-        none = "" if cut else " and no truncation of it is recorded,"
+        dropped = any(each.node in stopped for each in truncations_of(group, offset))
+        none = "" if dropped else " and no truncation of it is recorded,"
         last_ns = max(at_the_stop(group, each, offset) or 0 for each in stopped)
         told.append(
             f"{listed(stopped)} reported a log beyond it at {seconds(last_ns)}, at the last look,"
             f"{none} so {_what_went(group, stopped)} went in the"
             f" {_their_stop(group, stopped, offset)}"
         )
+    rest = [each for each in absent if each not in {*stopped, *never}]
+    lacked = _acknowledged_by(group, acked, [each for each in never if each not in cut])
+    fates = list(filter(None, (fate(group, each, offset) for each in rest)))
+    known = bool(told or lacked or fates)
     if never:
         told.append(f"{listed(never)} never reported a log that went beyond it")
-        told += _acknowledged_by(group, found, never)
-    rest = [each for each in absent if each not in {*stopped, *never}]
-    told += filter(None, (fate(group, each, offset) for each in rest))
-    return Proved("; ".join(told)) if told else (
-        f"the record does not show whether {listed(absent)} ever had it"
-    )  # fmt: skip
+        told += filter(None, (fate(group, each, offset) for each in cut))
+    told += [*lacked, *fates]
+    if not told:
+        return f"the record does not show whether {listed(absent)} ever had it"
+    return Proved("; ".join(told)) if known else "; ".join(told)
 
 
 def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
@@ -333,16 +339,41 @@ def _their_stop(group: Group, nodes: Sequence[str], offset: int) -> str:
     return texts.pop() if len(texts) == 1 else "stop, or afterwards"
 
 
-def _acknowledged_by(group: Group, found: Anomaly, never: Sequence[str]) -> list[str]:
-    """Return which leader acknowledged a record that some replicas never had, if it is known."""
-    sends = group.table("sends")
+def _record_of(group: Group, found: Anomaly) -> Acked:
+    """Return the acknowledged record that an anomaly is about."""
+    sends, value = group.table("sends"), number_in(found, "value")
     mine = select(sends, ints(sends, "op_id") == number_in(found, "op_id"))
-    mine = select(mine, ints(mine, "value") == number_in(found, "value"))
+    mine = select(mine, ints(mine, "value") == value)
     acked_ns = number_in(found, "acknowledged_ns")
-    by = led_between(group, int(ints(mine, "invoke_ns").min(initial=acked_ns)), acked_ns)
-    if len(by) != 1 or by[0].broker < 0 or by[0].node in never:
+    return Acked(
+        value=value,
+        offset=number_in(found, "offset"),
+        sent_ns=int(ints(mine, "invoke_ns").min(initial=acked_ns)),
+        acked_ns=acked_ns,
+    )
+
+
+def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[str]:
+    """Return which leader acknowledged a record that replicas lacked then, if it is known."""
+    by = led_between(group, acked.sent_ns, acked.acked_ns)
+    without = [each for each in nodes if _lacked(group, acked, each)]
+    if not without or len(by) != 1 or by[0].broker < 0 or by[0].node in without:
         return []
-    return [f"{by[0].node}, leader of epoch {by[0].epoch}, acknowledged it without them"]
+    return [f"{in_words(by)} acknowledged it without {listed(without)}"]
+
+
+def _lacked(group: Group, acked: Acked, node: str) -> bool:
+    """Tell whether a log cannot have had a record when it was acknowledged.
+
+    It ended below before and after that, in one life of its broker: one that is killed may lose
+    what it had not flushed, and no line tells of that.
+    """
+    states = group.table("replica_states")
+    mine = select(states, equal(states, "node", node) & (ints(states, "observed_ns") >= 0))
+    times, lives = ints(mine, "observed_ns"), ints(mine, "incarnation")
+    before, after = times <= acked.acked_ns, times >= acked.acked_ns + TOLD_LATE_NS
+    same = set(lives[before].tolist()) & set(lives[after].tolist()) - {NONE}
+    return acked.acked_ns >= 0 and bool(same) and not moved(group)
 
 
 def _why_short(group: Group, found: Anomaly, node: str) -> str:

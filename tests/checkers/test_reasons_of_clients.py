@@ -81,9 +81,20 @@ def test_only_a_cut_after_the_send_can_have_taken_it(seen_ns: int | None, *, set
 
 
 def test_what_was_read_there_stood_there() -> None:
-    on = group(READ, **WRONG, **logs((0, B), (0, A)), polls=[told(A, 0)])
-    said = reason(ack_mismatch.CHECKER, on)
+    cut = {"node": "n3", "from_offset": 0, "to_offset": 1, "observed_ns": None, "reason": "r"}
+    rows = {**logs((0, B), (0, A)), "polls": [told(A, 0)]}
+    said = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows, truncations=[cut]))
     assert said.startswith(f"op 9 read value {A} at offset 0: it was cut off there")
+    head = (
+        "n2, leader of epoch 0, or the client's library named offset 0, and op 9 read it there,"
+        f" too, though {ALL} value {A} at 1 and value {B} (acknowledged before this one was sent)"
+        " at 0"
+    )
+    once = reason(ack_mismatch.CHECKER, group(READ, **WRONG, **rows, truncations=[cut]))
+    assert once == f"{head}; it was sent only once, within 1 ms"
+    kept = reason(ack_mismatch.CHECKER, group(READ, **SLOW, **rows))
+    assert kept == f"{head}; no log was cut there"
+    assert not isinstance(kept, Proved)
 
 
 @pytest.mark.parametrize(
@@ -249,6 +260,22 @@ def test_a_skip_names_who_led_who_holds_it_and_who_got_it() -> None:
     )
     alone = reason(poll_order.SKIP_CHECKER, group(READ, **HELD, polls=polls[:2]))
     assert "and no other read returned it;" in alone
+
+
+def test_who_led_when_a_record_was_sent_may_have_left_it_out_of_a_fetch_ahead() -> None:
+    heard = [{**leads(leader, epoch, at=at * S, source="metadata"), "observer": by}
+             for by, leader, epoch, at in (("n3", 2, 0, 5), ("n2", 3, 1, 9))]  # fmt: skip
+    late = [{**SENT[2], "invoke_ns": 10 * S, "complete_ns": 11 * S}]
+    polls = [*got(0, op=1), *got(2, op=2, at=12 * S)]
+    rows = {**HELD, "leadership": [*TWO, *heard]}
+    for since_s, who in (
+        (1, "n2 or n3, each of which may have led then,"),
+        (10, "n3, leader of epoch 1,"),
+    ):
+        skipped = {**SENT[1], "invoke_ns": since_s * S, "complete_ns": since_s * S + 1}
+        sends = [SENT[0], skipped, *late, *SENT[3:]]
+        said = reason(poll_order.SKIP_CHECKER, group(READ, **{**rows, "sends": sends}, polls=polls))
+        assert said.startswith(f"{who} or the client left it out:")
 
 
 def test_a_skip_inside_of_an_op_says_nothing_of_assignments() -> None:

@@ -144,6 +144,25 @@ def test_a_record_whose_epoch_had_not_begun_is_wrong() -> None:
     assert epoch_regression.CHECKER.why(soon, first).endswith("does not show which is wrong")
 
 
+def test_a_record_that_took_the_place_of_another_was_not_acknowledged_before_its_epoch() -> None:
+    led = [leads(1, 0, at=at * S) for at in (1, 3)]
+    later = [leads(2, 3, at=at * S) for at in (20, 30)]
+    gone = [ack(A, 0), ack(B, 1, at=2 * S, acks="1")]
+    records = dict.fromkeys(NODES, ((0, A), (3, C), (0, C + 1)))
+    on = recorded(records, sends=gone, leadership=[*led, *later])
+    alike = "n1, n2 and n3 hold the record at offset 1 alike, with epoch 3"
+    assert cause(epoch_regression.CHECKER, on) == (
+        f"{alike}: a leader wrote it so, and they copied it"
+    )
+    own = dict.fromkeys(NODES, ((0, A), (3, B), (0, C)))
+    assert cause(
+        epoch_regression.CHECKER, recorded(own, sends=gone, leadership=[*led, *later])
+    ) == (
+        f"{alike}: n1, leader of epoch 0, acknowledged it at 2.000 s, and epoch 3 was seen first at"
+        " 20.000 s, so it gave the record a wrong epoch"
+    )
+
+
 def test_checkpoints_without_any_epoch() -> None:
     on = recorded(ALIKE, *(lines(node) for node in NODES))
     assert cause(epoch_regression.CHECKER, on) == (

@@ -194,9 +194,9 @@ def got(process: int, at: int, offset: int = 0) -> Row:
             "complete_ns": at * S}  # fmt: skip
 
 
-def calm(*reigns: Reign) -> RunFacts:
+def calm(*reigns: Reign, more: Row | None = None) -> RunFacts:
     return facts(
-        plan={**OF_GROUPS, "budgets": {"group_s": 10}},
+        plan={**OF_GROUPS, "budgets": {"group_s": 10}, **(more or {})},
         calm_from_ns=CALM * S,
         milestones=(Milestone(name="final-reads", at_ns=140 * S),),
         reigns=reigns,
@@ -270,6 +270,9 @@ def test_a_member_whose_position_has_records_was_served_nothing() -> None:
         " log has records, and readers outside of the group were given 1 from there on: so its"
         " polls came back empty, by n1, its leader in epoch 0, or by its client"
     )
+    anyone = calm(more={"broker": {"replica.selector.class": "a.Selector"}})
+    told = stuck(anyone, moves, got(OF_NONE, 120, 2), replica_records=HELD, leadership=LED)
+    assert told.endswith("so its polls came back empty, by a broker or by its client")
 
 
 @pytest.mark.parametrize(

@@ -224,14 +224,16 @@ def test_a_leader_that_was_taken_out_of_its_isr() -> None:
     assert forbidden(*other).startswith("the controllers named a leader outside of the ISR")
 
 
-def accepted(*told: Row, more: tuple[Row, ...] = ()) -> str:
+def accepted(
+    *told: Row, more: tuple[Row, ...] = (), held: tuple[tuple[int, int], ...] = ((0, A), (1, B))
+) -> str:
     low = [metadata(f"n{1 + (at >= 20)}", 1 + (at >= 20), int(at >= 20), at, 1 + (at >= 20))
            for at in range(10, 31, 2)]  # fmt: skip
     sends = [
         {**ack(value, at, op=at, at=when * S), "invoke_ns": (when - 1) * S}
         for at, (value, when) in enumerate(((A, 16), (B, 24)), start=0)
     ]
-    records = [row for node in NODES for row in log(node, (0, A), (1, B))]
+    records = [row for node in NODES for row in log(node, *held)]
     on = group(
         leadership=[*low, *told, leads(2, 1, at=25 * S), *more], sends=sends,
         replica_records=records,
@@ -257,6 +259,22 @@ def test_each_leader_that_took_sends_is_named() -> None:
     whole = (written(1, 0, 5, 1), written(2, 1, 6, 1, 2), written(2, 1, 7, 2))
     assert "no ISR [2] of epoch 1" in accepted(*whole, more=larger)
     assert "no ISR" not in accepted(*whole)
+
+
+def test_another_record_at_the_offset_of_a_send_was_not_that_send() -> None:
+    assert accepted(held=((0, A), (1, C))).startswith("n1, leader of epoch 0, took 1 of them")
+    unknown = "the record does not show which leader acknowledged them"
+    assert accepted(held=((1, C), (1, C + 1))) == unknown
+    alone = [metadata(by, 1, 0, at, 1) for at in range(10, 31, 2) for by in ("n1", "n2")]
+    sends = [{**ack(value, at, op=at, at=when * S), "invoke_ns": (when - 1) * S}
+             for at, (value, when) in enumerate(((A, 16), (B, 24)))]  # fmt: skip
+    later = [leads(2, 1, at=40 * S)]
+    records = [row for node in NODES for row in log(node, (1, C), (1, C + 1))]
+    on = group(leadership=[*alone, *later], sends=sends, replica_records=records)
+    assert cause(acknowledged_below_min_isr.CHECKER, on) == (
+        "n1, leader of epoch 0, took all of them without NOT_ENOUGH_REPLICAS, though its own"
+        " metadata named such an ISR"
+    )
 
 
 def not_restored(*states: Row, more: tuple[Row, ...] = ()) -> str:

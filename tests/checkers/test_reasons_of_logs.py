@@ -69,6 +69,15 @@ def copies(*rows: Row, sends: tuple[Row, ...] = (), third: bool = True) -> Group
          " without leading")),
         (copies(leads(2, 0), third=False),
          "n2 alone led epoch 0, so one of the copies was changed; no third copy shows which"),
+        (copies(leads(1, 0), sends=(ack(A, 0), ack(B, 0, op=2, at=5 * S))),
+         ("n1 alone led epoch 0, and both were acknowledged there: n1 gave one offset to two"
+         " messages, or another broker took one without leading")),
+        (copies(leads(2, 0), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S)), third=False),
+         ("n2 alone led epoch 0, and both were acknowledged there: n2 gave one offset to two"
+         " messages, or another broker took one without leading")),
+        (copies(leads(1, 1), sends=(ack(B, 0), ack(A, 0, op=2, at=5 * S))),
+         ("the record does not show who led epoch 0, and both were acknowledged there: its leader"
+         " gave one offset to two messages, or another broker took one without leading")),
         (copies(leads(1, 0), sends=(ack(A, 0),)),
          ("n1 alone led epoch 0, and n2 and n3 hold what n1 had written then: n1's own copy was"
          " changed afterwards")),
@@ -268,14 +277,37 @@ def test_a_follower_that_fetched_since_knows_the_high_watermark(
 
 
 def test_what_no_follower_ever_had_its_leader_acknowledged_without_them() -> None:
-    never = (look("n2", 1, 60), look("n3", 1, 61))
-    assert cause(under_replicated.CHECKER, scarce(*never)) == (
-        "n2 and n3 never reported a log that went beyond it; n1, leader of epoch 0, acknowledged it"
-        " without them"
-    )
+    never = tuple(look(node, 1, at) for node in ("n2", "n3") for at in (4, 60))
+    head = "n2 and n3 never reported a log that went beyond it"
+    told = cause(under_replicated.CHECKER, scarce(*never))
+    assert told == f"{head}; n1, leader of epoch 0, acknowledged it without n2 and n3"
+    assert isinstance(told, Proved)
+    # Who was killed meanwhile may have lost it; looks at one side only tell nothing, either.
+    lives = (*never[:3], {**never[3], "incarnation": 2})
+    told = cause(under_replicated.CHECKER, scarce(*lives))
+    assert told == f"{head}; n1, leader of epoch 0, acknowledged it without n2"
+    for once in (never[::2], never[1::2], (*never[::2], look("n2", 1, 6), look("n3", 1, 6))):
+        told = cause(under_replicated.CHECKER, scarce(*once))
+        assert told == head
+        assert not isinstance(told, Proved)
     assert cause(under_replicated.CHECKER, scarce()) == (
         "the record does not show whether n2 and n3 ever had it"
     )
+
+
+def test_who_was_told_to_truncate_may_have_had_it_between_two_looks() -> None:
+    never = [look(node, 1, at) for node in ("n2", "n3") for at in (4, 60)]
+    told = cause(under_replicated.CHECKER, scarce(*never, truncations=(cut("n2", 1),)))
+    assert told == (
+        "n2 and n3 never reported a log that went beyond it; n2 truncated its log from offset 1 on"
+        " (told to); n1, leader of epoch 0, acknowledged it without n3"
+    )
+    both = (cut("n2", 1), cut("n3", 1))
+    told = cause(under_replicated.CHECKER, scarce(*never, truncations=both))
+    assert "acknowledged it" not in told
+    assert not isinstance(told, Proved)
+    above = cause(under_replicated.CHECKER, scarce(*never, truncations=(cut("n2", 2),)))
+    assert above.endswith("acknowledged it without n2 and n3")
 
 
 def test_what_fell_in_between_is_told_with_both_looks() -> None:
@@ -456,6 +488,20 @@ def test_a_follower_whose_leader_kept_its_start_deleted_by_itself() -> None:
     assert cause(log_start_moved.CHECKER, on) == (
         "its leader n2 was never seen to start above 0: n1 deleted its records by itself between"
         " 2.000 s and 3.000 s, which no setting of the plan asks for"
+    )
+
+
+def test_without_the_leaders_own_start_no_follower_is_blamed() -> None:
+    unknown = "no setting of the plan asks for it; the record does not show which replica was first"
+    unseen = (("n1", 0, 2), ("n1", 5, 3), ("n3", 0, 2), ("n3", 0, 4))
+    assert cause(log_start_moved.CHECKER, started(*unseen)) == unknown
+    before = (*unseen, ("n2", 0, 2))
+    assert cause(log_start_moved.CHECKER, started(*before)) == unknown
+    all_seen = group(replica_states=[
+        look(node, 9, at_s, start=start) for node, start, at_s in (*before, ("n2", 0, 4))
+    ])  # fmt: skip
+    assert cause(log_start_moved.CHECKER, all_seen).startswith(
+        "n2 and n3 were never seen to start above 0: n1 deleted its records by itself"
     )
 
 

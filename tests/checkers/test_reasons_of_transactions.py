@@ -186,6 +186,7 @@ def torn(records: list[Row], *others: Group, **rows: list[Row]) -> str:
 
 
 BOTH = log("n1", (0, A), (0, B))
+REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
 
 
 def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
@@ -193,9 +194,22 @@ def test_one_marker_that_ends_what_was_shown_and_what_was_not() -> None:
     assert told == (
         "one marker, at offset 2 of log-0-0, ends both the record at 0, which was shown, and the"
         " one at 1, so both are committed; final reads left the second one out, and no"
-        " read_committed reader was ever given it: n1, the last leader of log-0-0, lists it as"
-        " aborted, or the reader drops it"
+        " read_committed reader was ever given it: n1, leader of log-0-0 in epoch 0, lists it"
+        " as aborted, or the reader drops it"
     )
+
+
+def test_who_led_after_the_final_reads_did_not_leave_a_record_out() -> None:
+    final = [{**shown(A, 0), "invoke_ns": 20 * S, "complete_ns": 21 * S}]
+    heard = {**leads(1, 0, at=25 * S, source="metadata"), "observer": "n2"}
+    led = [*REIGN, heard, leads(2, 1, at=40 * S)]
+    records = [*BOTH, *log("n2", (0, A), (0, B)), marker("n1", 2), marker("n2", 2)]
+    told = torn(records, polls=final, leadership=led)
+    assert told.endswith(
+        "ever given it: n1, leader of log-0-0 in epoch 0, lists it as aborted, or the reader drops"
+        " it"
+    )
+    assert "n1 or n2, each of which may have led then, lists it" in torn(records, leadership=led)
 
 
 def test_a_reader_of_before_that_was_given_it_is_not_denied() -> None:
@@ -289,12 +303,13 @@ def polled(value: int, offset: int, *, op: int, at: int = 20) -> Row:
             "complete_ns": at * S + 1}  # fmt: skip
 
 
-REIGN = [leads(1, 0, at=at * S) for at in (1, 10, 30)]
+ELSEWHERE: Row = {"broker": {"replica.selector.class": "a.Selector"}}
+"""Followers may answer fetches."""
 
 
-def precommitted(leadership: list[Row], records: list[Row]) -> str:
+def precommitted(leadership: list[Row], records: list[Row], *, more: Row | None = None) -> str:
     on = group(
-        facts(plan=OF_TXNS), sends=[in_txn(A, 0)], polls=[polled(A, 0, op=1)],
+        facts(plan={**OF_TXNS, **(more or {})}), sends=[in_txn(A, 0)], polls=[polled(A, 0, op=1)],
         leadership=leadership, replica_records=records,
     )  # fmt: skip
     return reason(precommitted_read.CHECKER, on)
@@ -305,10 +320,13 @@ def test_the_only_leader_served_what_was_not_committed() -> None:
     assert isinstance(told, Proved)
     assert told == (
         "n1, its leader in epoch 0, served the record to a read_committed reader while its"
-        " transaction was open, so above the last stable offset: its marker stands behind the"
-        " record, at offset 1"
+        " transaction was open, so above the last stable offset, or the client fetched without"
+        " read_committed: its marker stands behind the record, at offset 1"
     )
     assert "its marker" not in precommitted(REIGN, log("n1", (0, A)))
+    follower = precommitted(REIGN, log("n1", (0, A)), more=ELSEWHERE)
+    assert follower.startswith("a broker served the record")
+    assert not isinstance(follower, Proved)
 
 
 def test_of_two_leaders_none_is_named_unless_the_records_epoch_tells() -> None:
@@ -320,10 +338,12 @@ def test_of_two_leaders_none_is_named_unless_the_records_epoch_tells() -> None:
     assert precommitted(two, later).startswith("n2, its leader in epoch 1, served the record")
 
 
-def circle(records: list[Row], *, led: list[Row] = REIGN, more: Sequence[Row] = ()) -> Group:
+def circle(
+    records: list[Row], *, led: list[Row] = REIGN, more: Sequence[Row] = (), plan: Row = OF_TXNS
+) -> Group:
     """Op 1 wrote A, op 2 wrote B, and each read the other's."""
     on = group(
-        facts(plan=OF_TXNS, ww_deps=False),
+        facts(plan=plan, ww_deps=False),
         sends=[in_txn(A, 0), in_txn(B, 2, op=2), *more],
         polls=[polled(B, 2, op=1), polled(A, 0, op=2)],
         leadership=led,
@@ -347,6 +367,8 @@ def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early(
         "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at 3, stands"
         " behind that of its reader, at 1; n1, its leader in epoch 0, served it"
     )
+    follower = reason(g1c, circle(in_a_row(3), plan={**OF_TXNS, **ELSEWHERE}))
+    assert follower == told.removesuffix("; n1, its leader in epoch 0, served it")
 
 
 def test_without_both_markers_no_read_is_called_early() -> None:

@@ -3,6 +3,7 @@
 Each reason stands beside rows that differ by a hair, for which it must not be given.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -129,6 +130,27 @@ def test_a_leader_that_stored_a_sequence_again_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize("holds_both", [False, True])
+def test_copies_in_two_logs_may_be_of_two_tries(*, holds_both: bool) -> None:
+    later = written(of(A, 7) if holds_both else of(B, 6), of(A, 7, led=1), nodes=("n3",))
+    earlier = written(of(A, 7), of(B, 6), nodes=("n2",))
+    rows = {name: [*earlier[name], *later[name]] for name in earlier}
+    led = [*TWO, leads(1, 2, at=40 * S)]  # No log of the last leader was read.
+    polls = [told(A, 0, op=5), told(A, 1, op=6, at=30 * S)]
+    on = group(READ, sends=[ack(A, 1, at=25 * S)], polls=polls, leadership=led, **rows)
+    said = reason(duplicate.CHECKER, on)
+    assert isinstance(said, Proved) is holds_both
+    assert said == (
+        (
+            "n3, leader of epoch 1, stored sequence 7 of producer 1 at 1, though n2, leader of"
+            " epoch 0, had stored that sequence at 0"
+        )
+        if holds_both
+        else "all copies have one producer, epoch and sequence number, and no log that was read"
+        " holds two of them: one may have been cut off after it was read, and sent again"
+    )
+
+
 def test_a_leader_that_stored_a_fenced_epoch_is_named() -> None:
     said = doubled(of(A, 7, epoch=1), of(A, 0))
     assert said.startswith("n2, leader of epoch 0, stored a record of epoch 0 of producer 1 behind")
@@ -228,12 +250,13 @@ def test_a_phantom_that_no_log_holds_was_given_away_by_who_led() -> None:
 KNOWN = replace(READ, contents_known=True)
 
 
-def spoilt(*nodes: str, damaged: int = 0, intact: int = 0) -> str:
+def spoilt(*nodes: str, damaged: int = 0, intact: int = 0, kept: Sequence[str] = NODES) -> str:
     """Why B is damaged in some logs, and in some reads, and intact in others."""
     rows = logs((0, A), (0, B))
     records = [
         {**row, "damage": PAYLOAD if row["node"] in nodes and row["offset"] == 1 else 0}
         for row in rows["replica_records"]
+        if row["node"] in kept
     ]
     polls = [
         told(B, 1, op=10 + at, damage=PAYLOAD if at < damaged else 0)
@@ -248,8 +271,20 @@ def test_which_logs_are_spoilt_says_who_may_have_spoilt_them() -> None:
         f"{ALL} it so behind a right sum: it was changed before it was replicated, by n2, leader of"
         " epoch 0, or by the client's library before it summed the batch"
     )
-    assert spoilt("n1", "n2").startswith(
+    copied = ": it was changed in one of them, or on its way there, and copied from there"
+    assert spoilt("n1", "n2") == (
         "the logs of n1 and n2 hold it so behind a right sum; the log of n3 holds it intact"
+        f"{copied}"
+    )
+    assert spoilt("n1", "n3") == (
+        "the logs of n1 and n3 hold it so behind a right sum; the log of n2 holds it intact"
+        f"{copied}"
+    ), "n2, which led, wrote it intact"
+    assert spoilt(*NODES, intact=1) == (
+        f"{ALL} it so behind a right sum, and one read returned it intact{copied}"
+    )
+    assert spoilt("n1", "n3", kept=("n1", "n3")).endswith(
+        "right sum: it was changed before it was replicated, or in one and copied from there"
     )
     assert spoilt("n2") == (
         "the copy of n2, which led when it was written, was changed there, behind a right sum; the"
