@@ -305,10 +305,12 @@ def test_each_leader_that_took_sends_is_named() -> None:
     assert "no ISR" not in accepted(*whole)
 
 
-def not_restored(*states: Row, more: tuple[Row, ...] = ()) -> str:
-    calm = facts(calm_from_ns=0)
+def not_restored(
+    *states: Row, more: tuple[Row, ...] = (), sends: tuple[Row, ...] = (), calm_s: int = 0
+) -> str:
+    calm = facts(calm_from_ns=calm_s * S)
     told = [metadata("n1", 1, 1, at, 1, 3) for at in range(1, 300, 2)]
-    on = group(calm, leadership=[*told, *more], replica_states=[*states])
+    on = group(calm, leadership=[*told, *more], replica_states=[*states], sends=[*sends])
     return cause(isr_not_restored.CHECKER, on)
 
 
@@ -321,6 +323,18 @@ def test_a_replica_that_had_caught_up_was_not_taken_back() -> None:
         "n2's log was behind at every look: it ended at 4 at 5.000 s, that of n1, its leader, at 5"
     )
     assert not_restored(look("n1", 5, 4)).endswith("does not show how far the others had come")
+
+
+def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() -> None:
+    old = (look("n1", 0, 1), look("n2", 5, 10), look("n2", 5, 20))
+    assert not_restored(*old).endswith("does not show how far the others had come")
+    behind = "n2's log was behind at every look: it ended at 5 at 20.000 s, that of n1, its leader,"
+    assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
+    fresh = (*old, look("n1", 9, 19))
+    assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    # What was acknowledged before the last heal may be lost since.
+    before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
+    assert before.startswith("n2 had caught up with n1, its leader, at 20.000 s and at 1 of 1")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
