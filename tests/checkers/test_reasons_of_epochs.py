@@ -99,8 +99,22 @@ def test_a_later_leader_wrote_over_what_was_read() -> None:
             f" ({reason}); that epoch" in told
         ) is decided
         assert ("the answer named" in told) is not decided
-    led = cause(epoch_mismatch.CHECKER, mismatch(3, polled(0, at_s=1.5), leads(1, 0)))
-    assert led.startswith("n2, leader of epoch 3, led already when it was read")
+
+
+def test_a_leader_led_already_if_the_read_cannot_have_been_fetched_before() -> None:
+    on, row = mismatch(3, polled(0, at_s=1.5), leads(1, 0)), group(sends=[ack(A, 0, at=S + S // 5)])
+    ends = "the answer named an older epoch, or came from a replica that still had an older record"
+    assert cause(epoch_mismatch.CHECKER, on) == (
+        "n2, leader of epoch 3, led already when that read ended, but clients fetch ahead: it wrote"
+        f" there after the fetch, or {ends}"
+    )
+    moved = {"process": 9, "kind": "assign", "time_ns": S + S // 5}
+    for late in ({"sends": row.table("sends")},
+                 {"assignments": group(assignments=[moved]).table("assignments")}):  # fmt: skip
+        known = replace(on, tables={**on.tables, **late}, derived={})
+        assert cause(epoch_mismatch.CHECKER, known) == (
+            f"n2, leader of epoch 3, led already when it was read: {ends}"
+        )
 
 
 def lines(node: str, *told: tuple[int, int]) -> Row:
