@@ -332,9 +332,12 @@ def test_an_old_look_at_the_leader_does_not_show_that_a_replica_had_caught_up() 
     assert not_restored(*old, sends=(ack(A, 100, at=8 * S),)) == f"{behind} at 101"
     fresh = (*old, look("n1", 9, 19))
     assert not_restored(*fresh) == f"{behind} at 9".replace("every look", "1 of 2 looks")
+    # Rows tell of changes only: it ended there all the time, if it does so at the last look.
+    idle = not_restored(look("n1", 5, 1), look("n2", 5, 10), look("n1", 5, 90))
+    assert idle.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 1 of 1")
     # What was acknowledged before the last heal may be lost since.
     before = not_restored(*old, look("n1", 5, 19), sends=(ack(A, 100, at=8 * S),), calm_s=9)
-    assert before.startswith("n2 had caught up with n1, its leader, at 20.000 s and at 1 of 1")
+    assert before.startswith("n2 had caught up with n1, its leader, at 10.000 s and at 2 of 2")
 
 
 def test_the_controllers_log_shows_whether_it_was_taken_back() -> None:
